@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.builtin.context.command import Command
@@ -190,7 +191,7 @@ async def test_a_change_is_announced_once_and_the_system_prompt_and_the_tools_st
     assert "again those of the system prompt" in seen[5][0]
     # After /clear the model does not know what was announced before, and needs only what differs.
     assert "be brief" in seen[6][0]
-    assert len({json.dumps([each.system, *map(str, each.tools)]) for each in model.requests}) == 1
+    assert len({msgspec.json.encode((each.system, each.tools)) for each in model.requests}) == 1
 
 
 async def test_a_session_that_is_opened_again_knows_what_was_announced(

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.builtin.mcp.tools import McpTool, Offer
@@ -156,10 +157,15 @@ async def test_sixty_tools_are_searched_and_the_list_of_tools_never_changes(
         calls = held.session.state.tool_calls.values()
         assert [call.kind for call in calls] == ["search", "read", "other", "other", "other"]
         # The model gets its own calls back as it made them.
+        (tmp_path / "project" / "AGENTS.md").write_text("be brief")
         await ask(held.session, "say goodbye")
+        announced = [part.data["text"] for part in held.model.requests[-1].messages[2].parts if hasattr(part, "data")]
+        assert any("be brief" in text for text in announced)
         inputs = [part.input for part in held.model.requests[-1].messages[1].parts if hasattr(part, "input")]
         assert inputs[1] == {"name": "many_find_invoice", "arguments": {"customer": "Ada"}}
-        assert len({json.dumps([request.system, *map(str, request.tools)]) for request in held.model.requests}) == 1
+        # What stands before the conversation in every request, and begins the provider's cache.
+        assert len(held.model.requests) > 6
+        assert len({msgspec.json.encode((each.system, each.tools)) for each in held.model.requests}) == 1
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Instructions that change during a session: the model is told with the user's next message.
+"""Instructions that change during a session: they are announced to the model with the user's next message.
 
 The system prompt keeps the instructions that the session began with, because every change of it makes the provider's
 cache useless. What the model knows of a file is: what the system prompt has, then what the summary of the conversation

@@ -1,8 +1,8 @@
 """`/remember`: adds a line to the instructions of the user or the project, after the user has seen the diff.
 
 Owns which file is meant, how the line is added, and that the user is always asked: the line is an instruction for every
-later session. A rule that denies the change is obeyed; where no user can be asked, nothing is written. The model is
-told of the change with the next message, like of any change of instructions (`instruction_changes.py`).
+later session. A rule that denies the change is obeyed; where no user can be asked, nothing is written. The change is
+announced to the model with the next message, like any change of instructions (`instruction_changes.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The skills of an open session: what the model is told of them, and what loading one permits.
+"""The skills of an open session: how they are listed to the model, and what loading one permits.
 
 Theory of operation. The files are read when the first client attaches. The index is made once, for the first request,
 and then stays: another one would make the provider's cache useless. A skill that is written later can still be loaded

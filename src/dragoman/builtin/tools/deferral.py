@@ -52,7 +52,7 @@ def _tokens(tools: Mapping[str, Tool]) -> int:
 
 
 def _listing(servers: McpServers) -> str:
-    """The servers with the numbers of their tools; how many there are later is not told, for the cache's sake."""
+    """The servers with the numbers of their tools; later numbers are not stated, for the cache's sake."""
     counts = Counter(tool.server for tool in servers.tools.values())
     lines = [f"- {sentence(name)}: {count} tool{'s' if count > 1 else ''}" for name, count in counts.items()]
     more = [f"- and {len(lines) - _SERVERS_SHOWN} more servers"] if len(lines) > _SERVERS_SHOWN else []

@@ -39,7 +39,7 @@ _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 # What a word is worth, by where it stands.
 _NAME_WEIGHT, _BEGINNING_WEIGHT, _ARGUMENT_WEIGHT, _TEXT_WEIGHT = 6.0, 2.5, 2.0, 1.5
 _EXACT: Final = 1000.0
-# Worse ones than this share of the best are no matches.
+# What scores less than this share of the best does not match.
 _LEAST_SHARE: Final = 0.05
 # As they are without a plural s.
 _EMPTY_WORDS: Final = " a an and are by for from in is it of on or that the thi to tool use with "
