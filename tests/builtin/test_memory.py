@@ -11,6 +11,7 @@ from dragoman.builtin.context.command import Command
 from dragoman.builtin.context.instruction_changes import FULL_CHARACTERS, InstructionWatch
 from dragoman.builtin.context.memory import HEADING, Wish, read_wish, with_line
 from dragoman.builtin.context.own_commands import OWN
+from dragoman.client import Session
 from dragoman.schema import v1
 from dragoman.uistream.messages import DataPart, TextPart
 from tests.builtin.http_service import Answers, RecordingModel, Service, ask, recording_model
@@ -114,6 +115,24 @@ async def test_a_deny_rule_and_a_link_out_of_the_project_are_obeyed(
     assert answers.asked == []
     assert (tmp_path / "elsewhere.md").read_text() == "mine\n"
     assert not (service.home / "AGENTS.md").exists()
+
+
+async def test_a_file_that_changes_while_the_user_is_asked_is_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = service_at_home(tmp_path, monkeypatch)
+    file = service.project / "AGENTS.md"
+
+    async def answer(request: v1.RequestPermissionRequest, session: Session) -> str:
+        file.write_text("written by another program")
+        return request.options[0].option_id
+
+    async with service.client(permission=answer) as remote:
+        session = await remote.new_session(service.project)
+        assert "has changed since the diff was shown" in answer_of(await ask(session, "/remember use tabs"))
+        assert file.read_text() == "written by another program"
+        (call,) = session.state.tool_calls.values()
+        assert call.status == "failed"
 
 
 async def test_where_no_user_can_be_asked_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

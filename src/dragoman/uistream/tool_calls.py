@@ -163,11 +163,10 @@ class ToolCallUpdates:
     def input_available(self, chunk: c.ToolInputAvailable) -> Sequence[v1.SessionUpdate]:
         call, announced = self._announce(chunk)
         display = display_of(chunk.tool_name, chunk.provider_metadata)
-        call.raw_input = chunk.input if display.input is UNSET else display.input
-        call.kind = display.kind
+        call.raw_input = chunk.input
         changes = call.show(chunk.title or "", display)
-        if display.mcp != call.mcp:  # the arguments name the tool that is really called
-            call.mcp = display.mcp
+        if display.input is not UNSET:  # the arguments have named the tool that is really called
+            call.raw_input, call.kind, call.mcp = display.input, display.kind, display.mcp
             changes["meta"] = _meta(call)
         if self._starts_on_input or chunk.provider_executed is True:
             self._ready.append(chunk.tool_call_id)
