@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from dragoman.text.terminal import shorten
+from dragoman.text.terminal import sentence, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 # About 1,700 tokens.
 INDEX_CHARACTERS: Final = 6000
+_SERVER_CHARACTERS: Final = 64
 _DESCRIPTIONS: Final = (200, 100, 50, 0)
 _OPENING: Final = """\
 # Skills
@@ -46,7 +47,7 @@ def skill_index(skills: Iterable[Skill]) -> str:
 
 
 def _line(skill: Skill, most: int) -> str:
-    mark = {"user": "", "project": " (from the project)", "mcp": f" (from the MCP server {skill.server})"}[skill.source]
+    of_server = f" (from the MCP server {shorten(sentence(skill.server), _SERVER_CHARACTERS)})"
+    mark = {"user": "", "project": " (from the project)", "mcp": of_server}[skill.source]
     described = shorten(skill.description, most) if most else ""
-    # The lines come from others: one must not look like an end of the list.
     return f"- {skill.name}{mark}: {described}" if described else f"- {skill.name}{mark}"

@@ -26,7 +26,7 @@ _FROM_PROJECT: Final = (
 
 def skill_text(skill: Skill) -> str:
     """Return a skill of a folder for the model. Raises: SkillError if its file cannot be used any more."""
-    found = read_in(Path(skill.folder), skill.source if skill.source != "mcp" else "user", skill.root)
+    found = read_in(Path(skill.folder), skill.source, skill.root)
     files, has_more = files_of(skill.folder)
     return shown_text(found.skill, found.body, files, has_more=has_more)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.context.history import COMMAND
 from dragoman.builtin.skills.places import skill_places
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from dragoman.builtin.skills.skill import Skill
     from dragoman.builtin.viewer import Viewer
     from dragoman.uistream.messages import UIMessage
+
+
+_NOTICED: Final = 20
 
 
 class SessionSkills:
@@ -46,7 +49,9 @@ class SessionSkills:
         new = [each for each in self._problems if each not in self._noticed]
         self._noticed.update(new)
         if new:
-            await viewer.notify("warning", "Not all skills can be used as they are", "\n".join(new))
+            more = [f"and {len(new) - _NOTICED} more; /skills lists them"] if len(new) > _NOTICED else []
+            text = "\n".join([*new[:_NOTICED], *more])
+            await viewer.notify("warning", "Not all skills can be used as they are", text)
 
     async def reread(self) -> FoundSkills | None:
         """Read the files again; None if there are none."""
