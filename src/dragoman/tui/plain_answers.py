@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from dragoman.errors import DragomanError, LoginFailed
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, log_path
+from dragoman.process.own_program import own_command
 from dragoman.schema import v1
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
@@ -265,7 +265,7 @@ class PlainAnswers:
     async def _install(self, program: tuple[str, ...]) -> None:
         from dragoman.process.foreground import run_in_foreground
 
-        code = await run_in_foreground([sys.executable, "-m", "dragoman", *program], cwd=self._talk.folder)
+        code = await run_in_foreground(own_command(*program), cwd=self._talk.folder)
         if code:
             self._write(f"error: it was not installed: exit code {code}")
         else:

@@ -7,7 +7,6 @@ method that needs a terminal runs `dragoman login` on the user's terminal, which
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -15,6 +14,7 @@ import msgspec
 from dragoman.client.login import LoginMethod, login_methods
 from dragoman.errors import DragomanError, LoginFailed, RequestError
 from dragoman.host.local.agents import COMMAND_MARK
+from dragoman.process.own_program import own_command
 from dragoman.schema import decode, v1
 from dragoman.tui.local_host.host_connection import HostLink
 
@@ -68,7 +68,7 @@ async def log_in_by_terminal(talk: HostedConversation, method: LoginMethod) -> N
 
 def login_command(agent: str, method: str) -> list[str]:
     """The command that logs in to an agent, as the host names it, by a method; any method if that is empty."""
-    words = [sys.executable, "-m", "dragoman", "login"]
+    words = [*own_command("login")]
     if agent.startswith(COMMAND_MARK):
         return [*words, *([method] if method else []), "--", *shlex.split(agent.removeprefix(COMMAND_MARK))]
     name = (shlex.split(agent) or [""])[0]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import log_path
+from dragoman.process.own_program import own_command
 from dragoman.text.visible import label
 from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 from dragoman.tui.reporting.reports import facts_of
@@ -94,7 +95,6 @@ def _confirm_install(app: TerminalApp, trouble: Failure) -> None:
 
 
 async def _install(app: TerminalApp, trouble: Failure) -> None:
-    import sys
 
     code, problem = 0, ""
     from dragoman.errors import DragomanError
@@ -102,7 +102,7 @@ async def _install(app: TerminalApp, trouble: Failure) -> None:
 
     with app.batch_update(), app.suspend():
         try:
-            code = await run_in_foreground([sys.executable, "-m", "dragoman", *trouble.program], cwd=app.talk.folder)
+            code = await run_in_foreground(own_command(*trouble.program), cwd=app.talk.folder)
         except DragomanError as error:
             problem = str(error)
     if problem or code:
