@@ -264,8 +264,8 @@ FIGURES = {
 def taken(name: str) -> dict[str, Any]:
     """A figure, from a process of its own.
 
-    Its modules keep their byte code, as those of an installed client do: where Python is told to write none, only
-    Textual would have it, and the first process compiles what it imports.
+    Its modules keep their byte code, as those of an installed client do: where `PYTHONDONTWRITEBYTECODE` is set, only
+    Textual would have it, and the figure would be the time that compiling takes.
     """
     words = [sys.executable, "-m", "benchmarks.terminal", name]
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
