@@ -81,7 +81,9 @@ def _propose(event: str, matcher: Any, entry: Any, source: Source, places: Place
         return impossible("hooks", name, source, f"a matcher ({matcher}) for {event} cannot be expressed")
     seconds, lost = _seconds(source.program, entry.get("timeout"))
     notes += [lost] if lost else []
-    notes += [f"{key} is not carried over" for key in entry if key not in ("type", "command", "timeout", "name", "async")]
+    notes += [
+        f"{key} is not carried over" for key in entry if key not in ("type", "command", "timeout", "name", "async")
+    ]
     inner: dict[str, Any] = {"type": "command", "command": command}
     if seconds != DEFAULT_SECONDS:
         inner["timeout"] = seconds

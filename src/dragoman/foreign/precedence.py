@@ -7,7 +7,7 @@ later could be expressed, because otherwise it would allow more than it did. Pur
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def resolve(rules: Sequence[OrderedRule], express: Callable[[OrderedRule], tuple
         over = [each for each in later if overlap(each.rule, rule) and each.rule.action != rule.action]
         weaker = next((each.rule for each in over if _STRICT[each.rule.action] < _STRICT[rule.action]), None)
         if weaker is not None:
-            why = f"it has an exception, `{weaker.name}`, and here a {rule.action} has none; without a rule you are asked"
+            why = (
+                f"it has an exception, `{weaker.name}`, and here a {rule.action} has none; without a rule you are asked"
+            )
             found.append(Resolved(rule, why=why))
             continue
         # One that was void is covered by a still later one, which is looked at itself.
@@ -97,7 +99,7 @@ def _covers(wide: str, narrow: str) -> bool:
     if len(wide) > _LONGEST or len(narrow) > _LONGEST:
         return False
 
-    @lru_cache(maxsize=None)
+    @cache
     def covered(a: int, b: int) -> bool:
         if a == len(wide):
             return b == len(narrow)
@@ -115,7 +117,7 @@ def _meet(one: str, other: str) -> bool:
     if "*" in (one, other) or len(one) > _LONGEST or len(other) > _LONGEST:
         return True
 
-    @lru_cache(maxsize=None)
+    @cache
     def meet(a: int, b: int) -> bool:
         if a == len(one) and b == len(other):
             return True

@@ -13,7 +13,9 @@ from msgspec import Struct
 Program: TypeAlias = Literal["claude", "codex", "opencode", "gemini"]
 Kind: TypeAlias = Literal["instructions", "commands", "skills", "agents", "mcp", "hooks", "rules", "model"]
 Scope: TypeAlias = Literal["user", "project"]
-State: TypeAlias = Literal["ready", "question", "manual", "native", "present", "taken", "void", "impossible", "imported"]
+State: TypeAlias = Literal[
+    "ready", "question", "manual", "native", "present", "taken", "void", "impossible", "imported"
+]
 
 TITLES: Final[dict[str, str]] = {
     "claude": "Claude Code",

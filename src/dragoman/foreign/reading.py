@@ -111,7 +111,7 @@ class Import:
         """Propose to add a file of instructions to ours."""
         text = self.files.text(path, root, 1 << 20)
         if text is None or not text.strip():
-            return
+            return None
         matter = read_front_matter(text)
         source, name = self.source(path), self.places.short(path)
         if matter.names("paths") or matter.names("globs"):
@@ -238,7 +238,9 @@ class Import:
         return self.add(Proposal("skills", name, source, "ready", becomes, tuple(notes), changes))
 
     def _skill_files(self, folder: Path, root: Path, target: Path) -> tuple[list[NewFile], list[str]]:
-        files, notes, total = [], [], 0
+        files: list[NewFile] = []
+        notes: list[str] = []
+        total = 0
         real_root = os.path.realpath(root)
         for path in self.files.named(folder, ""):
             inner = path.relative_to(folder)
@@ -250,7 +252,9 @@ class Import:
                 continue
             total += os.path.getsize(real)
             if total > _MOST_SKILL_BYTES or len(files) == _MOST_SKILL_FILES:
-                notes.append(f"{inner} and what follows is not copied: a skill may have {_MOST_SKILL_FILES} files, 4 MiB")
+                notes.append(
+                    f"{inner} and what follows is not copied: a skill may have {_MOST_SKILL_FILES} files, 4 MiB"
+                )
                 break
             files.append(NewFile(target / inner, Path(real).read_bytes()))
         return files, notes
@@ -258,7 +262,7 @@ class Import:
     def model(self, model: str, why: str, name: str, source: Source) -> None:
         """Propose the model of new sessions; of the user's own files only."""
         if self.places.scope == "project":
-            return
+            return None
         if not model:
             return self.impossible("model", name, source, why) if why else None
         have = self._members.get(("model",)) or self.settings.get("model")

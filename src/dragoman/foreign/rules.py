@@ -117,18 +117,16 @@ def wildcard_globs(pattern: str) -> tuple[str, ...]:
         return ()
     pattern = pattern.replace("**", "*")
     folder, _, last = pattern.rpartition("/")
-    if "*" in folder.removeprefix("*/"):
-        if not folder.startswith("*/") or "*" in folder[2:]:
-            raise Inexpressible("a wildcard that stands for folders can only be at the end or the beginning")
+    if "*" in folder and folder != "*" and (not folder.startswith("*/") or "*" in folder[2:]):
+        raise Inexpressible("a wildcard that stands for folders can only be at the end or the beginning")
     start = f"**/{folder[2:]}" if folder.startswith("*/") else "**" if folder == "*" else folder
     if last == "*":
         return (f"{start}/**",)
     if "*" not in last:
         return (f"{start}/{last}" if start else last,)
     if last.count("*") > 1 or not last.startswith("*"):
-        if start in ("", "**") or last.endswith("*"):
-            raise Inexpressible("a wildcard that stands for folders can only be at the end or the beginning of a name")
-    return (f"{start}/{last}" if start.endswith("**") else f"{start}/**/{last}".lstrip("/"),)
+        raise Inexpressible("a wildcard that stands for folders can only be at the beginning of a name")
+    return (f"{start}/{last}" if start == "**" else f"{start}/**/{last}".lstrip("/"),)
 
 
 class RuleProposals:
@@ -166,7 +164,9 @@ class RuleProposals:
         if all(any(rule.text == text and rule.action == "allow" for rule in self._existing) for text in texts):
             return Proposal("rules", title, source, "present", f"allow {', '.join(texts)}", notes)
         if self._contrary("allow", texts):
-            return Proposal("rules", title, source, "taken", f"your rules decide otherwise about {', '.join(texts)}", notes)
+            return Proposal(
+                "rules", title, source, "taken", f"your rules decide otherwise about {', '.join(texts)}", notes
+            )
         project = None if self._places.scope == "user" else str(self._places.project)
         changes = tuple(NewRule("allow", text, None, project) for text in texts)
         question = f"Allow {', '.join(texts)} without asking?"
@@ -183,7 +183,9 @@ class RuleProposals:
             return Proposal("rules", title, source, "present", becomes, notes)
         if self._contrary(action, new):
             # Writing it would replace a rule of the user's, perhaps a deny by an ask.
-            return Proposal("rules", title, source, "taken", f"your rules decide otherwise about {', '.join(new)}", notes)
+            return Proposal(
+                "rules", title, source, "taken", f"your rules decide otherwise about {', '.join(new)}", notes
+            )
         path = project = None
         if self._places.scope == "project":
             path, project = (None, str(self._places.project)) if self._is_private else (self._places.settings, None)

@@ -43,9 +43,7 @@ class Converted(NamedTuple):
     denied_tools: tuple[str, ...] = ()
 
 
-def propose_server(
-    name: str, value: Any, source: Source, places: Places, existing: Mapping[str, Any]
-) -> Proposal:
+def propose_server(name: str, value: Any, source: Source, places: Places, existing: Mapping[str, Any]) -> Proposal:
     """The proposal for one server. `existing` are the servers of the settings that are written to."""
     try:
         if not isinstance(value, dict):
@@ -64,7 +62,9 @@ def propose_server(
     def holder(wanted: str) -> str:
         if wanted.casefold() not in taken:
             return ""
-        return "same" if existing[taken[wanted.casefold()]] in (entry, stored) else f"in {places.short(places.settings)}"
+        return (
+            "same" if existing[taken[wanted.casefold()]] in (entry, stored) else f"in {places.short(places.settings)}"
+        )
 
     chosen = choose_name(name, source.program, holder)
     notes += [chosen.note] if chosen.note and chosen.state == "ready" else []
@@ -79,7 +79,9 @@ def propose_server(
         names = ", ".join(variables)
         notes.append(f"keys are not copied: set {names} in the environment, or store them when you are asked")
         question = f"Store the keys of {chosen.name} ({names}) in {places.short(places.settings)}, too?"
-    becomes = chosen.note if chosen.state == "taken" else f"mcp_servers.{chosen.name} in {places.short(places.settings)}"
+    becomes = (
+        chosen.note if chosen.state == "taken" else f"mcp_servers.{chosen.name} in {places.short(places.settings)}"
+    )
     return Proposal("mcp", name, source, chosen.state, becomes, tuple(notes), changes, question=question)
 
 
@@ -138,12 +140,14 @@ def _safe_args(name: str, args: list[str], found: list[str]) -> list[str]:
     for at, word in enumerate(args):
         option = args[at - 1] if at else ""
         variable = variable_name(name, *([option.lstrip("-")] if option.startswith("-") else ["ARGUMENT"]))
-        if option.startswith("-") and "=" not in option and not word.startswith("-") and is_secret(option.lstrip("-"), word):
-            text, names = f"${{{variable}}}", (variable,)
+        is_value = option.startswith("-") and "=" not in option and not word.startswith("-")
+        if is_value and is_secret(option.lstrip("-"), word):
+            safe.append(f"${{{variable}}}")
+            found.append(variable)
         else:
             text, names = referenced(word, variable)
-        safe.append(text)
-        found.extend(names)
+            safe.append(text)
+            found.extend(names)
     return safe
 
 
@@ -209,7 +213,8 @@ def _from_codex(value: dict[str, Any]) -> Converted:
         *("env_http_headers", "oauth", "scopes", "enabled", "disabled_tools"),
     )
     if "command" in value:
-        env = {**{name: f"${{{name}}}" for name in _words(value.get("env_vars"))}, **_texts(value.get("env", {}), "env")}
+        env = {name: f"${{{name}}}" for name in _words(value.get("env_vars"))}
+        env |= _texts(value.get("env", {}), "env")
         entry = _program(value["command"], value.get("args"), env, value.get("cwd"))
     else:
         headers = _texts(value.get("http_headers", {}), "http_headers")
@@ -245,8 +250,8 @@ def _from_opencode(value: dict[str, Any]) -> Converted:
     if value.get("oauth") is False:
         entry["oauth"] = False
     elif isinstance(value.get("oauth"), dict):
-        names = {"clientId": "clientId", "clientSecret": "clientSecret", "scope": "scope", "callbackPort": "callbackPort"}
-        entry["oauth"], lost = _oauth(value["oauth"], names)
+        same = ("clientId", "clientSecret", "scope", "callbackPort")
+        entry["oauth"], lost = _oauth(value["oauth"], {name: name for name in same})
         notes += lost
     return Converted(entry, notes)
 
@@ -262,7 +267,8 @@ def _from_gemini(value: dict[str, Any]) -> Converted:
         notes.append("trust is not carried over: its tools need permission")
     denied = _words(value.get("excludeTools"))
     if "command" in value:
-        return Converted(_program(value["command"], value.get("args"), value.get("env"), value.get("cwd")), notes, denied)
+        entry = _program(value["command"], value.get("args"), value.get("env"), value.get("cwd"))
+        return Converted(entry, notes, denied)
     if "tcp" in value:
         raise Skip("servers on a plain TCP port are not supported")
     is_http = "httpUrl" in value or value.get("type") == "http"

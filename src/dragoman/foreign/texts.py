@@ -11,6 +11,8 @@ _GEMINI_SHELL: Final = re.compile(r"!\{([^{}]*(?:\{\{args\}\}[^{}]*)*)\}")
 _GEMINI_FILE: Final = re.compile(r"@\{([^{}]+)\}")
 _POSITION: Final = re.compile(r"\$ARGUMENTS\[(\d)\]")
 _PLACE: Final = re.compile(r"\$(?:ARGUMENTS\b|[1-9](?!\d))")
+_RAN: Final = "it ran `{}` by itself; the model is asked to run it, with permission"
+_ADDED: Final = "it added the file {} to the prompt; the model is asked to read it"
 _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
@@ -28,11 +30,11 @@ def _quoted(value: str) -> str:
 
 def markdown_template(body: str) -> tuple[str, list[str]]:
     """The text of a command of Claude Code, Codex or opencode as a template, and what it loses."""
-    lost = [f"it ran `{line}` by itself; the model is asked to run it, with permission" for line in _SHELL.findall(body)]
+    lost = [_RAN.format(line) for line in _SHELL.findall(body)]
     body = _SHELL.sub(r"(run `\1` and use its output)", body)
     body = _POSITION.sub(lambda found: f"${min(int(found[1]) + 1, 9)}", body)
     outside = _CODE.sub("", body)
-    lost += [f"@{path} was added to the prompt; the model is asked to read it" for path in _FILE.findall(outside)]
+    lost += [_ADDED.format(path) for path in _FILE.findall(outside)]
     pieces, at = [], 0
     for code in _CODE.finditer(body):  # a path in code is not a reference
         pieces += [_with_files(body[at : code.start()]), code[0]]
@@ -46,14 +48,9 @@ def _with_files(text: str) -> str:
 
 def gemini_template(prompt: str) -> tuple[str, list[str]]:
     """The prompt of a command of Gemini CLI as a template, and what it loses."""
-    lost = [
-        f"{found[0]} is replaced here by the words after the command" for found in _PLACE.finditer(prompt)
-    ]
-    lost += [
-        f"it ran `{line}` by itself; the model is asked to run it, with permission"
-        for line in _GEMINI_SHELL.findall(prompt)
-    ]
-    lost += [f"@{{{path}}} was added to the prompt; the model is asked to read it" for path in _GEMINI_FILE.findall(prompt)]
+    lost = [f"{found[0]} is replaced here by the words after the command" for found in _PLACE.finditer(prompt)]
+    lost += [_RAN.format(line) for line in _GEMINI_SHELL.findall(prompt)]
+    lost += [_ADDED.format(path) for path in _GEMINI_FILE.findall(prompt)]
     text = _GEMINI_SHELL.sub(r"(run `\1` and use its output)", prompt)
     text = _GEMINI_FILE.sub(r"`\1` (read this file)", text)
     return text.replace("{{args}}", "$ARGUMENTS"), lost

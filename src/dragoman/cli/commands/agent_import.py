@@ -27,7 +27,7 @@ def run(call: CliCall) -> int:
     from dragoman.settings.places import config_dir
 
     given = call.given
-    programs = tuple(dict.fromkeys(given.program)) or PROGRAMS
+    programs = _programs(given.program)
     project = find_project(Path.cwd())
     places = find_places("project" if given.project else "user", project, config_dir(), os.environ)
     findings = find_proposals(places, programs, _kinds(given.only))  # type: ignore[arg-type]  # checked words
@@ -58,6 +58,13 @@ def run(call: CliCall) -> int:
     proposals, has_failed = _write(proposals, places, is_sure=given.yes)
     code = _end(proposals, places, given)
     return exits.USAGE if has_failed else code
+
+
+def _programs(words: list[str]) -> tuple[str, ...]:
+    wrong = next((word for word in words if word not in PROGRAMS), None)
+    if wrong is not None:
+        raise exits.CliError(f"{wrong!r} is not a program whose files are read", hint=f"name {', '.join(PROGRAMS)}")
+    return tuple(dict.fromkeys(words)) or PROGRAMS
 
 
 def _kinds(only: str | None) -> tuple[str, ...]:
@@ -98,20 +105,25 @@ def _has_project_files(project: Path) -> bool:
 COMMAND = CliCommand(
     run=run,
     description=(
-        "Reads what you have set up for Claude Code, Codex, opencode and Gemini CLI, and proposes what it becomes here:\n"
-        "instructions, commands, skills, subagents, MCP servers, hooks, permission rules and the model. It shows each\n"
-        "proposal with its file and line, what becomes of it and what cannot be expressed, and writes nothing before you\n"
-        "confirm it, kind by kind. Nothing that exists is overwritten: a name that is taken gets the program behind it.\n"
-        "Permission never becomes wider. Rules that deny or ask are imported; for each rule that allows, the command is\n"
-        "shown that adds it, and at a terminal you can confirm it by itself. Keys in files are neither shown nor copied:\n"
-        "${NAME} takes their place, unless you say otherwise at the terminal. --yes answers none of these questions.\n"
+        "Reads what you have set up for Claude Code, Codex, opencode and Gemini CLI, and proposes what it becomes\n"
+        "here: instructions, commands, skills, subagents, MCP servers, hooks, permission rules and the model. Each\n"
+        "proposal is shown with its file and line, what becomes of it, and what cannot be expressed. Nothing is\n"
+        "written before you confirm it, kind by kind, and nothing that exists is overwritten: where a name is taken,\n"
+        "the program's name is put behind it.\n"
+        "Permission never becomes wider. Rules that deny or ask are imported; for each rule that allows, the command\n"
+        "that adds it is shown, and at a terminal you can confirm it by itself. Keys in files are neither shown nor\n"
+        "copied: ${NAME} takes their place, unless you say otherwise at the terminal. --yes answers none of these.\n"
         "Without --project your own files are read (~/.claude, ~/.codex, ~/.config/opencode, ~/.gemini, or what\n"
         "CLAUDE_CONFIG_DIR, CODEX_HOME, OPENCODE_CONFIG_DIR, XDG_CONFIG_HOME and GEMINI_CLI_HOME name) and yours are\n"
         "written; with it, those of this project, and .dragoman. docs/coming-from.md is a guide."
     ),
     arguments=(
         Argument(
-            "program", "whose files to read (default: all)", choices=PROGRAMS, is_optional=True, is_repeatable=True
+            "program",
+            f"whose files to read: {', '.join(PROGRAMS)} (default: all)",
+            is_optional=True,
+            is_repeatable=True,
+            suggest=lambda: PROGRAMS,
         ),
     ),
     options=(

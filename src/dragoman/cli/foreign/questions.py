@@ -86,5 +86,8 @@ class Confirmation:
 def _show_change(change: Appended) -> None:
     before, after = appended_text(change)
     lines = git_patch(str(change.path), before or None, after).splitlines()
-    shown = [*lines[:_MOST_LINES], *([f"... {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else [])]
+    shown = [
+        *lines[:_MOST_LINES],
+        *([f"... {len(lines) - _MOST_LINES} more lines"] if len(lines) > _MOST_LINES else []),
+    ]
     sys.stderr.write(harmless("\n".join(shown)) + "\n")

@@ -28,7 +28,10 @@ class ListedServer(Struct, frozen=True):
         """The server of the entry, the reason why it is wrong, or None if it is switched off."""
         from dragoman.builtin.mcp.config import read_entry
 
-        return read_entry(self.name, self.entry)
+        from dragoman.settings.effective import filled
+
+        # Only the user's own servers have variables; they are filled in here, so that no list shows their values.
+        return read_entry(self.name, filled(self.entry) if self.source == "user" else self.entry)
 
 
 class ListedServers(Struct, frozen=True):

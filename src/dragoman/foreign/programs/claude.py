@@ -106,8 +106,10 @@ def _read_servers(found: Import) -> None:
 
 
 def _propose_servers(found: Import, document: Document | None, member: str) -> None:
-    servers = document.value.get(member) if document is not None else None
-    for name, value in servers.items() if document is not None and isinstance(servers, dict) else ():
+    if document is None:
+        return
+    servers = document.value.get(member)
+    for name, value in servers.items() if isinstance(servers, dict) else ():
         source = found.source(document.path, line_of(document, member, name))
         found.add(propose_server(name, value, source, found.places, found.servers))
 

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 _DECISIONS: Final[dict[str, Action]] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
 _MOST_ALTERNATIVES: Final = 16
-_ROLE_MEMBERS: Final = frozenset(("model", "model_provider", "developer_instructions", "sandbox_mode", "name", "description"))
+_ROLE_MEMBERS: Final = frozenset(
+    ("model", "model_provider", "developer_instructions", "sandbox_mode", "name", "description")
+)
 
 
 def read(found: Import) -> None:
@@ -75,7 +77,11 @@ def _read_config(found: Import, config: dict[str, Any], text: str, folder: Path,
     if "hooks" in config:
         events = {event: groups for event, groups in _table(config, "hooks").items() if event != "state"}
         for proposal in propose_hooks(
-            events, source, found.places, found.settings.get("hooks"), lambda *keys: toml_line(text, "hooks", str(keys[0]))
+            events,
+            source,
+            found.places,
+            found.settings.get("hooks"),
+            lambda *keys: toml_line(text, "hooks", str(keys[0])),
         ):
             found.add(proposal)
     if isinstance(config.get("model"), str):
@@ -144,7 +150,9 @@ def _read_rules(found: Import, path: Path, root: Path) -> None:
             found.impossible("rules", written, source, "its pattern or decision cannot be read")
             continue
         lines = [" ".join(words) for words in product(*options)] if _count(options) <= _MOST_ALTERNATIVES else []
-        if not lines or not all(isinstance(word, str) and word and not set(word) & set(" *?'\"") for o in options for word in o):
+        if not lines or not all(
+            isinstance(word, str) and word and not set(word) & set(" *?'\"") for o in options for word in o
+        ):
             found.impossible("rules", f"{action} {written}", source, "its words cannot be written as rules")
             continue
         found.add(make.propose(action, " | ".join(lines), [f"execute:{line} *" for line in lines], source))

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 _DECISIONS: Final[dict[str, Action]] = {"allow": "allow", "ask_user": "ask", "deny": "deny"}
 _STRICT: Final = {"allow": 0, "ask": 1, "deny": 2}
 _RULE_MEMBERS: Final = frozenset(("toolName", "mcpName", "commandPrefix", "decision", "priority"))
-_AGENT_MEMBERS: Final = frozenset(("name", "description", "kind", "display-name", "tools", "model", "max-turns", "temperature"))
+_AGENT_MEMBERS: Final = frozenset(
+    ("name", "description", "kind", "display-name", "tools", "model", "max-turns", "temperature")
+)
 _TOOL: Final = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
 _MOST_RULES: Final = 200
 
@@ -106,9 +108,9 @@ def _read_settings(found: Import, document: Document) -> None:
         ):
             found.add(proposal)
     model = members.get("model")
-    name = model.get("name") if isinstance(model, dict) else model
-    if isinstance(name, str):
-        found.model(*model_name("gemini", name), name, source.at(line_of(document, "model")))
+    wanted = model.get("name") if isinstance(model, dict) else model
+    if isinstance(wanted, str):
+        found.model(*model_name("gemini", wanted), wanted, source.at(line_of(document, "model")))
     context = _object(members, "context").get("fileName") or members.get("contextFileName")
     if context and context not in ("GEMINI.md", "AGENTS.md", "CLAUDE.md", "CONTEXT.md"):
         names = ", ".join(context) if isinstance(context, list) else str(context)
@@ -136,7 +138,9 @@ def _read_tool_lists(found: Import, document: Document) -> None:
             shape = _TOOL.fullmatch(text) if isinstance(text, str) else None
             line = line_of(document, "tools", member, number)
             if shape is None:
-                found.impossible("rules", f"{action} {text}"[:80], found.source(document.path, line), "it cannot be read")
+                found.impossible(
+                    "rules", f"{action} {text}"[:80], found.source(document.path, line), "it cannot be read"
+                )
                 continue
             pattern = "*" if not shape[2] else f"{shape[2].removesuffix('*').removesuffix(':').strip()} *"
             rules.append(OrderedRule(shape[1], pattern, action, text, line))
@@ -157,7 +161,9 @@ def _read_policy(found: Import, path: Path, root: Path) -> None:
             found.impossible("rules", f"rule {number + 1}", found.source(path, line), "it has no known decision")
             continue
         for rule in _rules_of(entry, line):
-            found_rules.append((int(entry.get("priority", 0)) if str(entry.get("priority", 0)).isdecimal() else 0, rule))
+            found_rules.append(
+                (int(entry.get("priority", 0)) if str(entry.get("priority", 0)).isdecimal() else 0, rule)
+            )
     # The highest priority wins, so that it comes last; among equals, the strictest.
     found_rules.sort(key=lambda each: (each[0], _STRICT[each[1].action]))
     _propose(found, [rule for _, rule in found_rules], path)

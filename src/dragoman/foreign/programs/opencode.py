@@ -109,7 +109,9 @@ def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> Non
     for name in ("tools", "permission"):
         if name in members:
             members[name] = _nested(matter.text(name))
-    _read_agent(found, plain_name(*path.relative_to(folder).with_suffix("").parts), members, matter.body, found.source(path))
+    _read_agent(
+        found, plain_name(*path.relative_to(folder).with_suffix("").parts), members, matter.body, found.source(path)
+    )
 
 
 def _nested(text: str) -> Any:
