@@ -79,6 +79,8 @@ def _propose(event: str, matcher: Any, entry: Any, source: Source, places: Place
         group["matcher"] = text
     elif matcher not in ("", "*", None):
         return impossible("hooks", name, source, f"a matcher ({matcher}) for {event} cannot be expressed")
+    if source.program == "gemini" and event in _OF_TOOLS:
+        notes.append("it is given the names of tools and arguments that Claude Code uses")
     seconds, lost = _seconds(source.program, entry.get("timeout"))
     notes += [lost] if lost else []
     notes += [

@@ -56,9 +56,7 @@ def resolve(rules: Sequence[OrderedRule], express: Callable[[OrderedRule], tuple
         over = [each for each in later if overlap(each.rule, rule) and each.rule.action != rule.action]
         weaker = next((each.rule for each in over if _STRICT[each.rule.action] < _STRICT[rule.action]), None)
         if weaker is not None:
-            why = (
-                f"it has an exception, `{weaker.name}`, and here a {rule.action} has none; without a rule you are asked"
-            )
+            why = f"it has an exception, `{weaker.name}`, and rules here have none; without a rule you are asked"
             found.append(Resolved(rule, why=why))
             continue
         # One that was void is covered by a still later one, which is looked at itself.

@@ -32,7 +32,7 @@ STATES: Final[dict[str, str]] = {
     "question": "is written only after a question at the terminal",
     "manual": "is yours to do; the command is shown",
     "native": "is read where it is, nothing to do",
-    "present": "was imported before",
+    "present": "is there already",
     "taken": "is not written: the name is taken",
     "void": "has no effect there, because a later rule wins",
     "impossible": "cannot be expressed",

@@ -12,12 +12,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.errors import ConfigError
 from dragoman.foreign.files import LARGEST_TEXT, ForeignFiles
 from dragoman.foreign.naming import choose_name, plain_name
-from dragoman.foreign.proposal import Appended, Findings, Member, NewFile, Proposal, Source, impossible
+from dragoman.foreign.proposal import Appended, Findings, Member, NewFile, NewRule, Proposal, Source, impossible
 from dragoman.foreign.texts import front_matter, imported_paths
+from dragoman.policy import parse_rule
 from dragoman.settings.documents import read_document
 
 if TYPE_CHECKING:
@@ -40,8 +43,20 @@ def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[
         found.program = program
         import_module(f"dragoman.foreign.programs.{program}").read(found)
     wanted = frozenset(kinds)
-    proposals = tuple(each for each in found.proposals if each.kind in wanted)
+    proposals = tuple(each for each in _one_model(found.proposals) if each.kind in wanted)
     return Findings(proposals, tuple(found.files.problems))
+
+
+def _one_model(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """If the programs use several models, the user chooses one."""
+    ready = {change.value for each in proposals for change in each.changes if each.kind == "model"}  # type: ignore[union-attr]
+    if len(ready) < 2:
+        return list(proposals)
+    question = "The programs use several models. Use this one in new sessions?"
+    return [
+        replace(each, state="question", question=question) if each.kind == "model" and each.state == "ready" else each
+        for each in proposals
+    ]
 
 
 class Import:
@@ -53,7 +68,7 @@ class Import:
         self.proposals: list[Proposal] = []
         self.program: Program = "claude"
         self._planned: dict[Path, bytes] = {}
-        self._texts: set[str] = set()
+        self._texts: dict[str, Path] = {}
         self._members: dict[tuple[str, ...], Any] = {}
 
     def source(self, path: Path, line: int = 0) -> Source:
@@ -68,6 +83,8 @@ class Import:
                     self._planned[path] = content
                 case Member(_, keys, value):
                     self._members[keys] = value
+                case NewRule(action, text) if action != "allow":
+                    self.rules.append(parse_rule(text, action, "pinned"))
 
     def impossible(self, kind: Kind, name: str, source: Source, why: str, *notes: str) -> None:
         self.add(impossible(kind, name, source, why, *notes))
@@ -88,8 +105,7 @@ class Import:
 
     @cached_property
     def rules(self) -> list[Rule]:
-        """The rules that count for what is imported. Raises: ConfigError."""
-        from dragoman.policy import parse_rule
+        """The rules that count for what is imported, and those that are proposed. Raises: ConfigError."""
         from dragoman.settings.rule_file import FILE_NAME, RuleFile
 
         project = None if self.places.scope == "user" else self.places.project
@@ -118,8 +134,9 @@ class Import:
             why = "it counts for some files only, which cannot be expressed"
             return self.impossible("instructions", name, source, why)
         if matter.body in self._texts:
-            return None
-        self._texts.add(matter.body)
+            same = self.places.short(self._texts[matter.body])
+            return self.add(Proposal("instructions", name, source, "present", f"the same text as {same}"))
+        self._texts[matter.body] = path
         target = self.places.instructions
         heading = f"<!-- imported from {name} -->"
         existing = _own_text(target)
@@ -265,7 +282,7 @@ class Import:
             return None
         if not model:
             return self.impossible("model", name, source, why) if why else None
-        have = self._members.get(("model",)) or self.settings.get("model")
+        have = self.settings.get("model")
         if have:
             state: State = "present" if have == model else "taken"
             becomes = f"model is {have} in {self.places.short(self.places.settings)}"

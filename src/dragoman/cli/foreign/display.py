@@ -78,12 +78,13 @@ def summary(proposals: Iterable[Proposal]) -> str:
     found = counts(proposals)
     parts = [
         (found.get("imported", 0), "imported"),
-        (found.get("ready", 0), "not imported"),
+        (found.get("ready", 0), "ready to import"),
         (found.get("manual", 0) + found.get("question", 0), "left for you to decide"),
         (found.get("native", 0), "read as it is"),
         (found.get("present", 0), "present already"),
-        (found.get("taken", 0), "not imported, because the name is taken"),
-        (found.get("impossible", 0) + found.get("void", 0), "not expressible"),
+        (found.get("taken", 0), "with a taken name"),
+        (found.get("void", 0), "without effect"),
+        (found.get("impossible", 0), "not expressible"),
     ]
     shown = [f"{number} {what}" for number, what in parts if number or what == "imported"]
     return ", ".join(shown)

@@ -46,6 +46,8 @@ class Confirmation:
             if ready and (self._is_sure or self._agrees_to_kind(kind, [each for _, each in ready])):
                 done |= {at: self._write(each) for at, each in ready}
             for at, each in enumerate(proposals):
+                if kind == "model" and any(one.kind == "model" for one in done.values()):
+                    break  # there is one model
                 if each.kind == kind and each.state in ("question", "manual") and self._agrees_to(each):
                     done[at] = self._write(each)
         return [done.get(at, each) for at, each in enumerate(proposals)]

@@ -10,6 +10,8 @@ from dragoman.foreign.agents import AgentDraft
 from dragoman.foreign.files import line_of
 from dragoman.foreign.hooks import propose_hooks
 from dragoman.foreign.models import model_name
+from dragoman.foreign.precedence import OrderedRule, overlap
+from dragoman.foreign.proposal import impossible
 from dragoman.foreign.rules import (
     Inexpressible,
     RuleProposals,
@@ -144,6 +146,7 @@ def _read_permissions(found: Import, document: Document, permissions: dict[str, 
     make = RuleProposals(found.places, found.rules, is_private=is_private)
     base = "" if found.places.scope == "project" else str(document.path.parent)
     actions: tuple[Action, ...] = ("deny", "ask", "allow")
+    unsaid: list[OrderedRule] = []
     for action in actions:
         rules = permissions.get(action)
         for number, rule in enumerate(rules if isinstance(rules, list) else ()):
@@ -151,10 +154,18 @@ def _read_permissions(found: Import, document: Document, permissions: dict[str, 
             if not isinstance(rule, str):
                 found.impossible("rules", f"{action} {rule!r}"[:60], source, "a rule must be a string")
                 continue
+            shape = _ordered(rule, action)
+            limit = next((each for each in unsaid if action == "allow" and overlap(each, shape)), None)
+            if limit is not None:
+                why = f"it is restricted by `{limit.action} {limit.name}`, which cannot be expressed"
+                found.impossible("rules", f"{action} {rule}", source, why)
+                continue
             try:
-                found.add(make.propose(action, rule, rule_texts(rule, action, base), source))
+                proposal = make.propose(action, rule, rule_texts(rule, action, base), source)
             except Inexpressible as error:
-                found.impossible("rules", f"{action} {rule}", source, str(error))
+                proposal = impossible("rules", f"{action} {rule}", source, str(error))
+            found.add(proposal)
+            unsaid += [shape] if proposal.state == "impossible" else []
     mode = permissions.get("defaultMode")
     source = found.source(document.path, line_of(document, "permissions", "defaultMode"))
     if mode in ("plan", "acceptEdits"):
@@ -167,6 +178,14 @@ def _read_permissions(found: Import, document: Document, permissions: dict[str, 
     if isinstance(folders, list) and folders:
         source = found.source(document.path, line_of(document, "permissions", "additionalDirectories"))
         found.impossible("rules", "additionalDirectories", source, "folders are given to a session by its client")
+
+
+def _ordered(rule: str, action: Action) -> OrderedRule:
+    """The rule as a tool and a pattern, to see whether two of them overlap; paths are not compared."""
+    tool, bracket, pattern = rule.strip().partition("(")
+    is_command = bracket and tool == "Bash"
+    pattern = pattern.removesuffix(")").replace(":*", " *") if is_command else "*"
+    return OrderedRule(tool, pattern, action, rule)
 
 
 def rule_texts(rule: str, action: Action, base: str) -> tuple[str, ...]:

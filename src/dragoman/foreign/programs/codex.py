@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import shlex
 from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,8 +58,10 @@ def read(found: Import) -> None:
             lambda *keys: line_of(document, "hooks", *keys),
         ):
             found.add(proposal)
+    named = {str(value.get("config_file")) for value in _agents(config[0] if config else {}).values()}
     for path in found.files.named(folder / "agents", ".toml"):
-        _read_role(found, path.stem, {}, path, root, found.source(path))
+        if not named & {str(path), f"agents/{path.name}", f"./agents/{path.name}"}:
+            _read_role(found, path.stem, {}, path, root, found.source(path))
     for path in found.files.named(folder / "rules", ".rules"):
         _read_rules(found, path, root)
 
@@ -69,11 +72,10 @@ def _read_config(found: Import, config: dict[str, Any], text: str, folder: Path,
     for name, value in _table(config, "mcp_servers").items():
         here = source.at(toml_line(text, "mcp_servers", name))
         found.add(propose_server(name, value, here, found.places, found.servers))
-    for name, value in _table(config, "agents").items():
-        if isinstance(value, dict):
-            file = value.get("config_file")
-            here = source.at(toml_line(text, "agents", name))
-            _read_role(found, name, value, folder / file if isinstance(file, str) else None, root, here)
+    for name, value in _agents(config).items():
+        file = value.get("config_file")
+        here = source.at(toml_line(text, "agents", name))
+        _read_role(found, name, value, folder / file if isinstance(file, str) else None, root, here)
     if "hooks" in config:
         events = {event: groups for event, groups in _table(config, "hooks").items() if event != "state"}
         for proposal in propose_hooks(
@@ -118,6 +120,10 @@ def _read_role(found: Import, name: str, declared: dict[str, Any], path: Path | 
     draft.propose(str(config.get("developer_instructions", "")))
 
 
+def _agents(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: value for name, value in _table(config, "agents").items() if isinstance(value, dict)}
+
+
 def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
     value = config.get(name)
     return value if isinstance(value, dict) else {}
@@ -149,10 +155,8 @@ def _read_rules(found: Import, path: Path, root: Path) -> None:
         except (ValueError, KeyError, TypeError):
             found.impossible("rules", written, source, "its pattern or decision cannot be read")
             continue
-        lines = [" ".join(words) for words in product(*options)] if _count(options) <= _MOST_ALTERNATIVES else []
-        if not lines or not all(
-            isinstance(word, str) and word and not set(word) & set(" *?'\"") for o in options for word in o
-        ):
+        lines = [shlex.join(words) for words in product(*options)] if _count(options) <= _MOST_ALTERNATIVES else []
+        if not lines or not all(isinstance(word, str) and word for option in options for word in option):
             found.impossible("rules", f"{action} {written}", source, "its words cannot be written as rules")
             continue
         found.add(make.propose(action, " | ".join(lines), [f"execute:{line} *" for line in lines], source))
