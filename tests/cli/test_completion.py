@@ -41,7 +41,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
         (["dragoman", "completion", ""], ["bash", "zsh", "fish", "--help"]),
         (["dragoman", "version", "--j"], ["--json"]),
         (["dragoman", "agent", "im"], ["import"]),
-        (["dragoman", "agent", "import", "co"], ["codex", "cohere"]),
+        (["dragoman", "agent", "import", "co"], ["cohere", "codex"]),
         (["dragoman", "agent", "import", "--dr"], ["--dry-run"]),
         (["dragoman", "unheard", ""], []),
         (["dragoman", "methods", "--", "--"], []),

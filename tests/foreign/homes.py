@@ -14,11 +14,17 @@ KEYS = (
     "s3cr3t",
 )
 """What no output and no written file may hold."""
-ANTHROPIC, GITHUB, PASSWORD, SLACK, LINEAR, CLIENT, URL_PASSWORD = KEYS
+ANTHROPIC, GITHUB, PASSWORD = KEYS[:3]
+
+
+PLACES = dict(zip(("ANTHROPIC", "GITHUB", "PASSWORD", "SLACK", "LINEAR", "CLIENT", "URL_PASSWORD"), KEYS, strict=True))
 
 
 def write(root: Path, files: dict[str, str]) -> None:
+    """Write files; `<GITHUB>` in a text is that key."""
     for name, text in files.items():
+        for place, key in PLACES.items():
+            text = text.replace(f"<{place}>", key)
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -28,7 +34,8 @@ CLAUDE = {
     ".claude/CLAUDE.md": "# How I work\n\n- Answer briefly.\n- See @~/notes/style.md and `@not/this.md`.\n",
     ".claude/rules/python.md": "---\npaths:\n  - '**/*.py'\n---\nUse type hints.\n",
     ".claude/commands/fix-issue.md": (
-        "---\ndescription: Fix an issue: carefully\nargument-hint: NUMBER\nallowed-tools: Bash(gh:*)\nmodel: opus\n---\n"
+        "---\ndescription: Fix an issue: carefully\nargument-hint: NUMBER\n"
+        "allowed-tools: Bash(gh:*)\nmodel: opus\n---\n"
         "Status: !`git status`\nFix issue $1. Rules: @docs/rules.md $ARGUMENTS\n"
     ),
     ".claude/commands/git/squash.md": "Squash the last commits.\n",
@@ -55,37 +62,42 @@ CLAUDE = {
     "allow": ["Bash(npm test)", "Bash(npm run:*)", "Bash", "Edit(src/**)", "WebFetch", "Agent(x)", "mcp__github"],
   },
   "hooks": {
-    "PreToolUse": [{"matcher": "Bash|mcp__github__.*", "hooks": [{"type": "command", "command": "~/bin/check", "timeout": 10}]}],
+    "PreToolUse": [{"matcher": "Bash|mcp__github__.*",
+      "hooks": [{"type": "command", "command": "~/bin/check", "timeout": 10}]}],
     "PostToolUse": [{"matcher": "Edit|Write", "hooks": [
       {"type": "command", "command": "ruff format ."},
       {"type": "prompt", "prompt": "Is it good?"}]}],
-    "Stop": [{"hooks": [{"type": "command", "command": "curl -H 'Authorization: Bearer %s' https://x.example", "timeout": 9000}]}],
+    "Stop": [{"hooks": [{"type": "command",
+      "command": "curl -H 'Authorization: Bearer <SLACK>' https://x.example", "timeout": 9000}]}],
     "SessionStart": [{"hooks": [{"type": "command", "command": "echo hi"}]}],
   },
   "unknownThing": true,
 }
-"""
-    % SLACK,
+""",
     ".claude.json": """{
   "numStartups": 12,
-  "oauthAccount": {"accessToken": "%s"},
+  "oauthAccount": {"accessToken": "<ANTHROPIC>"},
   "mcpServers": {
-    "github": {"type": "http", "url": "https://api.example/mcp", "headers": {"Authorization": "Bearer %s", "X-Team": "blue"}},
-    "files": {"command": "mcp-files", "args": ["--root", "${HOME}/x", "--api-key", "%s"], "env": {"API_KEY": "%s", "LEVEL": "1"}},
-    "linear": {"type": "sse", "url": "https://mcp.linear.example/sse", "oauth": {"clientId": "c1", "clientSecret": "%s"}},
+    "github": {"type": "http", "url": "https://api.example/mcp",
+      "headers": {"Authorization": "Bearer <GITHUB>", "X-Team": "blue"}},
+    "files": {"command": "mcp-files", "args": ["--root", "${HOME}/x", "--api-key", "<PASSWORD>"],
+      "env": {"API_KEY": "<ANTHROPIC>", "LEVEL": "1"}},
+    "linear": {"type": "sse", "url": "https://mcp.linear.example/sse",
+      "oauth": {"clientId": "c1", "clientSecret": "<CLIENT>"}},
     "socket": {"type": "ws", "url": "wss://x.example"}
   },
   "projects": {"/home/me/p": {"mcpServers": {"local": {"command": "x"}}, "history": []}}
 }
-"""
-    % (ANTHROPIC, GITHUB, PASSWORD, ANTHROPIC, CLIENT),
+""",
 }
 
 CODEX = {
     ".codex/AGENTS.md": "Use tabs.\n",
     ".codex/AGENTS.override.md": "Use spaces.\n",
     ".codex/prompts/draft.md": "Draft a message about $1.\n",
-    ".codex/skills/notes/SKILL.md": "---\nname: notes\ndescription: Takes notes: short ones\nallowed-tools: Bash\n---\nWrite.\n",
+    ".codex/skills/notes/SKILL.md": (
+        "---\nname: notes\ndescription: Takes notes: short ones\nallowed-tools: Bash\n---\nWrite.\n"
+    ),
     ".codex/skills/notes/scripts/run.sh": "echo notes\n",
     ".codex/config.toml": """
 model = "gpt-5.1-codex"
@@ -132,7 +144,7 @@ timeout = 5
         'prefix_rule(pattern=["git", ["push", "fetch"]], decision="prompt")\n'
         'prefix_rule(\n    pattern=["rm", "-rf"],\n    decision="forbidden",\n)\n'
         'prefix_rule(pattern=["cargo", "build"], decision="allow")\n'
-        'host_rule(x=1)\n'
+        "host_rule(x=1)\n"
         'prefix_rule(pattern=["a b"], decision="allow")\n'
     ),
     ".codex/rules/broken.rules": "prefix_rule(pattern=[\n",
@@ -155,19 +167,19 @@ OPENCODE = {
   },
   "mcp": {
     "tickets": {"type": "local", "command": ["tickets-mcp", "--stdio"], "environment": {"TICKETS_TOKEN": "{env:TT}"}},
-    "remote": {"type": "remote", "url": "https://user:%s@r.example/mcp?api_key=%s", "oauth": false},
+    "remote": {"type": "remote", "url": "https://user:<URL_PASSWORD>@r.example/mcp?api_key=<LINEAR>", "oauth": false},
     "off": {"type": "local", "command": ["x"], "enabled": false},
     "filed": {"type": "remote", "url": "https://f.example", "headers": {"Authorization": "{file:~/token}"}},
   },
   "command": {"ship": {"template": "Ship $ARGUMENTS", "description": "Ship it", "agent": "build", "subtask": true}},
   "agent": {
-    "docs": {"description": "Writes docs", "mode": "subagent", "model": "anthropic/claude-haiku-5", "prompt": "You write docs.",
+    "docs": {"description": "Writes docs", "mode": "subagent", "model": "anthropic/claude-haiku-5",
+             "prompt": "You write docs.",
              "permission": {"bash": "deny", "webfetch": "ask"}, "tools": {"write": false}},
     "gone": {"disable": true, "description": "x", "prompt": "y"},
   },
 }
-"""
-    % (URL_PASSWORD, LINEAR),
+""",
     ".config/opencode/command/test.md": "---\ndescription: Test\nagent: build\n---\nRun the tests for $1\n",
     ".config/opencode/agent/sec/audit.md": (
         "---\ndescription: Audits: for security\nmode: primary\ntools:\n  write: false\n  edit: false\nsteps: 20\n"
@@ -178,7 +190,8 @@ OPENCODE = {
 GEMINI = {
     ".gemini/GEMINI.md": "Use tabs.\n",
     ".gemini/commands/git/commit.toml": (
-        'description = "Commit"\nprompt = """Write a message for: !{git diff --staged}\nStyle: @{docs/style.md}\n{{args}}"""\n'
+        'description = "Commit"\nprompt = """Write a message for: !{git diff --staged}\n'
+        'Style: @{docs/style.md}\n{{args}}"""\n'
     ),
     ".gemini/commands/broken.toml": 'prompt = "unfinished\n',
     ".gemini/agents/finder.md": (
@@ -191,13 +204,15 @@ GEMINI = {
   "general": {"defaultApprovalMode": "yolo"},
   "tools": {"exclude": ["run_shell_command(rm -rf)"], "allowed": ["run_shell_command(git status)", "write_file"]},
   "mcpServers": {
-    "search": {"httpUrl": "https://s.example/mcp", "headers": {"X-Api-Key": "$SEARCH_KEY"}, "trust": true, "timeout": 5000,
+    "search": {"httpUrl": "https://s.example/mcp", "headers": {"X-Api-Key": "$SEARCH_KEY"},
+               "trust": true, "timeout": 5000,
                "excludeTools": ["delete"]},
     "old": {"url": "https://old.example/sse"}
   },
   "mcp": {"excluded": ["old"]},
   "hooks": {
-    "BeforeTool": [{"matcher": "run_shell_command|write_file", "hooks": [{"type": "command", "command": "guard.sh", "timeout": 5000}]}],
+    "BeforeTool": [{"matcher": "run_shell_command|write_file",
+      "hooks": [{"type": "command", "command": "guard.sh", "timeout": 5000}]}],
     "AfterAgent": [{"hooks": [{"name": "bell", "type": "command", "command": "bell", "timeout": 90000}]}],
     "BeforeModel": [{"hooks": [{"type": "command", "command": "x"}]}]
   }
@@ -261,7 +276,8 @@ PROJECT = {
 """,
     ".claude/settings.local.json": '{"permissions": {"deny": ["Bash(make deploy:*)"], "allow": ["Bash(ls:*)"]}}\n',
     ".mcp.json": (
-        '{"mcpServers": {"local": {"command": "./server.py"}, "keyed": {"command": "x", "env": {"TOKEN": "%s"}}}}\n' % GITHUB
+        '{"mcpServers": {"local": {"command": "./server.py"},'
+        ' "keyed": {"command": "x", "env": {"TOKEN": "<GITHUB>"}}}}\n'
     ),
     "opencode.json": '{"permission": {"bash": {"*": "ask", "ls *": "allow"}}}\n',
 }
