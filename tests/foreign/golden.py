@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from dragoman.foreign.places import Places, find_places
-from dragoman.foreign.proposal import KINDS, PROGRAMS, Program, Scope
+from dragoman.foreign.proposal import KINDS, Program, Scope
 from dragoman.foreign.reading import find_proposals
 from tests.foreign.homes import PROJECT, build_home, write
 
 FOLDER = Path(__file__).parent / "golden"
-CASES: tuple[tuple[Scope, Program], ...] = (*(("user", program) for program in PROGRAMS), ("project", "claude"))  # type: ignore[assignment]
+CASES: tuple[tuple[Scope, Program], ...] = (
+    *(("user", "claude"), ("user", "codex"), ("user", "opencode"), ("user", "gemini"), ("project", "claude")),
+)
 
 
 def places(folder: Path, scope: Scope = "user") -> Places:

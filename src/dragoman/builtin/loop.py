@@ -321,7 +321,8 @@ class Loop:
         if tool is None:
             return chunk
         preview = tool.preview(with_our_names(tool, arguments), self._context.cwd)
-        return with_display(chunk, preview.title, ToolDisplay(tool.kind, preview.locations, preview.diffs))
+        display = ToolDisplay(tool.kind, preview.locations, preview.diffs, mcp=preview.mcp)
+        return with_display(chunk, preview.title, display)
 
     async def _preview(self, delta: c.ToolInputDelta) -> None:
         """Show the title and the locations that incomplete arguments give, if it is time to. Content comes later."""

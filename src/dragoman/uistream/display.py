@@ -66,6 +66,8 @@ class ToolDisplay(Struct, frozen=True, omit_defaults=True):
     diffs: tuple[FileDiff, ...] = ()
     parent: str | None = None
     """The call that this one belongs to, such as that of a sub-agent: `_meta.dragoman.parentToolCallId`."""
+    mcp: tuple[str, str] | None = None
+    """The MCP server and its tool, for rules of the client: `_meta.dragoman.mcp`."""
 
 
 class ToolOutput(Struct, frozen=True, omit_defaults=True):

@@ -41,11 +41,12 @@ _RAW_OUTPUT_NAMES: Final = {
 class ShownCall:
     """One tool call as far as the client has been shown it."""
 
-    __slots__ = ("content", "is_hidden", "kind", "locations", "parent", "raw_input", "status", "title")
+    __slots__ = ("content", "is_hidden", "kind", "locations", "mcp", "parent", "raw_input", "status", "title")
 
     def __init__(self, title: str, kind: str, *, is_hidden: bool = False, parent: str | None = None) -> None:
         self.title = one_line(title)
         self.parent = parent
+        self.mcp: tuple[str, str] | None = None
         self.kind = kind
         self.is_hidden = is_hidden
         self.status = "pending"
@@ -218,6 +219,7 @@ class ToolCallUpdates:
         display = display_of(chunk.tool_name, chunk.provider_metadata)
         is_hidden = self._is_hidden(chunk.tool_name)
         call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=is_hidden, parent=display.parent)
+        call.mcp = display.mcp
         self._calls[chunk.tool_call_id] = call
         return call, () if call.is_hidden else (_announced(chunk.tool_call_id, call),)
 
@@ -242,7 +244,10 @@ class ToolCallUpdates:
 
 
 def _announced(tool_call_id: str, call: ShownCall) -> v1.ToolCall:
-    meta = UNSET if call.parent is None else {"dragoman": {"parentToolCallId": call.parent}}
+    own: dict[str, Any] = {} if call.parent is None else {"parentToolCallId": call.parent}
+    if call.mcp is not None:
+        own["mcp"] = {"server": call.mcp[0], "tool": call.mcp[1]}
+    meta = {"dragoman": own} if own else UNSET
     return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending", meta=meta)
 
 
