@@ -104,7 +104,7 @@ def test_codex_is_wrapped_named_and_asked_from_the_command_line(tmp_path: Path) 
     assert (work_folder(tmp_path) / "here.txt").exists()
     printed = run_dragoman(tmp_path, "wrap", "codex", "--print-settings", "zed")
     entry = json.loads(printed.stdout[printed.stdout.index("{") :])["agent_servers"]["codex"]
-    assert entry["args"] == ["-m", "dragoman", "wrap", "codex"]
+    assert entry["args"] == ["-P", "-m", "dragoman", "wrap", "codex"]
     crashed = run_dragoman(tmp_path, "exec", "CRASH", "-a", "my-codex")
     assert crashed.returncode != 0
     assert "panicked at fake.rs" in crashed.stderr

@@ -232,7 +232,7 @@ def test_settings_for_editors_start_it_from_any_folder(
         (entry,) = json.loads(printed)["agent_servers"].values()
         assert (entry["command"], entry["args"][:4]) == (
             sys.executable,
-            ["-m", "dragoman", "wrap", "loud_module:shout"],
+            ["-P", "-m", "dragoman", "wrap", "loud_module:shout"],
         )
 
 
@@ -249,7 +249,7 @@ def test_options_of_wrap_follow_two_dashes_when_an_agent_is_added(folder: Path, 
     assert main(["agents", "add", "chat", *words]) == exits.OK
     entry = json.loads((tmp_path / "home" / "config" / "settings.json").read_text())["agent_servers"]["chat"]
     assert entry["args"] == [
-        *("-m", "dragoman", "wrap", "http://127.0.0.1:8080/v1", "--header", "x: y", "--model", "qwen3")
+        *("-P", "-m", "dragoman", "wrap", "http://127.0.0.1:8080/v1", "--header", "x: y", "--model", "qwen3")
     ]
 
 
@@ -258,8 +258,16 @@ def test_a_command_line_tool_is_added_by_name(folder: Path, tmp_path: Path) -> N
     assert main(["agents", "add", "tool", "--wrap", "--", "./tool.sh", "--message={prompt}"]) == exits.OK
     assert main(["agents", "add", "other", "--wrap", "--", "llm"]) == exits.OK
     found = json.loads((tmp_path / "home" / "config" / "settings.json").read_text())["agent_servers"]
-    assert found["tool"]["args"] == ["-m", "dragoman", "wrap", "--", str(folder / "tool.sh"), "--message={prompt}"]
-    assert found["other"]["args"] == ["-m", "dragoman", "wrap", "--", "llm"]
+    assert found["tool"]["args"] == [
+        "-P",
+        "-m",
+        "dragoman",
+        "wrap",
+        "--",
+        str(folder / "tool.sh"),
+        "--message={prompt}",
+    ]
+    assert found["other"]["args"] == ["-P", "-m", "dragoman", "wrap", "--", "llm"]
     assert main(["agents", "add", "none", "--wrap"]) == exits.USAGE
 
 

@@ -140,6 +140,13 @@ LINES = (
     *(_given("worktrees", action, "TEXT") for action in ("path", "diff", "merge", "discard")),
     _given("worktrees", "list", "--cwd", "TEXT"),
     _given("compare", "TEXT", "hello"),
+    _given("eval", "list", "--tasks", "TEXT"),
+    _given("eval", "show", "TEXT"),
+    _given("eval", "run", "--task", "TEXT", "--solution", "right"),
+    _given("eval", "check-tasks", "--task", "TEXT"),
+    _given("eval", "report", "TEXT"),
+    _given("eval", "compare", "TEXT", "TEXT"),
+    _given("sessions", "report", "TEXT"),
     _given("exec", "--worktree", "TEXT", "hello"),
     _given("sessions", "storage", "--free", "TEXT"),
     *(

@@ -21,6 +21,7 @@ from dragoman.snapshots.attribution import AgentClaims
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS, SnapshotLimits
 from dragoman.snapshots.tracking import TurnTracker
 from dragoman.state.tools import ToolCallState
+from dragoman.text.secrets import Secrets
 from dragoman.workspace.ignore import read_plain
 
 if TYPE_CHECKING:
@@ -277,7 +278,8 @@ def _prompt_of(state: SessionState | None) -> str:
     """The text of the last prompt."""
     if state is None or not state.turns:
         return ""
-    return "\n".join(block.text for block in state.turns[-1].prompt if isinstance(block, v1.TextContent))
+    text = "\n".join(block.text for block in state.turns[-1].prompt if isinstance(block, v1.TextContent))
+    return Secrets(os.environ).mask(text)  # a key that was pasted into a prompt is not kept with the changes
 
 
 def claims_of(state: SessionState | None, written: Mapping[str, bytes | None]) -> AgentClaims:

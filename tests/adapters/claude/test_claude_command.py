@@ -40,7 +40,7 @@ async def test_it_is_served_to_a_client(folder: Path) -> None:
 def test_settings_for_an_editor_are_printed(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["wrap", "claude", "--print-settings", "zed"]) == exits.OK
     entry = json.loads(capsys.readouterr().out)["agent_servers"]["claude"]
-    assert [entry["command"], *entry["args"]] == [sys.executable, "-m", "dragoman", "wrap", "claude"]
+    assert [entry["command"], *entry["args"]] == [sys.executable, "-P", "-m", "dragoman", "wrap", "claude"]
 
 
 def test_it_gets_a_name_and_runs_under_it(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ import msgspec
 from dragoman.client.login import LoginMethod, login_methods
 from dragoman.errors import DragomanError, LoginFailed, RequestError
 from dragoman.host.local.agents import COMMAND_MARK
-from dragoman.process.own_program import own_command
+from dragoman.process.own_program import own_command, own_words
 from dragoman.schema import decode, v1
 from dragoman.tui.local_host.host_connection import HostLink
 
@@ -77,7 +77,7 @@ def login_command(agent: str, method: str) -> list[str]:
 
 def shown_command(argv: list[str]) -> str:
     """The command as a user types it."""
-    return shlex.join(["dragoman", *argv[3:]])
+    return shlex.join(["dragoman", *(own_words(argv) or ())])
 
 
 def method_lines(methods: list[LoginMethod]) -> Iterator[str]:
