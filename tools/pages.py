@@ -33,6 +33,8 @@ def cli_page() -> str:
     for verb in table.COMMANDS:
         parts += [f"## dragoman {verb}", _block(command.help_text(verb, table.load(verb)))]
         parts.append(f"[Its page](cli/{verb}.md)")
+        for nested in (each for each in table.NESTED if each.split()[0] == verb):
+            parts += [f"## dragoman {nested}", _block(command.help_text(nested, table.load(nested)))]
     codes = "\n".join(f"| {code} | {meaning} |" for code, meaning in exits.MEANINGS.items())
     parts += ["## Exit codes", f"| code | meaning |\n|---|---|\n{codes}"]
     return "\n\n".join(parts) + "\n"

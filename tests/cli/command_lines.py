@@ -110,6 +110,8 @@ LINES = (
     _given("check", "--explain", "TEXT"),
     _given("agent", "--model", "scripted", "--max-turn-cost", "TEXT"),
     _given("agent", "doctor", "--model", "TEXT"),
+    _given("agent", "import", "TEXT"),
+    _given("agent", "import", "--only", "TEXT"),
     _given("agent", "login", "TEXT"),
     _given("agent", "logout", "TEXT"),
     _given("agents", "add", "TEXT"),

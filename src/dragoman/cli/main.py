@@ -83,6 +83,8 @@ def _run_verb(verb: str, words: list[str]) -> int:
             return code
     from dragoman.cli.command import help_text, parse, split_program
 
+    if words and f"{verb} {words[0]}" in table.NESTED:
+        verb, words = f"{verb} {words[0]}", words[1:]
     command = table.load(verb)
     own, _ = split_program(words)
     if "--help" in own or "-h" in own:

@@ -34,6 +34,9 @@ COMMANDS = {
     "wrap": "serve a function, framework agent, endpoint or command as an ACP agent",
 }
 
+NESTED = {"agent import": "carry over what you have set up for other coding agents"}
+"""Actions of a verb that have arguments, options and a help of their own."""
+
 EXAMPLES = (
     "dragoman demo",
     "dragoman exec -a gemini 'What is this project?'",
@@ -47,7 +50,7 @@ def load(verb: str) -> "CliCommand":
     """Import a verb's module and return its command."""
     from importlib import import_module
 
-    command: CliCommand = import_module(f"dragoman.cli.commands.{verb}").COMMAND
+    command: CliCommand = import_module(f"dragoman.cli.commands.{verb.replace(' ', '_')}").COMMAND
     return command
 
 

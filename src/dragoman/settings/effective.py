@@ -6,6 +6,7 @@ Both files are read once, by `load_settings`. The rules that the user adds with 
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from dragoman.settings.acceptances import Acceptances, fingerprint, mcp_fingerprint
@@ -112,6 +113,7 @@ class EffectiveSettings:
             for name in (self.project.mcp_servers if self.project else ())
             if self._is_taken(name)
         ]
+        notes += _missing_notes(self.user)
         return tuple(notes)
 
     def rules(self) -> list[Rule]:
@@ -140,7 +142,8 @@ class EffectiveSettings:
             for name, server in self.proposed_mcp_servers().items()
             if self.is_accepted("mcp", name, mcp_fingerprint(server))
         }
-        return {**self.user.mcp_servers, **accepted}
+        own = {name: filled(server) for name, server in self.user.mcp_servers.items()}
+        return {**own, **accepted}
 
     def proposed_mcp_servers(self) -> dict[str, dict[str, Any]]:
         """The MCP servers of the project by name, accepted or not, without those whose name the user has taken."""
@@ -207,6 +210,27 @@ class EffectiveSettings:
 
     def _is_taken(self, mcp_server: str) -> bool:
         return mcp_server.casefold() in {name.casefold() for name in self.user.mcp_servers}
+
+
+def filled(server: dict[str, Any]) -> dict[str, Any]:
+    """An MCP server of the user with its variables replaced."""
+    if "${" not in str(server):
+        return server
+    from dragoman.settings.variables import filled_server
+
+    return filled_server(server, os.environ)
+
+
+def _missing_notes(file: SettingsFile) -> list[str]:
+    if "${" not in str(file.mcp_servers):
+        return []
+    from dragoman.settings.variables import missing_variables
+
+    return [
+        f"{file.path}: the MCP server {name!r} needs {variable}, which is not set in the environment"
+        for name, server in file.mcp_servers.items()
+        for variable in missing_variables(server, os.environ)
+    ]
 
 
 def _parse_rule(text: str, action: Action, scope: Scope, source: str) -> Rule:

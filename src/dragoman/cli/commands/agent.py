@@ -94,6 +94,10 @@ def _telemetry() -> tuple[Observer, ...]:
 
 def _check_words(given: Any) -> None:
     """Raises: CliError for words that do not belong together."""
+    if given.action == "import":
+        raise exits.CliError(
+            "import comes first, and has options of its own", hint="write it as dragoman agent import [PROGRAM]..."
+        )
     if given.json and given.action != "doctor":
         raise exits.CliError("--json is for dragoman agent doctor", hint="leave it out; stdout is used by the protocol")
     if given.keyring and given.action != "login":
@@ -226,6 +230,7 @@ COMMAND = CliCommand(
         "Sessions are stored and can be opened again. Its mode and your rules (dragoman rules) decide what it may do\n"
         "without asking. docs/agent.md has the details, docs/editors.md the settings for editors.\n"
         "  doctor   show what is missing for the agent to work here, and how to get it\n"
+        "  import   carry over what you have set up for other agents: see dragoman agent import --help\n"
         "  login    ask for the key of a provider (or read it from stdin), check it and store it for this agent\n"
         "  logout   remove a stored key"
     ),
@@ -233,7 +238,7 @@ COMMAND = CliCommand(
         Argument(
             "action",
             "what to do instead of serving an editor",
-            choices=("doctor", "login", "logout"),
+            choices=("doctor", "import", "login", "logout"),
             is_optional=True,
         ),
         Argument(
@@ -294,5 +299,6 @@ COMMAND = CliCommand(
         "dragoman agent login anthropic",
         "dragoman agent login openai < key.txt",
         "dragoman agent logout openai",
+        "dragoman agent import --dry-run",
     ),
 )

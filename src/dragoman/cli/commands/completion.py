@@ -8,8 +8,20 @@ from dragoman.cli.command import Argument, CliCall, CliCommand
 
 def run(call: CliCall) -> int:
     write = shells.WRITERS[call.given.shell]
-    sys.stdout.write(write({verb: table.load(verb) for verb in table.COMMANDS}))
+    sys.stdout.write(write({verb: _with_nested(verb) for verb in table.COMMANDS}))
     return exits.OK
+
+
+def _with_nested(verb: str) -> CliCommand:
+    """The verb with the arguments and options of its nested commands: the scripts look at the first word only."""
+    command = table.load(verb)
+    for nested in (table.load(each) for each in table.NESTED if each.split()[0] == verb):
+        known = {option.flag for option in command.options}
+        command = command._replace(
+            arguments=(*command.arguments, *nested.arguments),
+            options=(*command.options, *(option for option in nested.options if option.flag not in known)),
+        )
+    return command
 
 
 COMMAND = CliCommand(

@@ -24,11 +24,16 @@ class ListedServer(Struct, frozen=True):
     is_accepted: bool = True
     """Whether the user accepted it; what the user wrote needs no acceptance."""
 
-    def read(self) -> ServerSpec | Problem | None:
-        """The server of the entry, the reason why it is wrong, or None if it is switched off."""
-        from dragoman.builtin.mcp.config import read_entry
+    def read(self, *, is_used: bool = False) -> ServerSpec | Problem | None:
+        """The server of the entry, the reason why it is wrong, or None if it is switched off.
 
-        return read_entry(self.name, self.entry)
+        Args:
+            is_used: fill in the variables of the environment, whose values no list shows.
+        """
+        from dragoman.builtin.mcp.config import read_entry
+        from dragoman.settings.effective import filled
+
+        return read_entry(self.name, filled(self.entry) if is_used and self.source == "user" else self.entry)
 
 
 class ListedServers(Struct, frozen=True):
@@ -59,7 +64,7 @@ class ListedServers(Struct, frozen=True):
         if not found.is_accepted:
             hint = f"read and accept it with: dragoman agents accept --mcp {name}"
             raise CliError(f"the MCP server {name} is only proposed by the project", hint=hint)
-        spec = found.read()
+        spec = found.read(is_used=True)
         if spec is None:
             raise CliError(f"the MCP server {name} is switched off", hint="set its `enabled` to true in the settings")
         if isinstance(spec, Problem):

@@ -1,0 +1,169 @@
+"""Codex: `~/.codex` with `config.toml`, `hooks.json`, `prompts`, `rules`, `skills`; `.codex` in a project."""
+
+from __future__ import annotations
+
+import ast
+import shlex
+from itertools import product
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.foreign.agents import AgentDraft
+from dragoman.foreign.files import line_of, toml_line
+from dragoman.foreign.hooks import propose_hooks
+from dragoman.foreign.models import model_name
+from dragoman.foreign.rules import RuleProposals
+from dragoman.foreign.servers import propose_server
+from dragoman.foreign.texts import markdown_template
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dragoman.foreign.reading import Import
+    from dragoman.foreign.rules import Action
+
+_DECISIONS: Final[dict[str, Action]] = {"allow": "allow", "prompt": "ask", "forbidden": "deny"}
+_MOST_ALTERNATIVES: Final = 16
+_ROLE_MEMBERS: Final = frozenset(
+    ("model", "model_provider", "developer_instructions", "sandbox_mode", "name", "description")
+)
+
+
+def read(found: Import) -> None:
+    """Add the proposals for everything of Codex."""
+    places = found.places
+    folder = places.folder("codex")
+    root = folder if places.scope == "user" else places.project
+    if places.scope == "user":
+        override = folder / "AGENTS.override.md"
+        found.instructions(override if override.exists() else folder / "AGENTS.md", root)
+        found.commands(folder / "prompts", root, markdown_template)
+    else:
+        found.native_instructions(("AGENTS.md",))
+        if (places.project / "AGENTS.override.md").is_file():
+            found.instructions(places.project / "AGENTS.override.md", root)
+    found.skills(folder / "skills", root)
+    shared = (places.home if places.scope == "user" else places.project) / ".agents" / "skills"
+    if shared.is_dir():
+        found.native("skills", "skills", shared)
+    config = found.files.toml(folder / "config.toml", root)
+    if config is not None:
+        _read_config(found, *config, folder, root)
+    document = found.files.json(folder / "hooks.json", root)
+    if document is not None:
+        for proposal in propose_hooks(
+            document.value.get("hooks", {}),
+            found.source(document.path),
+            places,
+            found.settings.get("hooks"),
+            lambda *keys: line_of(document, "hooks", *keys),
+        ):
+            found.add(proposal)
+    named = {str(value.get("config_file")) for value in _agents(config[0] if config else {}).values()}
+    for path in found.files.named(folder / "agents", ".toml"):
+        if not named & {str(path), f"agents/{path.name}", f"./agents/{path.name}"}:
+            _read_role(found, path.stem, {}, path, root, found.source(path))
+    for path in found.files.named(folder / "rules", ".rules"):
+        _read_rules(found, path, root)
+
+
+def _read_config(found: Import, config: dict[str, Any], text: str, folder: Path, root: Path) -> None:
+    path = folder / "config.toml"
+    source = found.source(path)
+    for name, value in _table(config, "mcp_servers").items():
+        here = source.at(toml_line(text, "mcp_servers", name))
+        found.add(propose_server(name, value, here, found.places, found.servers))
+    for name, value in _agents(config).items():
+        file = value.get("config_file")
+        here = source.at(toml_line(text, "agents", name))
+        _read_role(found, name, value, folder / file if isinstance(file, str) else None, root, here)
+    if "hooks" in config:
+        events = {event: groups for event, groups in _table(config, "hooks").items() if event != "state"}
+        for proposal in propose_hooks(
+            events,
+            source,
+            found.places,
+            found.settings.get("hooks"),
+            lambda *keys: toml_line(text, "hooks", str(keys[0])),
+        ):
+            found.add(proposal)
+    if isinstance(config.get("model"), str):
+        provider = config.get("model_provider", "openai")
+        model, why = model_name("codex", config["model"], provider if isinstance(provider, str) else "openai")
+        found.model(model, why, config["model"], source.at(toml_line(text, "model")))
+    for member, ours in (("approval_policy", "--mode"), ("sandbox_mode", "--mode auto")):
+        value = config.get(member)
+        if value is None:
+            continue
+        is_open = value in ("never", "danger-full-access")
+        why = "what permits without asking is never imported" if is_open else f"modes are not imported; see {ours}"
+        name = f"{member} {value}" if isinstance(value, str) else member
+        found.impossible("rules", name, source.at(toml_line(text, member)), why)
+
+
+def _read_role(found: Import, name: str, declared: dict[str, Any], path: Path | None, root: Path, source: Any) -> None:
+    """A role: a partial configuration whose instructions are the prompt."""
+    config: dict[str, Any] = {}
+    if path is not None:
+        read = found.files.toml(path, root)
+        if read is None:
+            return
+        config = read[0]
+    draft = AgentDraft(found, str(config.get("name") or name), source)
+    draft.describe(str(declared.get("description") or config.get("description") or ""))
+    if isinstance(config.get("model"), str):
+        draft.use_model(config["model"], str(config.get("model_provider", "openai")))
+    if config.get("sandbox_mode") == "read-only":
+        draft.use_mode("plan")
+    elif "sandbox_mode" in config:
+        draft.notes.append(f"sandbox_mode {config['sandbox_mode']} is not carried over")
+    draft.notes += [f"{key} is not carried over" for key in config if key not in _ROLE_MEMBERS]
+    draft.propose(str(config.get("developer_instructions", "")))
+
+
+def _agents(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {name: value for name, value in _table(config, "agents").items() if isinstance(value, dict)}
+
+
+def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
+    value = config.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _read_rules(found: Import, path: Path, root: Path) -> None:
+    """Rules are calls `prefix_rule(pattern=["git", "push"], decision="prompt")` in Starlark, which Python can parse."""
+    text = found.files.text(path, root)
+    if text is None:
+        return
+    try:
+        calls = [node.value for node in ast.parse(text).body if isinstance(node, ast.Expr)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        found.files.report(path, f"cannot be understood and is left out: {error}")
+        return
+    make = RuleProposals(found.places, found.rules)
+    for call in calls:
+        if not isinstance(call, ast.Call):
+            continue
+        source = found.source(path, call.lineno)
+        written = " ".join((ast.get_source_segment(text, call) or "").split())[:80]
+        if not isinstance(call.func, ast.Name) or call.func.id != "prefix_rule":
+            found.impossible("rules", written, source, "only prefix_rule(...) is read")
+            continue
+        try:
+            given = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
+            action = _DECISIONS[given.get("decision", "allow")]
+            options = [[part] if isinstance(part, str) else list(part) for part in given["pattern"]]
+        except (ValueError, KeyError, TypeError):
+            found.impossible("rules", written, source, "its pattern or decision cannot be read")
+            continue
+        lines = [shlex.join(words) for words in product(*options)] if _count(options) <= _MOST_ALTERNATIVES else []
+        if not lines or not all(isinstance(word, str) and word for option in options for word in option):
+            found.impossible("rules", f"{action} {written}", source, "its words cannot be written as rules")
+            continue
+        found.add(make.propose(action, " | ".join(lines), [f"execute:{line} *" for line in lines], source))
+
+
+def _count(options: list[list[str]]) -> int:
+    total = 1
+    for each in options:
+        total *= max(len(each), 1)
+    return total if options else _MOST_ALTERNATIVES + 1

@@ -1,0 +1,224 @@
+"""Gemini CLI: `~/.gemini` with `settings.json`, `commands`, `policies`; `.gemini` in a project."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.builtin.context.front_matter import read_front_matter
+from dragoman.foreign.agents import AgentDraft
+from dragoman.foreign.files import line_of
+from dragoman.foreign.hooks import propose_hooks
+from dragoman.foreign.models import model_name
+from dragoman.foreign.naming import plain_name
+from dragoman.foreign.precedence import OrderedRule, resolve
+from dragoman.foreign.proposal import Proposal
+from dragoman.foreign.rules import Inexpressible, RuleProposals, command_rule, kind_of, kinds_for
+from dragoman.foreign.servers import propose_server
+from dragoman.foreign.texts import gemini_template
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dragoman.foreign.reading import Import
+    from dragoman.foreign.rules import Action
+    from dragoman.settings.documents import Document
+
+_DECISIONS: Final[dict[str, Action]] = {"allow": "allow", "ask_user": "ask", "deny": "deny"}
+_STRICT: Final = {"allow": 0, "ask": 1, "deny": 2}
+_RULE_MEMBERS: Final = frozenset(("toolName", "mcpName", "commandPrefix", "decision", "priority"))
+_AGENT_MEMBERS: Final = frozenset(
+    ("name", "description", "kind", "display-name", "tools", "model", "max-turns", "temperature")
+)
+_TOOL: Final = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
+_MOST_RULES: Final = 200
+
+
+def read(found: Import) -> None:
+    """Add the proposals for everything of Gemini CLI."""
+    places = found.places
+    folder = places.folder("gemini")
+    root = folder if places.scope == "user" else places.project
+    if places.scope == "user":
+        found.instructions(folder / "GEMINI.md", root)
+    else:
+        found.native_instructions(("GEMINI.md",))
+    for path in found.files.named(folder / "commands", ".toml"):
+        _read_command(found, path, folder / "commands", root)
+    found.skills(folder / "skills", root)
+    for path in found.files.named(folder / "agents", ".md"):
+        _read_agent(found, path, root)
+    document = found.files.json(folder / "settings.json", root)
+    if document is not None:
+        _read_settings(found, document)
+    for path in found.files.named(folder / "policies", ".toml"):
+        _read_policy(found, path, root)
+
+
+def _read_command(found: Import, path: Path, folder: Path, root: Path) -> None:
+    read = found.files.toml(path, root)
+    if read is None:
+        return
+    members = read[0]
+    name, source = plain_name(*path.relative_to(folder).with_suffix("").parts), found.source(path)
+    prompt = members.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip():
+        found.impossible("commands", name, source, "it has no prompt")
+        return
+    body, notes = gemini_template(prompt)
+    notes += [f"{key} is not carried over" for key in members if key not in ("prompt", "description")]
+    found.command(name, source, str(members.get("description", "")), "", body, notes)
+
+
+def _read_agent(found: Import, path: Path, root: Path) -> None:
+    text = found.files.text(path, root)
+    if text is None:
+        return
+    matter = read_front_matter(text)
+    source = found.source(path)
+    draft = AgentDraft(found, matter.text("name") or path.stem, source)
+    if matter.text("kind") == "remote":
+        draft.problem = "it runs at another place (kind: remote)"
+    draft.describe(matter.text("description"))
+    tools = matter.names("tools")
+    if tools is not None and "*" not in tools:
+        draft.only(tools)
+    draft.use_model(matter.text("model"))
+    draft.limit(matter.text("max-turns"))
+    draft.notes += [f"{key} is not carried over" for key in matter.members if key not in _AGENT_MEMBERS]
+    draft.propose(matter.body)
+
+
+def _read_settings(found: Import, document: Document) -> None:
+    members, source = document.value, found.source(document.path)
+    excluded = _object(members, "mcp").get("excluded")
+    for name, value in _object(members, "mcpServers").items():
+        here = source.at(line_of(document, "mcpServers", name))
+        if isinstance(excluded, list) and name in excluded:
+            found.impossible("mcp", name, here, "it is switched off there (mcp.excluded)")
+        else:
+            found.add(propose_server(name, value, here, found.places, found.servers))
+    if "hooks" in members:
+        for proposal in propose_hooks(
+            members["hooks"],
+            source,
+            found.places,
+            found.settings.get("hooks"),
+            lambda *keys: line_of(document, "hooks", *keys),
+        ):
+            found.add(proposal)
+    model = members.get("model")
+    wanted = model.get("name") if isinstance(model, dict) else model
+    if isinstance(wanted, str):
+        found.model(*model_name("gemini", wanted), wanted, source.at(line_of(document, "model")))
+    context = _object(members, "context").get("fileName") or members.get("contextFileName")
+    if context and context not in ("GEMINI.md", "AGENTS.md", "CLAUDE.md", "CONTEXT.md"):
+        names = ", ".join(context) if isinstance(context, list) else str(context)
+        why = "the names of files with instructions cannot be chosen; AGENTS.md, CLAUDE.md and GEMINI.md are read"
+        found.impossible("instructions", names, source.at(line_of(document, "context", "fileName")), why)
+    _read_tool_lists(found, document)
+    mode = _object(members, "general").get("defaultApprovalMode") or _object(members, "tools").get("approvalMode")
+    if isinstance(mode, str) and mode != "default":
+        found.impossible("rules", f"defaultApprovalMode {mode}", source, "modes are not imported; see --mode")
+
+
+def _object(members: dict[str, Any], name: str) -> dict[str, Any]:
+    value = members.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _read_tool_lists(found: Import, document: Document) -> None:
+    """`tools.allowed` and `tools.exclude`; a tool that is excluded does not exist, whatever is allowed."""
+    tools = _object(document.value, "tools")
+    rules: list[OrderedRule] = []
+    actions: tuple[tuple[str, Action], ...] = (("allowed", "allow"), ("exclude", "deny"))
+    for member, action in actions:
+        listed = tools.get(member)
+        for number, text in enumerate(listed if isinstance(listed, list) else ()):
+            shape = _TOOL.fullmatch(text) if isinstance(text, str) else None
+            line = line_of(document, "tools", member, number)
+            if shape is None:
+                found.impossible(
+                    "rules", f"{action} {text}"[:80], found.source(document.path, line), "it cannot be read"
+                )
+                continue
+            pattern = "*" if not shape[2] else f"{shape[2].removesuffix('*').removesuffix(':').strip()} *"
+            rules.append(OrderedRule(shape[1], pattern, action, text, line))
+    _propose(found, rules, document.path)
+
+
+def _read_policy(found: Import, path: Path, root: Path) -> None:
+    read = found.files.toml(path, root)
+    if read is None:
+        return
+    members, text = read
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if line.strip().startswith("[[rule]]")]
+    found_rules: list[tuple[int, OrderedRule]] = []
+    entries = members.get("rule")
+    for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+        line = lines[number] if number < len(lines) else 0
+        if not isinstance(entry, dict) or entry.get("decision") not in _DECISIONS:
+            found.impossible("rules", f"rule {number + 1}", found.source(path, line), "it has no known decision")
+            continue
+        for rule in _rules_of(entry, line):
+            found_rules.append(
+                (int(entry.get("priority", 0)) if str(entry.get("priority", 0)).isdecimal() else 0, rule)
+            )
+    # The highest priority wins, so that it comes last; among equals, the strictest.
+    found_rules.sort(key=lambda each: (each[0], _STRICT[each[1].action]))
+    _propose(found, [rule for _, rule in found_rules], path)
+
+
+def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
+    """The rules of one entry: one for each tool and each prefix. A tool `?WHY` cannot be expressed."""
+    action = _DECISIONS[entry["decision"]]
+    tools = entry.get("toolName", "*")
+    tools = tools if isinstance(tools, list) else [tools]
+    prefixes = entry.get("commandPrefix", "*")
+    prefixes = prefixes if isinstance(prefixes, list) else [prefixes]
+    unsaid = sorted(entry.keys() - _RULE_MEMBERS)
+    server = entry.get("mcpName")
+    found = []
+    for tool in map(str, tools):
+        for prefix in map(str, prefixes):
+            pattern = "*" if prefix == "*" else f"{prefix.strip()} *"
+            name = " ".join(each for each in (str(server or ""), tool, "" if prefix == "*" else prefix) if each)
+            if server:
+                tool = f"mcp:{server}:{tool}"
+            if unsaid:
+                name = f"{name} ({', '.join(unsaid)})"
+                pattern = f"{pattern}\n{', '.join(unsaid)}"
+            found.append(OrderedRule(tool, pattern, action, name, line))
+    return found
+
+
+def _propose(found: Import, rules: list[OrderedRule], path: Path) -> None:
+    if len(rules) > _MOST_RULES:
+        found.impossible("rules", "rules", found.source(path), f"there are more than {_MOST_RULES} rules")
+        return
+    make = RuleProposals(found.places, found.rules)
+    for rule, texts, why, is_void in resolve(rules, rule_texts):
+        source = found.source(path, rule.line)
+        if texts:
+            found.add(make.propose(rule.action, rule.name, texts, source))
+        elif is_void:
+            found.add(Proposal("rules", f"{rule.action} {rule.name}", source, "void", why))
+        else:
+            found.impossible("rules", f"{rule.action} {rule.name}", source, why)
+
+
+def rule_texts(rule: OrderedRule) -> tuple[str, ...]:
+    """The rules of ours that state one of Gemini CLI's. Raises: Inexpressible."""
+    pattern, _, unsaid = rule.pattern.partition("\n")
+    if unsaid:
+        raise Inexpressible(f"{unsaid} cannot be expressed")
+    if rule.tool.startswith("mcp:"):
+        return (rule.tool.removesuffix(":*"),)
+    if rule.tool == "*":
+        return ("*",)
+    kind = kind_of(rule.tool)
+    if kind == "execute":
+        return (command_rule(pattern),)
+    if pattern != "*":
+        raise Inexpressible(f"a pattern for {rule.tool} cannot be expressed")
+    return kinds_for(kind, rule.action)

@@ -1,0 +1,223 @@
+"""opencode: `~/.config/opencode` with `opencode.json`; `opencode.json` and `.opencode` in a project."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.builtin.context.front_matter import read_front_matter
+from dragoman.foreign.agents import AgentDraft
+from dragoman.foreign.files import line_of
+from dragoman.foreign.models import model_name
+from dragoman.foreign.naming import plain_name
+from dragoman.foreign.precedence import OrderedRule, resolve
+from dragoman.foreign.proposal import Proposal
+from dragoman.foreign.rules import (
+    Inexpressible,
+    RuleProposals,
+    command_rule,
+    host_rule,
+    kind_of,
+    kinds_for,
+    wildcard_globs,
+)
+from dragoman.foreign.servers import propose_server
+from dragoman.foreign.texts import markdown_template
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dragoman.foreign.proposal import Source
+    from dragoman.foreign.reading import Import
+    from dragoman.settings.documents import Document
+
+_ACTIONS: Final = ("allow", "ask", "deny")
+_MOST_RULES: Final = 200
+_AGENT_MEMBERS: Final = frozenset(
+    (
+        *("description", "mode", "model", "steps", "maxSteps", "maxsteps", "tools", "permission", "prompt"),
+        *("disable", "hidden", "color", "temperature", "top_p", "top-p", "name"),
+    )
+)
+
+
+def read(found: Import) -> None:
+    """Add the proposals for everything of opencode."""
+    places = found.places
+    folder = places.folder("opencode")
+    root = folder if places.scope == "user" else places.project
+    if places.scope == "user":
+        found.instructions(folder / "AGENTS.md", root)
+    else:
+        found.native_instructions(("AGENTS.md", "CONTEXT.md"))
+    for name in ("command", "commands"):
+        found.commands(folder / name, root, markdown_template)
+    for name in ("skill", "skills"):
+        found.skills(folder / name, root)
+    for name in ("agent", "agents"):
+        for path in found.files.named(folder / name, ".md"):
+            _read_agent_file(found, path, folder / name, root)
+    configs = [folder / name for name in ("opencode.json", "opencode.jsonc")]
+    if places.scope == "project":
+        configs = [*(places.project / path.name for path in configs), *configs]
+    for path in configs:
+        document = found.files.json(path, root)
+        if document is not None:
+            _read_config(found, document)
+
+
+def _read_config(found: Import, document: Document) -> None:
+    members, source = document.value, found.source(document.path)
+
+    def at(*keys: str | int) -> Source:
+        return source.at(line_of(document, *keys))
+
+    servers = _object(members, "mcp")
+    for name, value in servers.items():
+        found.add(propose_server(name, value, at("mcp", name), found.places, found.servers))
+    for name, value in _object(members, "command").items():
+        template = value.get("template") if isinstance(value, dict) else None
+        if not isinstance(template, str) or not template.strip():
+            found.impossible("commands", name, at("command", name), "it has no template")
+            continue
+        body, notes = markdown_template(template)
+        notes += [f"{key} is not carried over" for key in value if key not in ("template", "description")]
+        found.command(name, at("command", name), str(value.get("description", "")), "", body, notes)
+    for name, value in _object(members, "agent").items():
+        if isinstance(value, dict):
+            _read_agent(found, name, value, str(value.get("prompt", "")), at("agent", name))
+    if isinstance(members.get("model"), str):
+        model, why = model_name("opencode", members["model"])
+        found.model(model, why, members["model"], at("model"))
+    if "instructions" in members:
+        why = "files and addresses named in the configuration are not read; copy what matters into AGENTS.md"
+        found.impossible("instructions", "instructions", at("instructions"), why)
+    if "permission" in members:
+        _read_permission(found, document, members["permission"], list(servers))
+
+
+def _object(members: dict[str, Any], name: str) -> dict[str, Any]:
+    value = members.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> None:
+    text = found.files.text(path, root)
+    if text is None:
+        return
+    matter = read_front_matter(text)
+    members: dict[str, Any] = dict(matter.members)
+    for name in ("tools", "permission"):
+        if name in members:
+            members[name] = _nested(matter.text(name))
+    _read_agent(
+        found, plain_name(*path.relative_to(folder).with_suffix("").parts), members, matter.body, found.source(path)
+    )
+
+
+def _nested(text: str) -> Any:
+    """A map of single lines, such as `write: false bash: false` from front matter; anything deeper is not read."""
+    words = text.replace("{", " ").replace("}", " ").replace(",", " ").split()
+    pairs = list(zip(words[::2], words[1::2], strict=False))
+    if len(words) % 2 or not all(name.endswith(":") and not value.endswith(":") for name, value in pairs):
+        return text
+    return {name.rstrip(":").strip("\"'"): {"true": True, "false": False}.get(value, value) for name, value in pairs}
+
+
+def _read_agent(found: Import, name: str, members: dict[str, Any], prompt: str, source: Source) -> None:
+    if members.get("disable") in (True, "true"):
+        return found.impossible("agents", name, source, "it is switched off there (disable)")
+    draft = AgentDraft(found, name, source)
+    draft.describe(str(members.get("description") or ""))
+    if members.get("mode") == "primary":
+        draft.notes.append("it talks with the user there; here it is a subagent")
+    if "{file:" in prompt:
+        draft.problem = "its prompt is in another file ({file:...})"
+    draft.use_model(str(members.get("model") or ""))
+    draft.limit(members.get("steps") or members.get("maxSteps") or members.get("maxsteps"))
+    tools = members.get("tools")
+    if isinstance(tools, dict):
+        draft.without([tool for tool, is_on in tools.items() if is_on is False and "*" not in tool])
+        if tools.get("*") is False:
+            draft.only([tool for tool, is_on in tools.items() if is_on is True])
+    elif tools:
+        draft.notes.append("tools cannot be read; all of them are left to the session's permission")
+    _restrict(draft, members.get("permission"))
+    draft.notes += [f"{key} is not carried over" for key in members if key not in _AGENT_MEMBERS]
+    return draft.propose(prompt)
+
+
+def _restrict(draft: AgentDraft, permission: Any) -> None:
+    """Take away tools of which anything is denied: a declaration cannot deny a part of a tool."""
+    if isinstance(permission, str):
+        permission = {"*": permission} if permission in _ACTIONS else permission
+    if not isinstance(permission, dict):
+        if permission:
+            draft.problem = "its permission cannot be read"
+        return
+    for tool, rule in permission.items():
+        words = set(rule.values()) if isinstance(rule, dict) else {rule}
+        if "deny" not in words:
+            if words != {"allow"} and words != {"ask"}:
+                draft.notes.append(f"permission.{tool} is not carried over")
+            continue
+        if tool == "*" or not isinstance(tool, str):
+            draft.problem = "everything is denied to it"
+        else:
+            draft.without([tool])
+            if len(words) > 1:
+                draft.notes.append(f"parts of {tool} are denied to it; all of {tool} is taken away")
+
+
+def _read_permission(found: Import, document: Document, permission: Any, servers: list[str]) -> None:
+    rules = _flat(document, permission)
+    if len(rules) > _MOST_RULES:
+        why = f"there are more than {_MOST_RULES} rules"
+        return found.impossible("rules", "permission", found.source(document.path), why)
+    make = RuleProposals(found.places, found.rules)
+    for rule, texts, why, is_void in resolve(rules, lambda each: rule_texts(each, servers)):
+        source = found.source(document.path, rule.line)
+        if texts:
+            found.add(make.propose(rule.action, rule.name, texts, source))
+        elif is_void:
+            found.add(Proposal("rules", f"{rule.action} {rule.name}", source, "void", why))
+        else:
+            found.impossible("rules", f"{rule.action} {rule.name}", source, why)
+    return None
+
+
+def _flat(document: Document, permission: Any) -> list[OrderedRule]:
+    """The rules in their order. The last one that matches wins."""
+    if isinstance(permission, str):
+        permission = {"*": permission}
+    found = []
+    for tool, rule in permission.items() if isinstance(permission, dict) else ():
+        patterns = rule if isinstance(rule, dict) else {"*": rule}
+        for pattern, action in patterns.items():
+            keys = ("permission", tool, pattern) if isinstance(rule, dict) else ("permission", tool)
+            if action in _ACTIONS:
+                name = tool if pattern == "*" else f"{tool} {pattern}"
+                found.append(OrderedRule(tool, pattern, action, name, line_of(document, *keys)))
+    return found
+
+
+def rule_texts(rule: OrderedRule, servers: list[str]) -> tuple[str, ...]:
+    """The rules of ours that state one of opencode's. Raises: Inexpressible."""
+    if rule.tool == "*":
+        if rule.pattern != "*":
+            raise Inexpressible("a pattern for every tool cannot be expressed")
+        return ("*",)
+    server = max((name for name in servers if rule.tool.startswith(f"{name}_")), key=len, default="")
+    if server:
+        tool = rule.tool[len(server) + 1 :]
+        return (f"mcp:{server}" if tool == "*" else f"mcp:{server}:{tool}",)
+    kind = kind_of(rule.tool)
+    if kind == "execute":
+        return (command_rule(rule.pattern),)
+    if kind == "fetch":
+        return (host_rule(rule.pattern),)
+    kinds = kinds_for(kind, rule.action)
+    if kind == "search" and rule.pattern != "*":
+        raise Inexpressible("patterns of searches cannot be expressed")
+    pattern = rule.pattern
+    globs = wildcard_globs(pattern)
+    return tuple(f"{each}:{glob}" for each in kinds for glob in globs) if globs else kinds

@@ -1,0 +1,56 @@
+"""Variables in the user's own settings of MCP servers: `${NAME}` and `${NAME:-default}`. Pure.
+
+So a key can stay in the environment, out of the file. A project's file has no variables: it could send any of the
+user's keys to any address.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)(?::-([^}]*))?\}")
+_MEMBERS: Final = ("command", "args", "env", "cwd", "url", "headers")
+
+
+def filled_server(server: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
+    """An entry of `mcp_servers` with its variables replaced; one that is not set and has no default stays written."""
+    return {
+        name: _filled(value, environment) if name in _MEMBERS and "${" in str(value) else value
+        for name, value in server.items()
+    }
+
+
+def missing_variables(server: dict[str, Any], environment: Mapping[str, str]) -> list[str]:
+    """The names of variables of an entry that are not set and have no default."""
+    found = {
+        name: None
+        for member in _MEMBERS
+        for text in _texts(server.get(member))
+        for name, default in _VARIABLE.findall(text)
+        if not default and f"${{{name}:-" not in text and name not in environment
+    }
+    return list(found)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts(each)
+
+
+def _filled(value: Any, environment: Mapping[str, str]) -> Any:
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda found: environment.get(found[1]) or _default(found), value)
+    if isinstance(value, dict):
+        return {name: _filled(each, environment) for name, each in value.items()}
+    return [_filled(each, environment) for each in value] if isinstance(value, list) else value
+
+
+def _default(found: re.Match[str]) -> str:
+    return found[0] if found[2] is None else found[2]
