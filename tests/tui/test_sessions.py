@@ -233,6 +233,16 @@ async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: py
         assert (app.talk.session_id, app.talk.phase) == ("new", "ready")
 
 
+async def test_the_client_is_left_from_the_list_of_sessions_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, rows=ROWS, start=ScreenStart(chooses=True)) as (app, pilot):
+        async with asyncio.timeout(10):
+            while len(app.screen_stack) == 1:
+                await pilot.pause()
+        await pilot.press("ctrl+d")
+        await pilot.pause()
+        assert app._exit
+
+
 @pytest.mark.parametrize("rows", [[], [row("x", folder="/elsewhere")], [row("y", "closed")]])
 async def test_without_a_session_in_the_folder_a_prompt_is_there_at_once(
     monkeypatch: pytest.MonkeyPatch, rows: list[ListedSession]

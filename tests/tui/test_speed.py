@@ -26,7 +26,7 @@ def test_the_first_frame_costs_at_most_1_6_times_the_import_of_textual() -> None
     assert min(frame for _, frame in runs) <= 1.6 * min(bare for bare, _ in runs), runs
 
 
-@pytest.mark.alone
+@pytest.mark.soak
 def test_keys_and_updates_take_less_than_50_ms_after_10000_updates() -> None:
     found = terminal.taken("interaction")
     assert max(found["type_ms"], found["scroll_ms"], found["update_ms"]) < 50, found
@@ -40,6 +40,7 @@ def test_an_answer_on_the_screen_costs_at_most_15_times_plain_mode() -> None:
     assert min(screen["whole"] for screen, _ in runs) <= 15 * min(plain["whole"] for _, plain in runs), runs
 
 
+@pytest.mark.soak
 def test_memory_stays_below_80_mb_after_10000_updates_and_100_mb_of_output() -> None:
     assert terminal.taken("memory")["peak_mb"] < 80
 

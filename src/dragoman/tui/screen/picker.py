@@ -87,6 +87,10 @@ class Picker(ModalScreen[Any]):
         """Show other rows; the selected value stays selected if it is among them."""
         self.list.set_rows(rows)
 
+    def leave(self) -> None:
+        """Ctrl+D: close the list."""
+        _ = self.dismiss(None)
+
     def choose(self, value: Any) -> None:
         """Do what Enter does."""
         if self._choose is None:
@@ -174,6 +178,8 @@ class PickList(Widget, can_focus=True):
                 self._set_filter(self.filter[:-1])
             elif key == "ctrl+u":
                 self._set_filter("")
+            elif key == "ctrl+d" and not self.filter:
+                picker.leave()
             elif event.is_printable and letter is not None:
                 self._type(letter)
         self.refresh()

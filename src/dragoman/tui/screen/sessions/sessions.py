@@ -60,6 +60,10 @@ class SessionPicker(Picker):
             },
         )
 
+    def leave(self) -> None:
+        """Ctrl+D: leave the client, as in the conversation; the work goes on."""
+        self.app.exit()
+
     def show_sessions(self, rows: Sequence[ListedSession]) -> None:
         """Show the sessions as they are by then."""
         self.sessions = list(rows)
