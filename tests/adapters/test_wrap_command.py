@@ -230,7 +230,7 @@ def test_settings_for_editors_start_it_from_any_folder(
     assert str(folder) in printed
     if editor in ("zed", "jetbrains"):
         (entry,) = json.loads(printed)["agent_servers"].values()
-        assert (entry["command"], entry["args"][:4]) == (
+        assert (entry["command"], entry["args"][:5]) == (
             sys.executable,
             ["-P", "-m", "dragoman", "wrap", "loud_module:shout"],
         )

@@ -94,7 +94,7 @@ def test_the_command_of_the_agent_wins_and_ours_keeps_a_name_of_its_own() -> Non
     theirs = [AgentCommand("help", "of the \x1b[31magent", "WORDS"), AgentCommand("review", "x")]
     rows = command_suggestions("help", theirs, [OwnCommand("help", "keys"), OwnCommand("queue", "q")], "claude")
     assert [(row.inserted, row.source) for row in rows] == [("/help ", "claude"), ("/dragoman:help ", "client")]
-    assert rows[0].detail.startswith("WORDS")
+    assert rows[0].detail.endswith("agent · WORDS")
     assert all(row.detail.isprintable() for row in rows)
 
 

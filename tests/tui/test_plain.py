@@ -111,6 +111,7 @@ def test_the_death_of_the_host_is_survived(place: HostPlaceKit) -> None:
         for pid in place.pids():
             os.kill(pid, signal.SIGKILL)
         client.until("the host is gone")
+        client.until("the host is back")
         client.until("note: session")
         client.type("say after")
         client.until("  after")

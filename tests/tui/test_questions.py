@@ -78,7 +78,7 @@ async def test_the_card_says_where_what_why_and_what_always_writes(monkeypatch: 
         await ask(app, pilot, detailed())
         text = "\n".join(grid(app))
         for part in (
-            "◆ question: execute: Run",
+            "◆ question: run: Run",
             "in: /home/user/project",
             "command: rm -rf build && cmake -B build",
             "2 commands run with this answer",
@@ -231,7 +231,7 @@ async def test_cards_work_at_every_size(monkeypatch: pytest.MonkeyPatch, size: t
         asked = detailed()
         card, clock = await settled(app, pilot, asked)
         lines = grid(app)
-        assert any("question: execute: Run" in line for line in lines)
+        assert any("question: run: Run" in line for line in lines)
         assert any("[1]" in line or "1: Allow once" in line for line in lines), lines
         assert any(line.startswith(" Enter") for line in lines), "the footer stays in sight"
         await pilot.press("tab")

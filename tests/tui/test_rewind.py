@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 pytest.importorskip("textual")
 
 from dragoman.schema import v1
 from dragoman.state import fold
+from dragoman.tui.changes.session_changes import NotFollowed, turn_number
 from dragoman.tui.screen.changes.rewind import RewindScreen
 from tests.snapshots.kit import Folder, contents
 from tests.tui.grids import check_grid, grid
@@ -56,6 +58,16 @@ async def test_the_menu_opens_on_now_and_shows_what_each_place_would_change(
         await settled(app, pilot)
         check_grid("rewind", app)
         assert contents(folder.root) == before, "nothing changes before a yes"
+
+
+def test_without_a_number_the_last_turn_with_changes_is_meant(tmp_path: Path) -> None:
+    found = turns_of(project(tmp_path))
+    assert turn_number(found, "") == 3
+    earlier = msgspec.structs.replace(found, turns=found.turns[:2])
+    assert turn_number(earlier, "") == 1, "the second one changed nothing"
+    assert turn_number(earlier, " 2 ") == 2
+    with pytest.raises(NotFollowed, match="turns 1 to 2"):
+        turn_number(earlier, "3")
 
 
 async def test_a_rewind_keeps_what_others_changed_and_can_be_redone(

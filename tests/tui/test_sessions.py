@@ -200,6 +200,26 @@ async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, siz
         await pilot.resize_terminal(40, 10)
         await painted(app, pilot)
         assert len(grid(app)) == 10
+        await pilot.press("f2")
+        for width, height, has_columns in ((160, 50, True), (80, 24, False), (160, 50, True)):
+            await pilot.resize_terminal(width, height)
+            async with asyncio.timeout(10):
+                while (grid(app)[0][:9] == " sessions") is not has_columns:
+                    await painted(app, pilot)
+            await painted(app, pilot)
+            lines = grid(app)
+            assert app.query_one("#left").display is has_columns
+            rule = next(line for line in lines if "────" in line)
+            assert rule.count("─") == (110 if has_columns else 80), "the lines have the new width"
+
+
+async def test_a_conversation_that_failed_leads_to_the_sessions_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, rows=[row("b")]) as (app, pilot):
+        app.talk.phase, app.talk.session_id = "failed", None
+        assert [each.session_id for each in await app.refresh_rows()] == ["b"]
+        await pilot.press("alt+right")
+        await pilot.pause()
+        assert app.talk.session_id == "b"
 
 
 async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.choices.options import prepare_session
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.keys.actions import ACTIONS
+from dragoman.tui.screen.keys.actions import ACTIONS, own_action
 from dragoman.tui.screen.keys.keymap import Keymap, wrong_key
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.start.preferences import Preferences
@@ -218,6 +218,36 @@ async def test_the_help_shows_every_key_and_command(monkeypatch: pytest.MonkeyPa
         await pilot.press(*"the next mode")
         await pilot.pause()
         assert "Shift+Tab" in grid(app)[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("help", "help"),
+        ("model", "model"),
+        ("model claude", None),
+        ("rewind", None),
+        ("dragoman:rewind", "rewind"),
+        ("queue", "queue"),
+        ("nothing", None),
+    ],
+)
+def test_a_command_of_the_agent_goes_first_but_for_our_lists(text: str, found: str | None) -> None:
+    word, _, argument = text.partition(" ")
+    action = own_action(word, argument, {"help", "model", "rewind"})
+    assert (action and action.name) == found
+
+
+async def test_a_note_goes_away_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch) as (app, pilot):
+        app.note("something was done")
+        app._paint()
+        await pilot.pause()
+        assert any("something was done" in line for line in grid(app))
+        app.notes = [(when - 31, text) for when, text in app.notes]
+        app._paint()
+        await pilot.pause()
+        assert not any("something was done" in line for line in grid(app))
 
 
 async def test_a_question_mark_in_a_text_is_a_question_mark(monkeypatch: pytest.MonkeyPatch) -> None:

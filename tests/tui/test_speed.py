@@ -35,8 +35,9 @@ def test_keys_and_updates_take_less_than_50_ms_after_10000_updates() -> None:
 
 @pytest.mark.alone
 def test_an_answer_on_the_screen_costs_at_most_15_times_plain_mode() -> None:
-    screen, plain = terminal.taken("streamed_screen"), terminal.taken("streamed_plain")
-    assert screen["whole"] <= 15 * plain["whole"], (screen, plain)
+    runs = [(terminal.taken("streamed_screen"), terminal.taken("streamed_plain")) for _ in range(3)]
+    assert all(screen["draws"] >= terminal.PAINTS for screen, _ in runs), "every piece was drawn"
+    assert min(screen["whole"] for screen, _ in runs) <= 15 * min(plain["whole"] for _, plain in runs), runs
 
 
 def test_memory_stays_below_80_mb_after_10000_updates_and_100_mb_of_output() -> None:

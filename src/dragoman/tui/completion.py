@@ -115,7 +115,7 @@ def command_suggestions(
     taken = {each.name for each in theirs}
     rows: list[tuple[str, Suggestion]] = []
     for each in theirs:
-        detail = one_line(f"{each.hint}  {each.description}" if each.hint else each.description)
+        detail = one_line(f"{each.description} · {each.hint}" if each.hint else each.description)
         row = Suggestion(f"/{each.name} ", f"/{label(each.name, 40)}", label(detail, 200, ""), label(agent_name, 20))
         rows.append((each.name, row))
     for mine in own:

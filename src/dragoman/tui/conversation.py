@@ -70,6 +70,7 @@ class HostedConversation:
         self._interface = interface
         self._remote: RemoteAgent | None = None
         self._session: Session | None = None
+        self._was_lost = False
         self._agent_name: str | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
@@ -197,6 +198,9 @@ class HostedConversation:
         _ = self._start(self._follow(session))
         _ = self._start(self._ask_input(remote, session.id))
         self._set_phase("ready")
+        if self._was_lost:
+            self._was_lost = False
+            self._interface.note("the host is back")
         for prompt in list(self.prompts):
             # The same id is the same prompt: one that the host has already is not run again.
             prompt.has_started = False
@@ -233,6 +237,7 @@ class HostedConversation:
         self.is_foreign_turn, self.started_at = False, None
         if had_session and self.phase == "ready":
             self._set_phase("lost")
+            self._was_lost = True
             self._interface.note("the host is gone; looking for it")
 
     def _fail(self, error: Exception) -> None:
@@ -437,7 +442,7 @@ class HostedConversation:
         await self._remote.request("_dragoman/restart_agent", {"sessionId": self.session_id})
         self.trouble = None
         self.last_sign = monotonic()
-        self._interface.changed()
+        self._interface.note("the agent was started again")
 
     async def begin_again(self, agent: str | None = None) -> None:
         """Begin a new session; prompts that could not run in this one are sent there."""

@@ -14,6 +14,7 @@ from dragoman.text.visible import label, spelled, wrapped
 from dragoman.tui.values import host_details
 from dragoman.view.build import command_of, piece_of
 from dragoman.view.diffs import diff_piece
+from dragoman.view.labels import kind_word
 from dragoman.view.lines import lines_of
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
     """Yield the question without its answers. Hidden characters of a command or a path are spelled out."""
     call, own = request.tool_call, host_details(request)
     title = call.title if isinstance(call.title, str) else ""
-    kind = str(call.kind) if isinstance(call.kind, str) else "tool"
+    kind = kind_word(call.kind) if isinstance(call.kind, str) else "tool"
     yield paint("question:", YELLOW) + f" {label(kind, 20)}: {label(title or call.tool_call_id, max(20, width - 30))}"
     commands = list(_commands(call, own, width))
     if commands and isinstance(own.get("cwd"), str):

@@ -18,7 +18,7 @@ from dragoman.text.terminal import cells, plain
 from dragoman.text.visible import label, wrapped
 from dragoman.view.blocks import PlanBlock, TextPiece, ToolBlock
 from dragoman.view.build import block_of, piece_of
-from dragoman.view.labels import described, outcome
+from dragoman.view.labels import described, kind_word, outcome
 from dragoman.view.lines import lines_of
 from dragoman.view.table_words import TableWords
 
@@ -171,7 +171,7 @@ class AppendedLines:
             return
         yield from self._end_message(state)
         title = label(block.title, self._width - 30)
-        line = f"{self._paint('tool:', BOLD)} {label(block.kind, 12)} {title}, {label(outcome(block), 30)}"
+        line = f"{self._paint('tool:', BOLD)} {label(kind_word(block.kind), 12)} {title}, {label(outcome(block), 30)}"
         self._tools[position] = line
         yield line
 

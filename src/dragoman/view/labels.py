@@ -11,6 +11,7 @@ from dragoman.view.blocks import LinkPiece, MediaPiece, OtherPiece, ResourcePiec
 if TYPE_CHECKING:
     from dragoman.view.blocks import ToolBlock, ToolPiece, TurnBlock
 
+_KINDS: Final = {"execute": "run", "switch_mode": "mode"}
 STEP_SIGNS: Final = {"completed": "☑", "in_progress": "◐"}
 _ENDINGS: Final = {
     "end_turn": "Done",
@@ -48,10 +49,29 @@ def outcome(block: ToolBlock) -> str:
     return f"exit {block.exit_code}" if block.exit_code else block.status
 
 
+def kind_word(kind: str) -> str:
+    """The kind of a tool call in a word of everyday."""
+    return _KINDS.get(kind, kind)
+
+
+def age_text(seconds: float) -> str:
+    """How long ago something was, in words: `just now`, `3 h`, `yesterday`."""
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min"
+    if seconds < 86400:
+        return f"{int(seconds // 3600)} h"
+    days = int(seconds // 86400)
+    return "yesterday" if days == 1 else f"{days} days"
+
+
 def seconds_text(seconds: float | None) -> str:
-    """A duration as it is read: `0.2 s`, `4 min 12 s`; empty if it is not known."""
+    """A duration as it is read: `0.2 s`, `4 min 12 s`, whole seconds as `3 s`; empty if it is not known."""
     if seconds is None or seconds < 0:
         return ""
+    if isinstance(seconds, int) and seconds < 100:
+        return f"{seconds} s"
     if seconds < 99.95:
         return f"{seconds:.1f} s"
     minutes, rest = divmod(round(seconds), 60)

@@ -27,13 +27,13 @@ _log = logging.getLogger("dragoman.builtin")
 _DELAY_SECONDS: Final = 0.05
 # What decides about calls, and what files and commands are reached through.
 _OF_ALL_TOOLS: Final = (
+    "dragoman.snapshots.tracking",
     "dragoman.policy.decide",
     "dragoman.policy.rule",
     "dragoman.policy.verdict",
     "dragoman.workspace.safety",
     "dragoman.process.sandbox.git_config",
     "dragoman.process.terminal",
-    "dragoman.snapshots.tracking",
 )
 
 

@@ -55,10 +55,15 @@ def _find(session_id: str, agent: str) -> SessionTurns | None:
 
 
 def turn_number(found: SessionTurns, text: str) -> int:
-    """The number of the turn that a user typed, counted from 1; the last one without. Raises: NotFollowed."""
+    """The number of the turn that a user typed, counted from 1. Without one, the last turn that changed something.
+
+    Raises:
+        NotFollowed: there is no such turn.
+    """
     word = text.strip()
     if not word:
-        return len(found.turns)
+        changed = [number for number, turn in enumerate(found.turns, 1) if any(each.changes for each in turn)]
+        return changed[-1] if changed else len(found.turns)
     if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= len(found.turns):
-        raise NotFollowed(f"this session has turns 1 to {len(found.turns)}; leave the number out for the last one")
+        raise NotFollowed(f"this session has turns 1 to {len(found.turns)}; without one it is the last with changes")
     return int(word)

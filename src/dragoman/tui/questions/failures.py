@@ -22,8 +22,9 @@ from dragoman.errors import (
 from dragoman.host.local.start import NoHost
 from dragoman.schema import v1
 from dragoman.text.secrets import known_keys
-from dragoman.text.terminal import duration, one_line, plain
+from dragoman.text.terminal import one_line, plain
 from dragoman.text.visible import label
+from dragoman.view.labels import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -182,7 +183,7 @@ def hung(agent: str, seconds: float) -> Failure:
     """A turn from which nothing came for long."""
     return Failure(
         kind="hung",
-        headline=f"nothing came from {agent or 'the agent'} for {duration(seconds)}",
+        headline=f"nothing came from {agent or 'the agent'} for {seconds_text(seconds)}",
         hint="it may wait for its model or for a long command; or it hangs",
     )
 
@@ -220,7 +221,7 @@ def work_of(state: SessionState, seconds: float | None, unfinished: Sequence[str
 def _ended(data: dict[str, Any], text: str, agent: str, work: Work, *, is_fatal: bool) -> Failure:
     code, name = data.get("exitCode"), data.get("signal")
     how = f"signal {str(name).removeprefix('SIG')}" if name else f"exit code {code}" if code is not None else "no code"
-    after = "" if work.seconds is None else f" after {duration(work.seconds)}"
+    after = "" if work.seconds is None else f" after {seconds_text(work.seconds)}"
     who = label(agent, 40, "the agent")
     if data.get("reason") == "agent_start":
         headline = text

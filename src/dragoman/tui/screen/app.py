@@ -29,7 +29,7 @@ from dragoman.tui.screen.hangup import end_on_hangup
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
-from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_function
+from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_function, own_action
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import guard_pastes, type_keys
 from dragoman.tui.screen.keys.textual_keys import drop_late_answers, keep_alt_digits
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
     from textual import events
     from textual.app import ComposeResult
+    from textual.geometry import Size
 
     from dragoman.client import Session
     from dragoman.tui.conversation import HostedConversation
@@ -109,6 +110,7 @@ class TerminalApp(App[None]):
         """The last question and its answer, when the screen was left."""
         self._first = first
         self._is_dirty = True
+        self._painted_width = 0
         self._is_reloaded = True
         self.notes: list[tuple[float, str]] = [(monotonic(), note) for note in start.notes]
         self._interrupted_at = 0.0
@@ -169,7 +171,7 @@ class TerminalApp(App[None]):
         else:
             self.run_talk(self.talk)
         self.query_one(PromptInput).focus()
-        self._fit_columns()
+        self._fit_columns(self.size)
         self.around.notifier.start()
         if not self.is_headless:  # in tests, what is on this machine would be on the screen
             self.start(self.around.look())
@@ -192,7 +194,7 @@ class TerminalApp(App[None]):
             task.cancel()
 
     def on_resize(self, event: events.Resize) -> None:
-        self._fit_columns()
+        self._fit_columns(event.size)  # the size of the app is still the one before
 
     def on_key(self, event: events.Key) -> None:
         if len(self.screen_stack) > 1:
@@ -213,9 +215,9 @@ class TerminalApp(App[None]):
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
-        action = self._own_command(word)
+        action = own_action(word, argument, {each.name for each in self.talk.state.commands}) if word else None
         if action is not None:
-            self.action_do(action, argument.strip())
+            self.action_do(action.name, argument.strip())
             return
         _ = self.talk.send(event.text, event.blocks)
         self.query_one(ShellPanel).close()
@@ -349,9 +351,12 @@ class TerminalApp(App[None]):
     def _paint_parts(self) -> None:
         started = self.talk.started_at
         seconds = -1 if started is None else int(monotonic() - started)
-        if (not self._is_dirty and seconds == self.seconds) or self._batch_count:
+        header = self.query_one("#header", OneLine)
+        width = header.size.width or self.size.width
+        is_dirty = self.frame.forget_notes() or self._is_dirty or width != self._painted_width
+        if (not is_dirty and seconds == self.seconds) or self._batch_count:
             return
-        self._is_dirty, self.seconds = False, seconds
+        self._is_dirty, self.seconds, self._painted_width = False, seconds, width
         transcript = self.query_one(Transcript)
         transcript.show_state(self.talk.state, self.talk.watched, is_new=self._is_reloaded)
         if self._is_reloaded:
@@ -361,8 +366,6 @@ class TerminalApp(App[None]):
         self._is_reloaded = False
         self._is_dirty = self.cards.paint()  # the place of a question stays empty for a moment
         frame = self.frame
-        header = self.query_one("#header", OneLine)
-        width = header.size.width or self.size.width
         header.show(frame.header(width))
         self.query_one("#status", OneLine).show(frame.status())
         self.query_one("#rule", OneLine).show((("─" * width if self.glyphs is UNICODE else "-" * width, "dim"),))
@@ -372,24 +375,15 @@ class TerminalApp(App[None]):
                 column.show(frame.column(is_left=column.is_left))
         self.around.notifier.show_title(os.path.basename(self.talk.folder) or self.talk.folder, frame.title_state())
 
-    def _fit_columns(self) -> None:
+    def _fit_columns(self, size: Size) -> None:
         """Show the columns that the width has room for, and leave room for the input below a question."""
-        width, height = self.size
-        if height < _LOW:
-            self.query_one("#card").styles.max_height = max(3, height - 6)
+        width, height = size
+        self.query_one("#card").styles.max_height = max(3, height - 6) if height < _LOW else None
         self.query_one("#left").display = width >= LEFT_FROM and not self._folds_columns
         self.query_one("#right").display = width >= RIGHT_FROM and not self._folds_columns
         self._is_dirty = True
 
     # Actions
-
-    def _own_command(self, word: str) -> str | None:
-        """The action that a slash command of this client names. A command of the agent with that name goes first."""
-        own = word.removeprefix("dragoman:")
-        if own == word and any(each.name == word for each in self.talk.state.commands):
-            return None
-        found = action_named(own)
-        return None if found is None else found.name
 
     def action_do(self, name: str, argument: str = "") -> None:
         """Do what a key or a slash command asks for, when the input has taken what was typed before that key."""
@@ -459,7 +453,7 @@ class TerminalApp(App[None]):
     def action_columns(self, argument: str = "") -> None:
         """Fold the columns away, or show them again."""
         self._folds_columns = not self._folds_columns
-        self._fit_columns()
+        self._fit_columns(self.size)
         if self.size.width < LEFT_FROM:
             self.note(f"the columns need a terminal of {LEFT_FROM} columns; this one has {self.size.width}")
 

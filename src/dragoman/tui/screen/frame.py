@@ -5,11 +5,12 @@ from __future__ import annotations
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from dragoman.text.terminal import cells, duration, one_line, size
+from dragoman.text.terminal import cells, one_line, size
 from dragoman.text.visible import label
 from dragoman.tui.screen.columns import LEFT_WIDTH, RIGHT_WIDTH, ChangedFiles, plan_lines, session_lines
 from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.keys.actions import action_named
+from dragoman.view.labels import seconds_text
 from dragoman.view.rails import UNICODE
 
 if TYPE_CHECKING:
@@ -87,8 +88,8 @@ class FrameLines:
         if talk.questions or talk.forms:
             return ((f"  {glyphs.needs_you} needs your answer{waiting}{end}", "warn"),)
         if talk.is_running:
-            step = self._step()
-            return ((f"  {glyphs.running} working {duration(max(0, self._app.seconds))}{step}{waiting}{end}", "warn"),)
+            elapsed = seconds_text(max(0, self._app.seconds))
+            return ((f"  {glyphs.running} working {elapsed}{self._step()}{waiting}{end}", "warn"),)
         if not recent and self._app.around.welcome and not talk.state.timeline:
             recent = [f"found: {self._app.around.welcome}"]
         return ((f"  {recent[-1]}", "dim"), (end, "warn")) if recent else ((f"  {end.removeprefix(' · ')}", "warn"),)
@@ -98,6 +99,14 @@ class FrameLines:
         done = sum(entry.status == "completed" for entry in plan)
         current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
         return f" · step {done + 1} of {len(plan)}: {label(current, 40)}" if current else ""
+
+    def forget_notes(self) -> bool:
+        """Drop the notes if the last one is old; whether there were some."""
+        notes = self._app.notes
+        is_old = bool(notes) and monotonic() - notes[-1][0] >= _NOTE_SECONDS
+        if is_old:
+            notes.clear()
+        return is_old
 
     def footer(self, unseen: int) -> RailLine:
         """The last line: what the keys do, as they are bound."""

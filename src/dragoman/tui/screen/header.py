@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.text.terminal import cells, clip, duration
+from dragoman.text.terminal import cells, clip
 from dragoman.text.visible import label
 from dragoman.tui.local_host.session_rows import shown_cost
+from dragoman.view.labels import seconds_text
 
 if TYPE_CHECKING:
     from dragoman.state import SessionState
@@ -94,5 +95,5 @@ def _numbers(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
     if cost is not None and cost.amount:
         found.append(shown_cost(cost.amount, cost.currency))
     if facts.seconds >= 0:
-        found.append(duration(facts.seconds))
+        found.append(seconds_text(facts.seconds))
     return found

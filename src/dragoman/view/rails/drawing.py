@@ -16,7 +16,7 @@ from dragoman.view.blocks import (
     ToolBlock,
     TurnBlock,
 )
-from dragoman.view.labels import described, ending, outcome, seconds_text, tokens
+from dragoman.view.labels import described, ending, kind_word, outcome, seconds_text, tokens
 from dragoman.view.rails.wrapping import broken, broken_runs, by_words, fitted
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ _OUTPUT_LINES: Final = 6
 _LONG_OUTPUT: Final = 4_000  # characters of an output of which only the end is read, if only that is shown
 _MOST_LINES: Final = 5_000  # of one block, opened
 _DEEPEST: Final = 4  # calls of subagents in each other that are moved to the right
-_KINDS: Final = {"execute": "run", "switch_mode": "mode"}
 _SEVERITIES: Final = {"error": "bad", "warning": "warn", "failed": "bad"}
 
 
@@ -130,7 +129,7 @@ def _tool(block: ToolBlock, view: RailView) -> Iterator[RailLine]:
     figures = f"  +{sum(each.added for each in diffs)} -{sum(each.removed for each in diffs)}" if diffs else ""
     result = label(word.replace("exit ", "exit code "), 30) if style == "bad" or word == "cancelled" else ""
     time = seconds_text(block.seconds)
-    kind = label(_KINDS.get(block.kind, block.kind), 7)
+    kind = label(kind_word(block.kind), 7)
     room = max(10, view.width - 14 - cells(figures + result + time) - 2 * bool(result) - 2 * bool(time))
     title = label(block.title, room)
     head: list[Run] = [(f"{glyphs.tool} ", ""), (sign, style), (f" {kind:<7} ", "bold"), (title, ""), (figures, "dim")]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from dragoman.text.terminal import cells, duration, fit
+from dragoman.text.terminal import cells, fit
 from dragoman.text.visible import label, spelled
 from dragoman.tui.changes.rewind_model import RewindModel, rewind_title
 from dragoman.tui.changes.session_changes import find_changes, turn_number
 from dragoman.tui.screen.painted import PaintedScreen, head_line, key_rows
+from dragoman.view.labels import age_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -122,7 +123,7 @@ class RewindScreen(PaintedScreen):
             row = model.rows[place]
             files = f"{row.files} path{'s' if row.files != 1 else ''}" if row.files else "nothing changed"
             state = files if row.is_active or not row.files else "taken back"
-            when = f"{duration(row.age_seconds)} ago"
+            when = age_text(row.age_seconds)
             left = f"{row.number:>4}  {fit(when, 12)} {fit(state, 16)} "
             prompt = label(row.prompt, max(10, width - 2 - cells(left)), "(no text)")
             lines.append(((f"{mark} ", "user"), (left, "dim"), (prompt, style)))

@@ -171,7 +171,7 @@ def _show(app: TerminalApp, title: str, values: Sequence[OptionValue]) -> None:
     picker = Picker(
         f"{title} of {label(agent, 30)}" if agent else title,
         rows,
-        right=f"{len(values)} values",
+        right=f"{len(values)} value{'' if len(values) == 1 else 's'}",
         footer=footer,
         glyphs=app.glyphs,
     )

@@ -13,11 +13,12 @@ from rich.segment import Segment
 from textual.strip import Strip
 from textual.widget import Widget
 
-from dragoman.text.terminal import duration, one_line
+from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 from dragoman.tui.attachments import output_chip
 from dragoman.tui.screen.strips import STYLES, strip_of
 from dragoman.tui.shell_command import ShellCommand
+from dragoman.view.labels import seconds_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +109,7 @@ class ShellPanel(Widget):
         if not command.ending:
             return strip_of(((f"  running{more} · Esc stops it", "warn"),), width)
         style: Style = "good" if command.ending == "exit 0" else "bad"
-        after = f" after {duration(command.seconds).strip()}{more} · Esc closes, !! attaches it to the prompt"
+        after = f" after {seconds_text(command.seconds)}{more} · Esc closes, !! attaches it to the prompt"
         return strip_of(((f"  {one_line(command.ending)}", style), (after, "dim")), width)
 
 

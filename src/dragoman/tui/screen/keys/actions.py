@@ -7,7 +7,10 @@ that a screen which is not opened costs nothing. Both get the words behind the s
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 
 class Action(NamedTuple):
@@ -65,6 +68,8 @@ ACTIONS: Final = (
     Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on", group="screen"),
     Action("leave", ("ctrl+d",), "leave, with an empty input; the work goes on", group="screen"),
 )
+_LISTS: Final = ("help", "model", "options")
+"""Without words these are ours, also if the agent has a command of that name: it would only print a list."""
 FIXED_KEYS: Final = (
     ("Enter", "send; while a turn runs, the prompt waits for its end"),
     ("Ctrl+J", "new line (also Alt+Enter, Shift+Enter, or \\ before Enter)"),
@@ -81,6 +86,16 @@ FIXED_KEYS: Final = (
 def action_named(name: str) -> Action | None:
     """The action of a name."""
     return next((action for action in ACTIONS if action.name == name), None)
+
+
+def own_action(word: str, argument: str, theirs: Collection[str]) -> Action | None:
+    """The action that a slash command names.
+
+    A command of the agent with that name goes first, but for our lists; `dragoman:NAME` is always ours.
+    """
+    name = word.removeprefix("dragoman:")
+    is_list = name in _LISTS and not argument.strip()
+    return None if name == word and word in theirs and not is_list else action_named(name)
 
 
 def load_function(place: str) -> Any:

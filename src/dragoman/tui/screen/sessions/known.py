@@ -33,6 +33,8 @@ class KnownSessions:
 
     async def read(self, talk: HostedConversation) -> list[ListedSession]:
         """The list of the host as it is by now, the last used first. Raises: RequestError."""
+        if talk.phase == "failed":  # it has no connection, and the host has sessions all the same
+            return await self.read_before_start()
         try:
             return self._keep(await talk.sessions())
         except ConnectionClosed:  # it comes back, or the screen says so

@@ -13,6 +13,7 @@ from dragoman.tui.local_host.session_rows import end_session, fork_session, in_o
 from dragoman.tui.screen.columns import short_folder, state_sign
 from dragoman.tui.screen.picker import Picker, PickRow
 from dragoman.tui.values import ListedSession
+from dragoman.view.labels import age_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -156,15 +157,7 @@ def shown_age(moment: str | None, now: datetime | None = None) -> str:
         then = datetime.fromisoformat((moment or "").replace("Z", "+00:00"))
     except ValueError:
         return ""
-    seconds = max(0.0, ((now or datetime.now(UTC)) - then).total_seconds())
-    if seconds < 60:
-        return "just now"
-    if seconds < 3600:
-        return f"{int(seconds // 60)} min"
-    if seconds < 86400:
-        return f"{int(seconds // 3600)} h"
-    days = int(seconds // 86400)
-    return "yesterday" if days == 1 else f"{days} days"
+    return age_text(((now or datetime.now(UTC)) - then).total_seconds())
 
 
 def _searched(row: ListedSession) -> str:
@@ -235,11 +228,10 @@ def previous_session(app: TerminalApp, argument: str = "") -> None:
 
 
 def _go(app: TerminalApp, step: int) -> None:
-    rows = app.known_rows
-    if len(rows) < 2:
+    rows, current = app.known_rows, app.talk.session_id
+    if all(row.session_id == current for row in rows):
         app.note(f"there is no other session; {app.keymap.shown('new')} begins one")
         return
     ids = [row.session_id for row in rows]
-    current = app.talk.session_id
     place = (ids.index(current) + step) % len(rows) if current in ids else 0
     app.show_session(rows[place])
