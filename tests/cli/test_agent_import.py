@@ -165,3 +165,23 @@ def test_the_help_teaches_and_names_what_there_is(place: Place) -> None:
     assert "Permission never becomes wider." in done.out
     assert agent_import.KINDS == KINDS
     assert agent_import.PROGRAMS == PROGRAMS
+
+
+def test_text_of_their_files_cannot_act_on_the_terminal(place: Place) -> None:
+    evil = "\x1b]0;owned\x07\u202e"
+    settings = {
+        "model": evil,
+        "permissions": {"deny": [f"Bash({evil}:*)", f"Read({evil})", f"{evil}(x)"], "defaultMode": evil},
+        "hooks": {"Stop": [{"hooks": [{"type": "command", "command": f"echo {evil}"}]}], evil: [1]},
+    }
+    files = {
+        ".claude/settings.json": json.dumps(settings),
+        ".claude.json": json.dumps({"mcpServers": {evil: {"command": "x"}, "y": {"command": evil, evil: 1}}}),
+        ".claude/commands/x.md": f"---\ndescription: {evil}\n{evil}: 1\n---\n!`{evil}`\n",
+        f".claude/commands/a{evil}.md": "x",
+    }
+    write(place.home, files)
+    for words in (("--dry-run",), ("--json",), ("--yes",)):
+        done = run(place, *words)
+        assert done.code == 0, done.err
+        assert not {"\x1b", "\x07", "\u202e"} & set(done.out + done.err), words

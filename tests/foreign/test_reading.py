@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.builtin.context.commands import read_commands
+from dragoman.builtin.skills.files import find_skills
 from dragoman.builtin.subagents.files import read_agents
 from dragoman.cli.foreign.questions import Confirmation
 from dragoman.foreign.places import Places, find_places
@@ -84,6 +85,8 @@ def test_the_built_in_agent_reads_what_was_written(tmp_path: Path) -> None:
     assert [hook.timeout_seconds for hook, _ in settings.hooks() if hook.event == "AfterAgent"] == [90]
     assert (where.config_dir / "skills" / "notes" / "scripts" / "run.sh").read_text() == "echo notes\n"
     assert not (where.config_dir / "skills" / "notes" / "leak.md").exists()
+    skills = find_skills(str(where.project), where.config_dir)
+    assert skills.skills["notes"].description == "Takes notes: short ones"
 
 
 def test_nothing_that_exists_is_overwritten_and_comments_stay(tmp_path: Path) -> None:

@@ -49,6 +49,11 @@ ANY_PATTERN = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in REPLACED.
 
 # Names that another format or program fixed, so they are not ours to change.
 FOREIGN: dict[str, str] = {
+    "--ask-for-approval": "Codex: an option",
+    "/approvals": "Codex: a slash command",
+    "--approval-mode": "Gemini CLI: an option",
+    "defaultApprovalMode": "Gemini CLI: a setting",
+    "approvalMode": "Gemini CLI: a setting",
     "tool-approval-request": "AI SDK: a chunk's type",
     "tool-approval-response": "AI SDK: a chunk's type",
     "addToolApprovalResponse": "AI SDK: a function of its chat client",

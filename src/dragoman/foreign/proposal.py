@@ -54,7 +54,7 @@ class Appended(Struct, frozen=True, tag=True):
     text: str
 
 
-class Member(Struct, frozen=True, tag=True):
+class NewMember(Struct, frozen=True, tag=True):
     """A member of a settings file that must not exist yet."""
 
     path: Path
@@ -82,7 +82,7 @@ class NewRule(Struct, frozen=True, tag=True):
     """The project that the rule in `rules.json` is for; None: every project."""
 
 
-Change: TypeAlias = NewFile | Appended | Member | HookEntry | NewRule
+Change: TypeAlias = NewFile | Appended | NewMember | HookEntry | NewRule
 
 
 class Source(Struct, frozen=True):
@@ -131,7 +131,7 @@ class Proposal(Struct, frozen=True):
         }
 
 
-class Findings(Struct, frozen=True):
+class FoundProposals(Struct, frozen=True):
     """Everything that was found, and what is wrong with files."""
 
     proposals: tuple[Proposal, ...] = ()

@@ -18,7 +18,16 @@ from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.errors import ConfigError
 from dragoman.foreign.files import LARGEST_TEXT, ForeignFiles
 from dragoman.foreign.naming import choose_name, plain_name
-from dragoman.foreign.proposal import Appended, Findings, Member, NewFile, NewRule, Proposal, Source, impossible
+from dragoman.foreign.proposal import (
+    Appended,
+    FoundProposals,
+    NewFile,
+    NewMember,
+    NewRule,
+    Proposal,
+    Source,
+    impossible,
+)
 from dragoman.foreign.texts import front_matter, imported_paths
 from dragoman.policy import parse_rule
 from dragoman.settings.documents import read_document
@@ -36,7 +45,7 @@ _MOST_SKILL_FILES: Final = 100
 _MOST_SKILL_BYTES: Final = 4 << 20
 
 
-def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[Kind]) -> Findings:
+def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[Kind]) -> FoundProposals:
     """Read the files of these programs. Raises: ConfigError if our own settings cannot be read."""
     found = Import(places)
     for program in programs:
@@ -44,7 +53,7 @@ def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[
         import_module(f"dragoman.foreign.programs.{program}").read(found)
     wanted = frozenset(kinds)
     proposals = tuple(each for each in _one_model(found.proposals) if each.kind in wanted)
-    return Findings(proposals, tuple(found.files.problems))
+    return FoundProposals(proposals, tuple(found.files.problems))
 
 
 def _one_model(proposals: Sequence[Proposal]) -> list[Proposal]:
@@ -81,7 +90,7 @@ class Import:
             match change:
                 case NewFile(path, content):
                     self._planned[path] = content
-                case Member(_, keys, value):
+                case NewMember(_, keys, value):
                     self._members[keys] = value
                 case NewRule(action, text) if action != "allow":
                     self.rules.append(parse_rule(text, action, "pinned"))
@@ -288,7 +297,7 @@ class Import:
             becomes = f"model is {have} in {self.places.short(self.places.settings)}"
             return self.add(Proposal("model", name, source, state, becomes))
         becomes = f'"model": "{model}" in {self.places.short(self.places.settings)}'
-        change = Member(self.places.settings, ("model",), model)
+        change = NewMember(self.places.settings, ("model",), model)
         return self.add(Proposal("model", name, source, "ready", becomes, (), (change,)))
 
 

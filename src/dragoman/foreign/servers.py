@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dragoman.errors import ConfigError
 from dragoman.foreign.naming import choose_name
-from dragoman.foreign.proposal import Member, NewRule, Proposal, impossible
+from dragoman.foreign.proposal import NewMember, NewRule, Proposal, impossible
 from dragoman.foreign.secrets import is_secret, referenced, variable_name
 from dragoman.settings.documents import Document
 from dragoman.settings.servers import check_mcp_server, wrong_agent_name
@@ -31,7 +31,7 @@ _BARE_VARIABLE: Final = re.compile(r"\$(?:([A-Za-z_]\w*)|\{([A-Za-z_]\w*)\})")
 _SAFE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
 
 
-class Skip(Exception):
+class NotImported(Exception):
     """A server is not imported; the message says why."""
 
 
@@ -47,15 +47,15 @@ def propose_server(name: str, value: Any, source: Source, places: Places, existi
     """The proposal for one server. `existing` are the servers of the settings that are written to."""
     try:
         if not isinstance(value, dict):
-            raise Skip("it is not an object")
+            raise NotImported("it is not an object")
         if wrong_agent_name(name) or not _SAFE_NAME.fullmatch(name):
-            raise Skip("a server's name must consist of letters, digits, '.', '_' and '-'")
+            raise NotImported("a server's name must consist of letters, digits, '.', '_' and '-'")
         entry, notes, denied = _READERS[source.program](value)
         _check(entry)
         entry, stored, variables = _without_keys(name, entry)
         if places.scope == "project" and "${" in json.dumps(entry):
-            raise Skip("a project's server cannot use variables or keys; add it to your own settings: dragoman mcp add")
-    except Skip as why:
+            raise NotImported("a project's server cannot use variables or keys; add it to yours: dragoman mcp add")
+    except NotImported as why:
         return impossible("mcp", name, source, str(why))
     taken = {each.casefold(): each for each in existing}
 
@@ -70,7 +70,7 @@ def propose_server(name: str, value: Any, source: Source, places: Places, existi
     notes += [chosen.note] if chosen.note and chosen.state == "ready" else []
     changes: tuple[Change, ...] = ()
     if chosen.state == "ready":
-        changes = (Member(places.settings, ("mcp_servers", chosen.name), entry, stored if variables else None),)
+        changes = (NewMember(places.settings, ("mcp_servers", chosen.name), entry, stored if variables else None),)
         changes += tuple(_deny_tool(tool, chosen.name, places) for tool in denied)
     if denied:
         notes.append(f"its tools {', '.join(denied)} are denied by rules")
@@ -95,7 +95,7 @@ def _check(entry: dict[str, Any]) -> None:
         document = Document(_NOWHERE, json.dumps(entry))
         check_mcp_server(document, (), entry)
     except ConfigError as error:
-        raise Skip(str(error).partition(": ")[2]) from None
+        raise NotImported(str(error).partition(": ")[2]) from None
 
 
 def _without_keys(name: str, entry: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
@@ -153,7 +153,7 @@ def _safe_args(name: str, args: list[str], found: list[str]) -> list[str]:
 
 def _texts(value: Any, what: str) -> dict[str, str]:
     if not isinstance(value, dict):
-        raise Skip(f"{what} is not an object")
+        raise NotImported(f"{what} is not an object")
     return {str(name): str(text) for name, text in value.items() if isinstance(text, str | int | float)}
 
 
@@ -173,7 +173,7 @@ def _oauth(value: Any, names: Mapping[str, str]) -> tuple[dict[str, Any], list[s
 def _from_claude(value: dict[str, Any]) -> Converted:
     kind = value.get("type", "stdio" if "command" in value else "http")
     if kind not in ("stdio", *_TYPES):
-        raise Skip(f"servers of the type {kind!r} are not supported")
+        raise NotImported(f"servers of the type {kind!r} are not supported")
     notes = _unknown(value, "type", "command", "args", "env", "url", "headers", "oauth")
     if kind == "stdio":
         return Converted(_program(value.get("command"), value.get("args"), value.get("env"), None), notes)
@@ -206,7 +206,7 @@ def _address(url: Any, kind: str, headers: Any) -> dict[str, Any]:
 
 def _from_codex(value: dict[str, Any]) -> Converted:
     if value.get("enabled") is False:
-        raise Skip("it is switched off there (enabled = false)")
+        raise NotImported("it is switched off there (enabled = false)")
     notes = _unknown(
         value,
         *("command", "args", "env", "env_vars", "cwd", "url", "bearer_token_env_var", "http_headers"),
@@ -236,15 +236,15 @@ def _from_codex(value: dict[str, Any]) -> Converted:
 
 def _from_opencode(value: dict[str, Any]) -> Converted:
     if value.get("enabled") is False:
-        raise Skip("it is switched off there (enabled: false)")
+        raise NotImported("it is switched off there (enabled: false)")
     if "{file:" in json.dumps(value):
-        raise Skip("it reads a value from a file ({file:...}), which cannot be expressed")
+        raise NotImported("it reads a value from a file ({file:...}), which cannot be expressed")
     value = json.loads(_OPENCODE_VARIABLE.sub(r"${\1}", json.dumps(value)))
     notes = _unknown(value, "type", "command", "environment", "cwd", "enabled", "url", "headers", "oauth")
     if value.get("type") == "local" or "command" in value:
         words = value.get("command")
         if not isinstance(words, list) or not words:
-            raise Skip("command is not a list of words")
+            raise NotImported("command is not a list of words")
         return Converted(_program(words[0], words[1:], value.get("environment"), value.get("cwd")), notes)
     entry = _address(value.get("url"), "http", value.get("headers"))
     if value.get("oauth") is False:
@@ -270,7 +270,7 @@ def _from_gemini(value: dict[str, Any]) -> Converted:
         entry = _program(value["command"], value.get("args"), value.get("env"), value.get("cwd"))
         return Converted(entry, notes, denied)
     if "tcp" in value:
-        raise Skip("servers on a plain TCP port are not supported")
+        raise NotImported("servers on a plain TCP port are not supported")
     is_http = "httpUrl" in value or value.get("type") == "http"
     entry = _address(value.get("httpUrl") or value.get("url"), "http" if is_http else "sse", value.get("headers"))
     if isinstance(value.get("oauth"), dict) and value["oauth"].get("enabled", True):

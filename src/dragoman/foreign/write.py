@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import ConfigError
-from dragoman.foreign.proposal import Appended, HookEntry, Member, NewFile, NewRule
+from dragoman.foreign.proposal import Appended, HookEntry, NewFile, NewMember, NewRule
 from dragoman.settings.documents import write_private
 from dragoman.settings.edit import edit_settings
 from dragoman.settings.rule_file import FILE_NAME, RuleFile
@@ -53,7 +53,7 @@ def _write(change: Change, places: Places, *, with_keys: bool) -> None:
         case Appended(path):
             _check_place(path, places)
             _replace(path, appended_text(change)[1].encode(), places)
-        case Member(path, keys, value, stored):
+        case NewMember(path, keys, value, stored):
             _check_place(path, places)
             with edit_settings(path) as settings:
                 _set(settings, path, keys, stored if with_keys and stored is not None else value)

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from dragoman.cli.console import write_error
 from dragoman.cli.foreign.display import KIND_TITLES
 from dragoman.errors import ConfigError
-from dragoman.foreign.proposal import KINDS, Appended, Member
+from dragoman.foreign.proposal import KINDS, Appended, NewMember
 from dragoman.foreign.write import appended_text, write
 from dragoman.text.patches import git_patch
 from dragoman.text.terminal import harmless
@@ -53,7 +53,7 @@ class Confirmation:
         return [done.get(at, each) for at, each in enumerate(proposals)]
 
     def _write(self, proposal: Proposal) -> Proposal:
-        has_keys = any(isinstance(change, Member) and change.stored is not None for change in proposal.changes)
+        has_keys = any(isinstance(change, NewMember) and change.stored is not None for change in proposal.changes)
         with_keys = has_keys and self._can_ask and self._asks(proposal.question)
         try:
             write(proposal, self._places, with_keys=with_keys)
