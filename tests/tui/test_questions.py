@@ -32,7 +32,7 @@ class Clock:
 
     def __init__(self, app: TerminalApp) -> None:
         self.now = 1000.0
-        app.clock = lambda: self.now
+        app.cards.clock = lambda: self.now
 
 
 def detailed(*, reads: bool = False, command: str = "rm -rf build && cmake -B build") -> AskedQuestion:
@@ -117,10 +117,10 @@ async def test_a_key_that_was_read_before_the_card_was_painted_never_answers(mon
         early = events.Key("3", "3")  # it waited in a queue while the card was painted
         assert card._painted_at is not None
         card._painted_at = early.time - 0.1
-        app.question_key(card, early)
+        app.cards.question_key(card, early)
         assert not asked.answer.done()
         card._painted_at = early.time - 0.5
-        app.question_key(card, early)
+        app.cards.question_key(card, early)
         assert asked.answer.result() == "no"
 
 
@@ -222,7 +222,7 @@ async def test_an_answer_of_another_client_is_named(monkeypatch: pytest.MonkeyPa
         with pytest.raises(asyncio.CancelledError):
             await task
         asking.answered({"questionId": "q", "option": "yes", "who": "local/web", "by": "c-1"})
-        assert "the question is closed: allowed by web, " in app._notes[-1][1]
+        assert "the question is closed: allowed by web, " in app.notes[-1][1]
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 10), (160, 50)])
@@ -380,7 +380,7 @@ async def test_a_page_is_opened_by_a_key_only_and_its_host_is_named(monkeypatch:
         app.talk.asking.page_done("unknown")
         app.talk.asking.page_done("e")
         app.talk.asking.page_done("e")
-        assert [text for _, text in app._notes].count("the page that you opened is done") == 1
+        assert [text for _, text in app.notes].count("the page that you opened is done") == 1
 
 
 async def test_a_page_that_is_not_of_the_web_cannot_be_opened(monkeypatch: pytest.MonkeyPatch) -> None:

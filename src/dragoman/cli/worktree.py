@@ -1,4 +1,7 @@
-"""`exec --worktree NAME`: the run works in a copy of the project. `commands/worktrees.py` merges and discards it."""
+"""The option `--worktree NAME` of `exec` and of the terminal client: a run works in a copy of the project.
+
+`commands/worktrees.py` merges and discards it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ def enter_worktree(call: CliCall) -> Worktree:
     from dragoman.worktrees import WorktreeError, make_worktree
 
     given = call.given
-    if given.url is not None:
+    if getattr(given, "url", None) is not None:
         raise CliError("--worktree is for agents on this machine", hint="leave out --url, or --worktree")
     folder = os.path.abspath(given.cwd or ".")
     if not os.path.isdir(folder):
@@ -40,7 +43,8 @@ def enter_worktree(call: CliCall) -> Worktree:
             hint="--cwd with a folder that has files of the project",
         )
     given.cwd = inside
-    given.add_dir = [_inside(worktree, os.path.abspath(path)) for path in given.add_dir]
+    if hasattr(given, "add_dir"):
+        given.add_dir = [_inside(worktree, os.path.abspath(path)) for path in given.add_dir]
     return worktree
 
 

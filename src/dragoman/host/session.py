@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import StoreError
-from dragoman.host.history.facts import kept_state
+from dragoman.host.history.facts import kept_state, note_outcome
 from dragoman.host.history.frames import PreparedUpdate, SharedRun
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.session_ledger import SessionLedger
@@ -305,6 +305,7 @@ class HostedSession:
         self.last_used = monotonic()
         self.append("end", {"promptId": prompt_id, **outcome})
         self.ledger.end(outcome)
+        note_outcome(self.facts, outcome)
         if not self.prompts.is_busy:
             self.facts.pop("busyFrom", None)
         self.keep_facts()

@@ -12,7 +12,7 @@ import os
 import re
 import stat
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dragoman.errors import ConfigError
 
@@ -32,20 +32,30 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 Key = str | int
 
 
+class ValueSpan(NamedTuple):
+    """Where a value stands in its text."""
+
+    name: int
+    """Where the name of the member begins."""
+    start: int
+    end: int
+
+
 class Document:
     """One JSON file: its value, and the position of each part of it."""
 
-    def __init__(self, path: Path, text: str, *, has_comments: bool = False) -> None:
+    def __init__(self, path: Path, text: str, *, has_comments: bool = False, may_repeat: bool | None = None) -> None:
         self.path = path
         self._text = text
         self._has_comments = has_comments
+        self._may_repeat = has_comments if may_repeat is None else may_repeat
         self._places: dict[tuple[Key, ...], int] | None = None
         self.value: Any = self._read()
 
     def place(self, *keys: Key) -> str:
         """`file:line:column` of the value at the end of these keys, or of the nearest value around it."""
         if self._places is None:
-            self._places = _Parser(self.path, self._text, self._has_comments).run()[1]
+            self._places = self._parser().run()[1]
         while keys and keys not in self._places:
             keys = keys[:-1]
         return _point(self.path, self._text, self._places.get(keys, 0))
@@ -58,16 +68,20 @@ class Document:
         try:
             return json.loads(self._text, object_pairs_hook=_unique, parse_constant=_refuse)
         except (ValueError, RecursionError):
-            value, self._places = _Parser(self.path, self._text, self._has_comments).run()
+            value, self._places = self._parser().run()
             return value
 
+    def _parser(self) -> _Parser:
+        return _Parser(self.path, self._text, self._has_comments, self._may_repeat)
 
-def read_document(path: Path, *, has_comments: bool = False) -> Document | None:
+
+def read_document(path: Path, *, has_comments: bool = False, may_repeat: bool | None = None) -> Document | None:
     """Read a JSON file; None if it does not exist.
 
     Args:
         path: the file.
-        has_comments: accept comments, trailing commas and repeated names (the last one counts).
+        has_comments: accept comments and trailing commas.
+        may_repeat: accept repeated names (the last one counts); by default only in a file with comments.
 
     Raises:
         ConfigError: the file cannot be read or is not JSON; the message starts with `file:line:column`.
@@ -91,7 +105,7 @@ def read_document(path: Path, *, has_comments: bool = False) -> Document | None:
     except UnicodeDecodeError as error:
         before = data[: error.start].decode("utf-8-sig", "replace")
         raise ConfigError(f"{_point(path, before, len(before))}: not UTF-8 text; save the file as UTF-8") from None
-    return Document(path, text, has_comments=has_comments)
+    return Document(path, text, has_comments=has_comments, may_repeat=may_repeat)
 
 
 def write_document(path: Path, value: object) -> None:
@@ -124,6 +138,13 @@ def write_private(path: Path, data: bytes) -> None:
     replace_file(path, data, mode=0o600)
 
 
+def spans_of(path: Path, text: str) -> dict[tuple[Key, ...], ValueSpan]:
+    """Where each member of a text with comments stands. Raises: ConfigError."""
+    parser = _Parser(path, text, True, False)
+    parser.run()
+    return parser.spans
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A question to the user who misspelt one of the known words; empty if none is similar."""
     from difflib import get_close_matches
@@ -135,13 +156,15 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 class _Parser:
     """A strict JSON parser that records where each value begins; comments and trailing commas are optional."""
 
-    def __init__(self, path: Path, text: str, has_comments: bool) -> None:
-        self._path, self._text, self._has_comments = path, text, has_comments
+    def __init__(self, path: Path, text: str, has_comments: bool, may_repeat: bool) -> None:
+        self._path, self._text, self._has_comments, self._may_repeat = path, text, has_comments, may_repeat
         self._at = 0
         self._places: dict[tuple[Key, ...], int] = {}
+        self.spans: dict[tuple[Key, ...], ValueSpan] = {}
 
     def run(self) -> tuple[Any, dict[tuple[Key, ...], int]]:
         value = self._value(())
+        self.spans[()] = ValueSpan(0, self._places[()], self._at)
         self._skip()
         if self._at < len(self._text):
             raise self._wrong("unexpected text after the end of the value; remove it")
@@ -177,13 +200,15 @@ class _Parser:
             start = self._at
             name = self._string()
             # Programs differ in which of two members with one name they use: it might not be the one the user read.
-            if name in members and not self._has_comments:
+            if name in members and not self._may_repeat:
                 raise self._wrong(f"the name {name!r} is repeated here; remove one of the two", start)
             self._skip()
             if not self._text.startswith(":", self._at):
                 raise self._wrong("expected a colon here")
             self._at += 1
-            members[name] = self._value((*keys, name))
+            inner = (*keys, name)
+            members[name] = self._value(inner)
+            self.spans[inner] = ValueSpan(start, self._places[inner], self._at)
         return members
 
     def _array(self, keys: tuple[Key, ...]) -> list[Any]:

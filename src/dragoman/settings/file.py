@@ -28,7 +28,7 @@ FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt", "serve", "host", "hooks", "after_edit"),
+    *("system_prompt", "append_system_prompt", "serve", "host", "hooks", "after_edit", "ui"),
 )
 
 
@@ -51,6 +51,23 @@ class HostMembers(Struct, frozen=True):
     """`idle`: it ends after so many seconds without a client and without work."""
     env: tuple[str, ...] = ()
     """Names of variables that its agents get from the client of their session, besides the usual ones."""
+
+
+class UiMembers(Struct, frozen=True):
+    """The member `ui`: how the terminal client looks and behaves. The values are described in `ui.py`."""
+
+    screen: str = "full"
+    keys: dict[str, tuple[str, ...]] = {}
+    """Keys by the name of an action; the terminal client knows which there are."""
+    notifications: str = "all"
+    ascii: bool | None = None
+    """None: as the terminal needs it."""
+    thoughts: str = "closed"
+    paints: int | None = None
+    """Per second; None: 20, and 8 over SSH."""
+    mouse: bool = True
+    theme: str = "auto"
+    open_images: bool = False
 
 
 class SettingsFile(Struct, frozen=True):
@@ -82,6 +99,8 @@ class SettingsFile(Struct, frozen=True):
     serve_limits: dict[str, float] = {}
     """`serve.limits`: how much one token of `dragoman serve` may use; the names are checked there."""
     host: HostMembers = HostMembers()
+    ui: UiMembers = UiMembers()
+    """How the terminal client looks and behaves."""
     hooks: tuple[Hook, ...] = ()
     """Commands of the user or the project at certain moments; those of a project are proposals."""
     edit_commands: tuple[EditCommand, ...] = ()
@@ -104,7 +123,8 @@ def read_settings_file(path: Path, owner: Owner) -> SettingsFile:
     Raises:
         ConfigError: it is wrong; the message starts with `file:line:column` and says what to write instead.
     """
-    document = read_document(path)
+    # Comments are for the people who write a file by hand. A project's file is also read by other programs.
+    document = read_document(path, has_comments=owner == "user", may_repeat=False)
     return SettingsFile(path, owner) if document is None else _Reader(document, owner).settings()
 
 
@@ -149,6 +169,7 @@ class _Reader:
             uses_ledger=self._user_flag("ledger", True),
             serve_limits=self._serve_limits(),
             host=self._host(),
+            ui=self._ui(),
             hooks=self._hooks(),
             edit_commands=self._edit_commands(),
             notes=tuple(self._notes),
@@ -186,6 +207,20 @@ class _Reader:
         if not isinstance(env, list) or not all(isinstance(each, str) for each in env):
             raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
         return HostMembers(float(idle), tuple(env))
+
+    def _ui(self) -> UiMembers:
+        members = self._object("ui")
+        if members and self._owner == "project":
+            place = self._document.place("ui")
+            self._notes.append(
+                f"{place}: a project's file cannot change the terminal client; write it in your own settings"
+            )
+            return UiMembers()
+        if not members:
+            return UiMembers()
+        from dragoman.settings.ui import read_ui  # only users who changed it pay for its checks
+
+        return read_ui(self._document, members)
 
     def _hooks(self) -> tuple[Hook, ...]:
         if "hooks" not in self._members:

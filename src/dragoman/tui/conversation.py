@@ -20,17 +20,18 @@ from dragoman.errors import ConnectionClosed, DragomanError, LocalProtocolError,
 from dragoman.host.local.start import NoHost
 from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
+from dragoman.tui.background import in_turn
 from dragoman.tui.failures import explain, work_of
 from dragoman.tui.host_connection import HostLink
 from dragoman.tui.open_questions import OpenQuestions
-from dragoman.tui.values import AgentInput, ListedSession, TypedPrompt
+from dragoman.tui.values import AgentInput, TypedPrompt
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
     from dragoman.tui.failures import Failure
-    from dragoman.tui.values import AskedQuestion, OpenForm, Phase
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
@@ -110,6 +111,8 @@ class HostedConversation:
         """Prompts that could not run; they go to the session that is begun instead."""
         self.last_sign = monotonic()
         """When something last came from the agent, as a value of `time.monotonic`."""
+        self.prepare: Callable[[Session, str], Awaitable[None]] | None = None
+        """Called with each new session and the name of its agent, before its first prompt."""
 
     # Reading
 
@@ -198,7 +201,7 @@ class HostedConversation:
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
         if self.session_id is None:
-            params = await asyncio.to_thread(self._opening.new, self._agent_name)
+            params = await in_turn(self._opening.new, self._agent_name)
             self.agent = str(params["meta"]["dragoman"].get("agent", ""))
             self._session = session = await remote.new_session(
                 params["cwd"],
@@ -207,8 +210,11 @@ class HostedConversation:
                 meta=params["meta"],
             )
             self.session_id = session.id
+            if self.prepare is not None:
+                await self.prepare(session, self.agent)
         else:
             self._session = session = await remote.load_session(self.session_id, self.folder)
+            await self._look_at_turn(remote)
         self.state = session.state
         self.trouble = None
         self._interface.reloaded()
@@ -220,10 +226,21 @@ class HostedConversation:
             prompt.has_started = False
             prompt.sending = self._start(self._prompt(session, prompt))
 
+    async def _look_at_turn(self, remote: RemoteAgent) -> None:
+        """Find out which agent the session has, and whether a turn runs that was begun before we came."""
+        from dragoman.tui.session_rows import read_rows
+
+        for row in await read_rows(remote, 50):
+            if row.session_id == self.session_id:
+                self.agent = row.agent
+                if row.state in ("running", "waiting") and not self.prompts:
+                    self._begin_foreign()
+
     async def _follow(self, session: Session) -> None:
-        async for _ in session.updates():
-            self.last_sign = monotonic()
-            self._interface.changed()
+        with suppress(ConnectionClosed):  # `run` meets it, too, and reports it
+            async for _ in session.updates():
+                self.last_sign = monotonic()
+                self._interface.changed()
 
     async def _ask_input(self, remote: RemoteAgent, session_id: str) -> None:
         """Learn what the agent takes; a host of an older version does not know, and gets text and links."""
@@ -487,21 +504,6 @@ class HostedConversation:
 
     async def sessions(self) -> list[ListedSession]:
         """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
-        rows: list[ListedSession] = []
-        if self._remote is None:
-            return rows
-        async for each in self._remote.sessions():
-            meta = each.meta if isinstance(each.meta, dict) else {}
-            own = meta.get("dragoman") or {}
-            rows.append(
-                ListedSession(
-                    session_id=each.session_id,
-                    name=own.get("name"),
-                    agent=str(own.get("agent", "")),
-                    folder=each.cwd,
-                    state=str(own.get("state", "idle")),
-                    title=each.title if isinstance(each.title, str) else None,
-                    updated_at=each.updated_at if isinstance(each.updated_at, str) else None,
-                )
-            )
-        return rows
+        from dragoman.tui.session_rows import read_rows
+
+        return [] if self.remote is None else await read_rows(self.remote)

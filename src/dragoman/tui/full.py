@@ -1,58 +1,94 @@
 """Starts the full screen, and leaves the last exchange in the terminal when it ends.
 
-The host is looked for, and started, while Textual is being imported: both take their time.
+The host is looked for, and started, while Textual is being imported, and the terminal is asked for its background
+meanwhile: all take their time.
 """
 
 from __future__ import annotations
 
-import locale
 import os
-import shutil
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
+from dragoman.tui.terminal_facts import ask_background, is_light_by_variable, shows_unicode
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dragoman.settings.file import UiMembers
     from dragoman.tui.conversation import Opening
 
-_LAST_LINES = 12
 
+def run(
+    opening: Opening,
+    session_id: str | None,
+    first: str | None,
+    *,
+    ui: UiMembers | None = None,
+    overridden: Mapping[str, str] | None = None,
+    chooses: bool = False,
+    notes: tuple[str, ...] = (),
+) -> int:
+    """Work in this terminal until the user leaves. Returns the exit code.
 
-def run(opening: Opening, session_id: str | None, first: str | None) -> int:
-    """Work in this terminal until the user leaves. Returns the exit code."""
+    Args:
+        opening: how sessions are opened.
+        session_id: the session to attach to; None for a new one.
+        first: the first prompt.
+        ui: the user's settings.
+        overridden: settings that an option decides this time, and which one.
+        chooses: show the sessions of the folder first, if there are some.
+        notes: what the user should know.
+    """
     threading.Thread(target=_warm, daemon=True).start()
-    from dragoman.text.terminal import clip
-    from dragoman.text.visible import label
-    from dragoman.tui.screen.app import TerminalApp
-    from dragoman.view.layout import text_of
-    from dragoman.view.rails import ASCII, UNICODE, RailView
-
-    glyphs = UNICODE if _shows_unicode() else ASCII
-    app = TerminalApp(opening, session_id=session_id, first=first, glyphs=glyphs)
-    was_running = False
-    app.run()
-    talk = app.talk
-    was_running = talk.is_running
-    width = shutil.get_terminal_size().columns
-    for line in text_of(talk.state, RailView(width, glyphs)).splitlines()[-_LAST_LINES:]:
-        sys.stdout.write(f"{clip(line, width)}\n")
-    if talk.session_id is not None:
-        state = "still running; " if was_running else ""
-        sys.stdout.write(f"{state}dragoman attach {label(talk.session_id, 80)} brings you back\n")
+    question = ask_background()
+    try:
+        from dragoman.settings.file import UiMembers
+        from dragoman.settings.places import data_dir
+        from dragoman.tui import preferences
+        from dragoman.tui.screen.app import TerminalApp
+        from dragoman.tui.screen.start import ScreenStart
+        from dragoman.view.rails import ASCII, UNICODE
+    finally:
+        if question is not None:
+            question.read()  # restores the terminal
+    members = ui or UiMembers()
+    is_light = is_light_by_variable(os.environ) if question is None or question.is_light is None else question.is_light
+    is_ascii = members.ascii if members.ascii is not None else not shows_unicode(os.environ)
+    glyphs = ASCII if is_ascii else UNICODE
+    start = ScreenStart(
+        ui=members,
+        overridden=overridden or {},
+        preferences=preferences.Preferences(data_dir() / preferences.FILE_NAME),
+        is_light=is_light,
+        typed=b"" if question is None else question.typed,
+        chooses=chooses,
+        worktree=str(getattr(opening, "worktree", "")),
+        notes=notes,
+    )
+    app = TerminalApp(opening, session_id=session_id, first=first, glyphs=glyphs, start=start)
+    app.run(mouse=members.mouse)
+    with suppress(OSError):  # past the filter of stdout, which removes what acts on a terminal
+        os.write(sys.stdout.fileno(), app.around.notifier.ending().encode())
+    for line in app.last_exchange:
+        sys.stdout.write(f"{line}\n")
+    _print_way_back(app.talk)
     return 0
+
+
+def _print_way_back(talk: Any) -> None:
+    from dragoman.text.visible import label
+
+    if talk.session_id is not None:
+        state = "still running; " if talk.is_running else ""
+        sys.stdout.write(f"{state}dragoman attach {label(talk.session_id, 80)} brings you back\n")
 
 
 def _warm() -> None:
     """Start the host if none runs; what is wrong with it is shown when the conversation connects."""
     with suppress(NoHost, OSError):
         reach_host(find_places()).close()
-
-
-def _shows_unicode() -> bool:
-    if os.environ.get("TERM") == "linux":
-        return False
-    return "utf" in locale.getpreferredencoding(False).lower()

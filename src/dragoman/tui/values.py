@@ -120,11 +120,38 @@ class ListedSession(Struct, frozen=True, kw_only=True):
     state: str
     title: str | None = None
     updated_at: str | None = None
+    cost: str = ""
+    """Such as `$0.42`."""
+    steps_done: int = 0
+    steps_total: int = 0
+    questions: int = 0
+    queued: int = 0
+    ended: str = ""
+    """How the last turn ended: a stop reason, or `error`."""
+    error: str = ""
+
+    @property
+    def shown_name(self) -> str:
+        """Its title, its name, or the beginning of its id."""
+        return self.title or self.name or f"session {self.session_id[:8]}"
 
     @property
     def word(self) -> str:
         """The state in words that a user reads."""
+        if self.state == "idle":
+            return {"cancelled": "cancelled", "error": "failed"}.get(self.ended, "done")
         return _WORDS.get(self.state, self.state)
+
+    @property
+    def detail(self) -> str:
+        """What a user wants to know of it besides: open questions, the step, why it failed."""
+        if self.state == "waiting" and self.questions:
+            return f"{self.questions} question{'s' if self.questions > 1 else ''}"
+        if self.state in ("running", "waiting") and self.steps_total:
+            return f"step {min(self.steps_done + 1, self.steps_total)} of {self.steps_total}"
+        if self.state == "running" and self.queued:
+            return f"{self.queued} queued"
+        return self.error if self.ended == "error" and self.state == "idle" else ""
 
 
 _WORDS: Final = {

@@ -16,13 +16,16 @@ from dragoman.cli.suggestions import hosted_names
 if TYPE_CHECKING:
     from dragoman.cli.exec.options import Options
     from dragoman.cli.sessions.hosted import HostedEntry
+    from dragoman.settings.file import UiMembers
 
 
 class TerminalOpening:
     """How the terminal client opens sessions: with the agents, rules and settings of the command line."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, worktree: str = "") -> None:
         self.cwd = options.cwd
+        self.worktree = worktree
+        """The name of the worktree that the folder belongs to."""
         self._options = options
 
     def new(self, agent: str | None) -> dict[str, Any]:
@@ -52,39 +55,93 @@ def run(call: CliCall) -> int:
             "the terminal client needs a terminal",
             hint="for scripts there is dragoman exec; --plain reads lines from stdin",
         )
+    ui, notes = _read_ui()
+    form, why = _form(given, ui.screen)
+    worktree = None
+    if given.worktree is not None:
+        from dragoman.cli.worktree import enter_worktree
+
+        if given.session is not None or getattr(given, "continue"):
+            raise exits.CliError("--worktree is for a new session", hint="leave out SESSION and --continue")
+        worktree = enter_worktree(call)
     options = _options(call)
     session = _session(given, options.cwd)
     if session is not None:
         options = _elsewhere(options, session.folder)
-    is_plain, why = _is_plain(given)
-    if is_plain:
+    if form == "plain":
         sys.stdout.write(f"plain mode ({why}): lines only, nothing is redrawn. /help lists the commands.\n")
-    return _converse(options, None if session is None else session.session_id, is_plain=is_plain)
+    opening = TerminalOpening(options, worktree="" if worktree is None else worktree.name)
+    code = _converse(opening, None if session is None else session.session_id, form, call, ui, notes)
+    if worktree is not None:
+        from dragoman.cli.worktree import note_worktree
+
+        note_worktree(worktree)
+    return code
 
 
-def _converse(options: Options, session_id: str | None, *, is_plain: bool) -> int:
-    opening = TerminalOpening(options)
+def _converse(
+    opening: TerminalOpening, session_id: str | None, form: str, call: CliCall, ui: UiMembers, notes: tuple[str, ...]
+) -> int:
     # By name: user interfaces do not import each other.
-    if is_plain:
-        return int(
-            import_module("dragoman.tui.plain").run(opening, session_id, options.prompt, uses_colour(sys.stdout))
+    given, first = call.given, call.given.prompt
+    if form != "full":
+        module = import_module(f"dragoman.tui.{form}")
+        return int(module.run(opening, session_id, first, uses_colour(sys.stdout)))
+    named = (given.agent, first, call.program, given.worktree, session_id, given.new or None)
+    overridden = {}
+    if given.ascii:
+        from msgspec.structs import replace
+
+        ui, overridden = replace(ui, ascii=True), {"ascii": "--ascii"}
+    return int(
+        import_module("dragoman.tui.full").run(
+            *(opening, session_id, first),
+            ui=ui,
+            overridden=overridden,
+            chooses=all(each is None for each in named),
+            notes=notes,
         )
-    return int(import_module("dragoman.tui.full").run(opening, session_id, options.prompt))
+    )
 
 
-def _is_plain(given: Any) -> tuple[bool, str]:
-    """Whether lines are only appended, and what decided that."""
+def _read_ui() -> tuple[UiMembers, tuple[str, ...]]:
+    """The user's settings of the terminal client. A file that cannot be read does not keep it from opening."""
+    from dragoman.errors import ConfigError
+    from dragoman.settings.file import UiMembers, read_settings_file, user_file
+    from dragoman.settings.places import config_dir
+
+    try:
+        return read_settings_file(user_file(config_dir()), "user").ui, ()
+    except ConfigError as error:
+        if isinstance(error.__cause__, OSError):
+            return UiMembers(), (str(error),)
+        raise
+
+
+def _form(given: Any, wanted: str) -> tuple[str, str]:
+    """`full`, `inline` or `plain`, and what decided for lines only. Raises: CliError."""
     import importlib.util
 
     if given.plain:
-        return True, "--plain"
+        return "plain", "--plain"
     if os.environ.get("ACCESSIBLE") not in (None, "", "0"):
-        return True, "ACCESSIBLE is set"
+        return "plain", "ACCESSIBLE is set"
     if os.environ.get("TERM", "dumb") == "dumb" or not sys.stdout.isatty():
-        return True, "the terminal has no cursor"
+        return "plain", "the terminal has no cursor"
+    form = "inline" if given.inline else wanted
+    if form == "plain":
+        return "plain", "ui.screen in your settings"
+    if form == "inline":
+        for module, hint in (
+            ("dragoman.tui.inline", "leave out --inline, and ui.screen in your settings"),
+            ("prompt_toolkit", "pip install 'dragoman[tui]'"),
+        ):
+            if importlib.util.find_spec(module) is None:
+                raise exits.CliError(f"the inline form needs {module}, which is not installed", hint=hint)
+        return "inline", ""
     if importlib.util.find_spec("textual") is None:
-        return True, "the full screen needs the extra: pip install 'dragoman[tui]'"
-    return False, ""
+        return "plain", "the full screen needs the extra: pip install 'dragoman[tui]'"
+    return "full", ""
 
 
 def _options(call: CliCall) -> Options:
@@ -138,6 +195,10 @@ OPTIONS = (
     AGENT,
     CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
     CliOption("--continue", "continue the last session of this folder", short="-c"),
+    CliOption("--new", "begin a new session, without the list of sessions of this folder"),
+    CliOption("--worktree", "work in a copy of the project; see docs/worktrees.md", value="NAME"),
+    CliOption("--inline", "print the conversation into the scrollback, with a few live lines below"),
+    CliOption("--ascii", "show only ASCII signs"),
     CliOption("--plain", "only append lines: for screen readers and terminals without a cursor"),
     CliOption("--prompt", "send this prompt first", value="TEXT"),
     CliOption("--model", "use this model", value="MODEL"),
@@ -157,7 +218,8 @@ COMMAND = CliCommand(
     description=(
         "Opens a conversation with an agent in this terminal. It runs in the local host: leaving it, or losing the\n"
         "terminal, does not end the work, and dragoman attach SESSION brings it back, in several terminals at once if\n"
-        "you like. Without a session a new one is begun; dragoman alone does the same. See docs/terminal.md."
+        "you like. Without a session, an agent or a prompt the sessions of the folder are shown, if there are some;\n"
+        "otherwise a new one is begun. dragoman alone does the same. See docs/terminal.md."
     ),
     arguments=(
         Argument(
@@ -170,6 +232,7 @@ COMMAND = CliCommand(
         "dragoman ../other-project -a claude",
         "dragoman --continue",
         "dragoman attach review",
+        "dragoman --worktree idea -a claude",
         "dragoman attach --plain -a gemini",
     ),
     takes_program=True,

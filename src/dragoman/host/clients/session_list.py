@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import RequestError
-from dragoman.host.history.facts import kept_state
+from dragoman.host.history.facts import kept_state, progress_members
 from dragoman.host.history.session_ledger import NUMBER
 from dragoman.schema import decode, v1
 
@@ -61,7 +61,10 @@ class SessionList:
         if live is not None:
             facts = live.facts
             own.update(state=live.state, attached=len(live.attachments), head=live.head)
+            own["questions"] = sum(1 for _ in live.questions)
+            own["queued"] = live.prompts.waiting_count
         own["name"] = facts.get("name")
+        own.update(progress_members(facts))
         if self._client.kind.knows_us:
             own["agentSessionId"] = record.agent_session if live is None else live.agent_session
             if self._client.visitor.is_local:

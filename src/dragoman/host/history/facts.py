@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 CLOSED: Final = "isClosed"
+_ERROR_CHARACTERS: Final = 200
 
 
 def kept_state(facts: Mapping[str, Any], head: int = 0) -> str:
@@ -37,7 +38,10 @@ def note_state(facts: dict[str, Any], state: SessionState) -> None:
 
 
 def note_fact(facts: dict[str, Any], variant: str, update: bytes) -> bool:
-    """Take over what an update changes; whether it changed something."""
+    """Take over what an update changes; whether it changed something that is to be kept at once."""
+    if variant in ("usage_update", "plan"):
+        _note_progress(facts, msgspec.json.decode(update))
+        return False  # it comes many times in a turn, and is kept with the end of the turn
     if variant not in ("session_info_update", "current_mode_update", "config_option_update"):
         return False
     found: dict[str, Any] = msgspec.json.decode(update)
@@ -48,6 +52,29 @@ def note_fact(facts: dict[str, Any], variant: str, update: bytes) -> bool:
     elif variant == "config_option_update":
         facts["configOptions"] = found.get("configOptions")
     return True
+
+
+def _note_progress(facts: dict[str, Any], update: dict[str, Any]) -> None:
+    cost, entries = update.get("cost"), update.get("entries")
+    if isinstance(cost, dict) and isinstance(cost.get("amount"), int | float):
+        facts["cost"] = {"amount": cost["amount"], "currency": str(cost.get("currency", ""))}
+    if isinstance(entries, list):
+        done = sum(isinstance(each, dict) and each.get("status") == "completed" for each in entries)
+        facts["steps"] = {"done": done, "total": len(entries)}
+
+
+def note_outcome(facts: dict[str, Any], outcome: Mapping[str, Any]) -> None:
+    """How the last turn ended: its stop reason, or the message of its error."""
+    error, result = outcome.get("error"), outcome.get("result")
+    if isinstance(error, dict):
+        facts["ended"] = {"error": str(error.get("message", ""))[:_ERROR_CHARACTERS]}
+    elif isinstance(result, dict):
+        facts["ended"] = {"stopReason": str(result.get("stopReason", ""))}
+
+
+def progress_members(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Cost, steps of the plan and the end of the last turn, for a list of sessions; without what is not known."""
+    return {name: facts[name] for name in ("cost", "steps", "ended") if facts.get(name) is not None}
 
 
 def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str, Any]]:

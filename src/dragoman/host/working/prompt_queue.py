@@ -62,6 +62,11 @@ class PromptQueue:
         return self.running is not None or bool(self._waiting)
 
     @property
+    def waiting_count(self) -> int:
+        """How many prompts wait for their turn."""
+        return len(self._waiting)
+
+    @property
     def place(self) -> dict[str, Any] | None:
         """The turn that runs, for clients that know the host."""
         return None if self.running is None else {"promptId": self.running.id, "turn": self.turn_number}

@@ -21,6 +21,8 @@ class Action(NamedTuple):
     """`module:function`, which gets the app and the argument; empty for a method of the app."""
     is_priority: bool = True
     """Whether the key works wherever the keyboard is; otherwise the part that has it goes first."""
+    group: str = "conversation"
+    """The heading in the help."""
 
 
 _SCREEN: Final = "dragoman.tui.screen"
@@ -28,11 +30,7 @@ ACTIONS: Final = (
     Action("stop", ("escape",), "stop the turn", is_priority=False),
     Action("walk", ("tab",), "into the question, the conversation, and back to the input"),
     Action("open", ("ctrl+t",), "thoughts and long outputs open or closed"),
-    Action("sessions", ("ctrl+p",), "sessions", f"{_SCREEN}.sessions:choose_session"),
-    Action("new", ("ctrl+n",), "a new session, /new AGENT with another agent", f"{_SCREEN}.sessions:begin_session"),
-    Action("mode", ("shift+tab",), "the next mode", f"{_SCREEN}.options:next_mode"),
-    Action("options", ("alt+m",), "modes and options of the agent", f"{_SCREEN}.options:choose_option"),
-    Action("login", (), "log in to the agent", f"{_SCREEN}.login:log_in"),
+    Action("login", (), "log in to the agent", f"{_SCREEN}.login:log_in", group="agent"),
     Action("diff", ("alt+d",), "review what a turn changed, /diff TURN", f"{_SCREEN}.review:review_turn"),
     Action("rewind", (), "take turns back (Esc twice with an empty input)", f"{_SCREEN}.rewind:rewind_menu"),
     Action("redo", (), "bring back what the last rewind took", f"{_SCREEN}.rewind:redo_menu"),
@@ -49,9 +47,21 @@ ACTIONS: Final = (
     Action("suspend", ("ctrl+z",), "stop this program; fg brings it back", f"{_SCREEN}.outside:suspend_client"),
     Action("page_up", ("pageup",), "scroll up"),
     Action("page_down", ("pagedown",), "scroll down; End follows again"),
-    Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on"),
-    Action("leave", ("ctrl+d",), "leave, with an empty input; the work goes on"),
-    Action("help", ("f1",), "this list", f"{_SCREEN}.help:show_help"),
+    Action("sessions", ("ctrl+p",), "sessions", f"{_SCREEN}.sessions:choose_session", group="sessions"),
+    Action(
+        *("new", ("ctrl+n",), "a new session, /new AGENT with another agent", f"{_SCREEN}.sessions:begin_session"),
+        group="sessions",
+    ),
+    Action("next", ("alt+right",), "the next session", f"{_SCREEN}.sessions:next_session", group="sessions"),
+    Action("previous", ("alt+left",), "the session before", f"{_SCREEN}.sessions:previous_session", group="sessions"),
+    Action("mode", ("shift+tab",), "the next mode, /mode NAME", f"{_SCREEN}.options:next_mode", group="agent"),
+    Action("model", ("alt+m",), "the model, /model NAME", f"{_SCREEN}.options:choose_model", group="agent"),
+    Action("options", (), "modes and options of the agent", f"{_SCREEN}.options:choose_option", group="agent"),
+    Action("columns", ("f2",), "the columns at the sides", group="screen"),
+    Action("settings", (), "settings of this client", f"{_SCREEN}.settings_screen:show_settings", group="screen"),
+    Action("help", ("f1",), "this list; ? in an empty input", f"{_SCREEN}.help:show_help", group="screen"),
+    Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on", group="screen"),
+    Action("leave", ("ctrl+d",), "leave, with an empty input; the work goes on", group="screen"),
 )
 FIXED_KEYS: Final = (
     ("Enter", "send; while a turn runs, the prompt waits for its end"),
@@ -79,5 +89,5 @@ def load_function(place: str) -> Any:
 
 def shown_key(key: str) -> str:
     """A key as users read it: `ctrl+t` is `Ctrl+T`."""
-    names = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn"}
+    names = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "question_mark": "?"}
     return "+".join(names.get(part, part.capitalize()) for part in key.split("+"))

@@ -1,8 +1,8 @@
-"""The full screen: header, conversation, card, status, input, footer.
+"""The full screen: header, conversation, card, status, input, footer, and the columns at the sides.
 
 Keys follow one rule: while the input has the keyboard, printable keys only type, and no key that one may press while
 typing answers a question. What the agent does is up to the conversation; the screen only draws it, at most twenty
-times a second.
+times a second. Which conversations there are is in `attached.py`; `talk` is the one that is shown.
 """
 
 from __future__ import annotations
@@ -14,22 +14,34 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from textual.app import App
+from textual.containers import Horizontal, Vertical
 from textual.css.query import NoMatches
 
+from dragoman._version import __version__
 from dragoman.errors import DragomanError
-from dragoman.text.terminal import duration, one_line, size
+from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
-from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.action_card import ActionCard
 from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
+from dragoman.tui.screen.attached import AttachedSessions
 from dragoman.tui.screen.card import CardView, QuestionCard
+from dragoman.tui.screen.cards import Cards
+from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
+from dragoman.tui.screen.farewell import last_exchange
+from dragoman.tui.screen.frame import FrameLines
 from dragoman.tui.screen.input_hint import note
+from dragoman.tui.screen.keymap import Keymap
 from dragoman.tui.screen.parts import OneLine
 from dragoman.tui.screen.pasted_keys import guard_pastes
 from dragoman.tui.screen.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.shell_panel import ShellPanel
+from dragoman.tui.screen.start import ScreenStart, theme_of
+from dragoman.tui.screen.strips import use_ascii
+from dragoman.tui.screen.surroundings import Surroundings
+from dragoman.tui.screen.textual_keys import drop_late_answers, keep_alt_digits
 from dragoman.tui.screen.transcript import Transcript
-from dragoman.view.rails import UNICODE
+from dragoman.tui.terminal_facts import is_remote
+from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,71 +49,87 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from dragoman.tui.conversation import Opening
-    from dragoman.tui.screen.action_card import CardSheet
-    from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
-    from dragoman.view.rails import Glyphs, RailLine
+    from dragoman.tui.conversation import HostedConversation, Opening
+    from dragoman.tui.screen.attached import AttachedConversation
+    from dragoman.tui.screen.picker import Picker
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+    from dragoman.view.rails import Glyphs
 
 _PAINTS: Final = 20
+_REMOTE_PAINTS: Final = 8
+_LOW: Final = 20  # lines, below which a question may not take its usual room
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
 _ESCAPES_SECONDS: Final = 0.6  # between two times Esc, which open the rewind menu
-
-
-def _keep_alt_digits() -> None:
-    """Let Alt with a digit arrive as such: Textual turns it into the letter of a Mac keyboard.
-
-    Answering to those letters instead would let a letter that a user types answer a question.
-    """
-    from textual import _ansi_sequences
-
-    for number in range(1, 10):
-        _ansi_sequences.ANSI_SEQUENCES_KEYS.pop(f"\x1b{number}", None)  # type: ignore[attr-defined]
+_LIST_SECONDS: Final = 3.0
+_BRANCH_SECONDS: Final = 5.0
 
 
 class TerminalApp(App[None]):
     """The terminal client."""
 
     ENABLE_COMMAND_PALETTE = False
-    CSS = """
-    Transcript { height: 1fr; scrollbar-size-vertical: 1; }
-    #card, #action { display: none; height: auto; }
-    #rule { height: 1; }
+    CSS = f"""
+    #wide {{ height: 1fr; }}
+    #left {{ width: {LEFT_WIDTH}; display: none; }}
+    #right {{ width: {RIGHT_WIDTH}; display: none; }}
+    #main {{ width: 1fr; }}
+    Transcript {{ height: 1fr; scrollbar-size-vertical: 1; }}
+    #card, #action {{ display: none; height: auto; }}
+    #rule {{ height: 1; }}
     """
 
     def __init__(
-        self, opening: Opening, *, session_id: str | None = None, first: str | None = None, glyphs: Glyphs = UNICODE
+        self,
+        opening: Opening,
+        *,
+        session_id: str | None = None,
+        first: str | None = None,
+        glyphs: Glyphs = UNICODE,
+        start: ScreenStart = ScreenStart(),  # noqa: B008 - it cannot be changed
     ) -> None:
-        _keep_alt_digits()
+        keep_alt_digits()
+        drop_late_answers()
         guard_pastes()
         super().__init__(ansi_color=True)
-        self.talk = HostedConversation(opening, self, session_id=session_id)
+        self.ui, self.overridden, self.preferences = start.ui, start.overridden, start.preferences
+        self.glyphs = glyphs
+        use_ascii(glyphs is ASCII)
+        self.version = f"dragoman {__version__}"
+        self.keymap = Keymap(self.ui.keys)
+        self.attached = AttachedSessions(self, opening)
+        self.talk: HostedConversation = self.attached.make(session_id).talk
+        self.around = Surroundings(self)
+        self.frame = FrameLines(self)
+        self.worktree, self.is_light = start.worktree, start.is_light
+        self._start = start
+        self.last_exchange: list[str] = []
+        """The last question and its answer, when the screen was left."""
         self._first = first
-        self._glyphs = glyphs
-        self.clock: Callable[[], float] = monotonic
-        """The time that cards go by."""
-        self._sheet: CardSheet | None = None
         self._is_dirty = True
         self._is_reloaded = True
-        self._notes: list[tuple[float, str]] = []
+        self.notes: list[tuple[float, str]] = [(monotonic(), note) for note in start.notes]
         self._interrupted_at = 0.0
         self._escaped_at = 0.0
-        self._rows: list[Any] = []
         self._work: set[asyncio.Task[Any]] = set()
-        self._seconds = -1
+        self.seconds = -1
+        """How long the turn runs; -1 if none does."""
+        self._folds_columns = False
+        self.cards = Cards(self)
         self.is_mouse_released = False
         self.is_outside = False
         """Another program has the terminal: nothing may be written, since nothing takes it."""
+        self._picker: Picker | None = None
+        self.theme = theme_of(self.ui.theme, start.is_light)
+        self.bind_keys()
+
+    def bind_keys(self) -> None:
+        """Bind what the keymap says, and nothing of Textual's own, such as Ctrl+Q for the end."""
+        self._bindings.key_to_bindings.clear()
         for action in ACTIONS:
-            for key in action.keys:
-                self._bindings.key_to_bindings.pop(key, None)  # Textual's own, such as Ctrl+Q
+            for key in self.keymap.keys(action.name):
                 self._bindings.bind(key, f"do('{action.name}')", action.help, show=False, priority=action.is_priority)
         for number in range(1, 10):
             self._bindings.bind(f"alt+{number}", f"answer({number})", "answer", show=False, priority=True)
-
-    @property
-    def glyphs(self) -> Glyphs:
-        """The signs of this terminal, for the other screens."""
-        return self._glyphs
 
     # Textual
 
@@ -112,40 +140,79 @@ class TerminalApp(App[None]):
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
-        yield OneLine(id="header")
-        yield Transcript(self._glyphs, id="transcript")
-        yield QuestionCard(glyphs=self._glyphs, id="card")
-        yield ActionCard(glyphs=self._glyphs, id="action")
-        yield OneLine(id="status")
-        yield OneLine(id="rule")
-        yield from input_parts(lambda: self.talk)
+        rule = self.glyphs.agent
+        with Horizontal(id="wide"):
+            yield Column(rule, is_left=True, id="left")
+            with Vertical(id="main"):
+                yield OneLine(id="header")
+                yield Transcript(self.glyphs, id="transcript")
+                yield QuestionCard(glyphs=self.glyphs, id="card")
+                yield ActionCard(glyphs=self.glyphs, id="action")
+                yield OneLine(id="status")
+                yield OneLine(id="rule")
+                yield from input_parts(lambda: self.talk)
+            yield Column(rule, is_left=False, id="right")
         yield OneLine(id="footer")
 
     def on_mount(self) -> None:
+        if self.ui.thoughts == "open":
+            self.query_one(Transcript).toggle_open()
         if self._first:
             _ = self.talk.send(self._first)
-        self.start(self.talk.run())
+        if self._start.chooses:
+            from dragoman.tui.screen.sessions import choose_first
+
+            self.start(choose_first(self))
+        else:
+            self.run_talk(self.talk)
         self.query_one(PromptInput).focus()
-        self.set_interval(1 / _PAINTS, self._paint)
+        self._fit_columns()
+        self.around.notifier.start()
+        if not self.is_headless:  # in tests, what is on this machine would be on the screen
+            self.start(self.around.look())
+        paints = self.ui.paints or (_REMOTE_PAINTS if is_remote(os.environ) else _PAINTS)
+        self.set_interval(1 / paints, self._paint)
+        self.set_interval(_LIST_SECONDS, lambda: self.start(self.around.look_at_sessions()))
+        self.set_interval(_BRANCH_SECONDS, lambda: self.start(self.around.look_at_branch()))
+        for problem in self.keymap.problems:
+            self.note(problem)
+        if self._start.typed:
+            self.call_after_refresh(self._type, self._start.typed)
         self.call_after_refresh(load_function("dragoman.tui.screen.outside:end_on_hangup"), self)
 
+    def _type(self, typed: bytes) -> None:
+        """Take in keys that came before the screen."""
+        from dragoman.tui.screen.pasted_keys import PasteParser
+
+        for event in PasteParser().feed(typed.decode("utf-8", "replace")):
+            self.post_message(event)
+
     async def on_unmount(self) -> None:
-        await self.talk.leave()
+        # Before the connection ends: that would look like the end of the agent.
+        self.last_exchange = last_exchange(self.talk.state, RailView(self.size.width, self.glyphs))
+        await self.attached.leave_all()
         for task in self._work:
             task.cancel()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._fit_columns()
 
     def on_key(self, event: events.Key) -> None:
         if len(self.screen_stack) > 1:
             return
-        card, action = self.query_one("#card", QuestionCard), self.query_one(ActionCard)
-        if card.has_focus:
+        if self.cards.key(event):
             event.stop()
-            self.question_key(card, event)
-        elif action.has_focus:
-            event.stop()
-            self._sheet_key(action, event)
         elif self.query_one(Transcript).has_focus and event.is_printable and event.character not in (None, " "):
             self.query_one(PromptInput).focus()
+
+    async def on_event(self, event: events.Event) -> None:
+        # A binding would not do: Textual leaves every printable key to the input.
+        if getattr(event, "key", None) == "question_mark" and len(self.screen_stack) == 1:
+            prompt = self.query_one(PromptInput)
+            if prompt.has_focus and not prompt.text:
+                self.action_do("help")
+                return
+        await super().on_event(event)
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
@@ -173,6 +240,68 @@ class TerminalApp(App[None]):
         if not self.is_outside:
             super().bell()
 
+    # Conversations
+
+    def run_talk(self, talk: HostedConversation) -> None:
+        """Connect a conversation."""
+        from dragoman.tui.screen.options import preparer
+
+        talk.prepare = preparer(self)
+        self.start(talk.run())
+
+    def show_session(self, row: ListedSession | None, *, agent: str | None = None) -> None:
+        """Show a session of the host, or a new one."""
+        self._show(self.attached.open(row, agent=agent))
+
+    def _show(self, found: AttachedConversation) -> None:
+        before, self.talk = self.talk, found.talk
+        if before is found.talk:
+            return
+        self.cards.put(None)
+        self.around.notifier.pace.forget(self.talk.session_id or "")
+        self.reloaded()
+        found.was_shown()
+        if before.session_id is None and not before.prompts and before.phase in ("connecting", "failed"):
+            self.start(self.attached.leave(before))  # it was never used
+        for talk in self.attached.leave_some():
+            self.start(talk.leave())
+        self.start(self.around.look_at_branch())
+
+    @property
+    def known_rows(self) -> list[ListedSession]:
+        """The sessions that are worth showing, in an order that stays."""
+        return self.around.rows()
+
+    async def refresh_rows(self) -> list[ListedSession]:
+        """Ask the host for its sessions."""
+        return await self.around.known.read(self.talk)
+
+    def rows_changed(self, rows: list[ListedSession]) -> None:
+        """The host was asked for its sessions."""
+        if self._picker is not None and hasattr(self._picker, "show_sessions"):
+            self._picker.show_sessions(rows)
+        self._is_dirty = True
+
+    def show_picker(self, picker: Picker, then: Callable[[Any], None]) -> None:
+        """Open a list over the screen, and do something with what it is left with."""
+        self._picker = picker
+
+        def left(chosen: Any) -> None:
+            self._picker = None
+            then(chosen)
+
+        _ = self.push_screen(picker, left)
+
+    # What goes on elsewhere
+
+    def needs_user(self, session_id: str, name: str) -> None:
+        """A session that is not shown needs the user."""
+        self.around.needs_user(session_id, name)
+
+    def ended_elsewhere(self, name: str, error: str) -> None:
+        """A turn of a session that is not shown ended."""
+        self.around.ended(name, error)
+
     # What the conversation calls
 
     def changed(self) -> None:
@@ -182,16 +311,21 @@ class TerminalApp(App[None]):
         self._is_reloaded = self._is_dirty = True
 
     def asked(self, question: AskedQuestion) -> None:
+        self.asked_for_user()
+
+    def asked_for_user(self) -> None:
+        """Something waits for the user: the card shows it, and the user is notified."""
         self._is_dirty = True
-        self.bell()
+        if self.app_focus:
+            self.around.notifier.ring()  # the card does not take the keyboard, and is easily overlooked
+        self.around.notify(f"{os.path.basename(self.talk.folder)}: the agent needs your answer")
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
         self.query_one("#card", QuestionCard).closing = why
         self.note(f"the question is closed: {why}")
 
     def form(self, form: OpenForm) -> None:
-        self._is_dirty = True
-        self.bell()
+        self.asked_for_user()
 
     def form_withdrawn(self, form: OpenForm) -> None:
         self.note("the form is closed: the agent took it back, or another client answered it")
@@ -199,13 +333,14 @@ class TerminalApp(App[None]):
     def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
         if error:
             self.note(error)
-            self._sheet = None
-        if not self.app_focus:
-            self.bell()
+            self.cards.put(None)
+        self.around.notify(
+            f"{os.path.basename(self.talk.folder)}: {'the turn failed' if error else 'the turn is done'}"
+        )
         self._is_dirty = True
 
     def note(self, text: str) -> None:
-        self._notes = [*self._notes[-20:], (monotonic(), one_line(text))]
+        self.notes = [*self.notes[-20:], (monotonic(), one_line(text))]
         self._is_dirty = True
 
     # Drawing
@@ -217,97 +352,32 @@ class TerminalApp(App[None]):
     def _paint_parts(self) -> None:
         started = self.talk.started_at
         seconds = -1 if started is None else int(monotonic() - started)
-        if (not self._is_dirty and seconds == self._seconds) or self._batch_count:
+        if (not self._is_dirty and seconds == self.seconds) or self._batch_count:
             return
-        self._is_dirty, self._seconds = False, seconds
+        self._is_dirty, self.seconds = False, seconds
         self.query_one(Transcript).show_state(self.talk.state, is_new=self._is_reloaded)
         self._is_reloaded = False
-        self._paint_cards()
-        self.query_one("#header", OneLine).show(self._header())
-        self.query_one("#status", OneLine).show(self._status())
-        self.query_one("#rule", OneLine).show((("─" * self.size.width, "dim"),))
-        self.query_one("#footer", OneLine).show(self._footer())
+        self._is_dirty = self.cards.paint()  # the place of a question stays empty for a moment
+        frame = self.frame
+        header = self.query_one("#header", OneLine)
+        width = header.size.width or self.size.width
+        header.show(frame.header(width))
+        self.query_one("#status", OneLine).show(frame.status())
+        self.query_one("#rule", OneLine).show((("─" * width if self.glyphs is UNICODE else "-" * width, "dim"),))
+        self.query_one("#footer", OneLine).show(frame.footer(self.query_one(Transcript).unseen))
+        for column in self.query(Column):
+            if column.display:
+                column.show(frame.column(is_left=column.is_left))
+        self.around.notifier.show_title(os.path.basename(self.talk.folder) or self.talk.folder, frame.title_state())
 
-    def _paint_cards(self) -> None:
-        card, action = self.query_one("#card", QuestionCard), self.query_one(ActionCard)
-        card.clock = action.clock = self.clock
-        had_focus = card.has_focus or action.has_focus
-        questions = self.talk.questions
-        if not card.show(questions[0] if questions else None, len(questions)):
-            self._is_dirty = True  # its place stays empty for a moment
-        sheet = self._current_sheet()
-        action.show(None if card.display else sheet)
-        if not card.display and not action.display and (had_focus or self.focused is None):
-            self.query_one(PromptInput).focus()
-
-    def _current_sheet(self) -> CardSheet | None:
-        """What the second card shows: a form that waits, what a command put there, or a failure."""
-        if self.talk.forms:
-            from dragoman.tui.screen.form import form_sheet
-
-            return form_sheet(self, self.talk.forms[0])
-        if self._sheet is not None:
-            return self._sheet
-        if self.talk.trouble is None and not self.talk.silence_seconds:
-            return None
-        from dragoman.tui.screen.failure import failure_sheet
-
-        return failure_sheet(self)
-
-    def put_sheet(self, sheet: CardSheet | None) -> None:
-        """Show a sheet in the card, or none."""
-        self._sheet = sheet
+    def _fit_columns(self) -> None:
+        """Show the columns that the width has room for, and leave room for the input below a question."""
+        width, height = self.size
+        if height < _LOW:
+            self.query_one("#card").styles.max_height = max(3, height - 6)
+        self.query_one("#left").display = width >= LEFT_FROM and not self._folds_columns
+        self.query_one("#right").display = width >= RIGHT_FROM and not self._folds_columns
         self._is_dirty = True
-
-    def _header(self) -> RailLine:
-        talk, state = self.talk, self.talk.state
-        left = f" {label(os.path.basename(talk.folder) or talk.folder, 30)}"
-        if state.title:
-            left += f" · {label(state.title, 40)}"
-        parts = [label(talk.agent.partition(" ")[0], 20, "")]
-        if state.modes is not None and state.mode is not None:
-            parts.append(next((label(m.name, 20) for m in state.modes.available_modes if m.id == state.mode), ""))
-        usage = state.usage
-        if usage is not None and usage.size:
-            parts.append(f"ctx {round(100 * usage.used / usage.size)}%")
-        if state.cost is not None and state.cost.amount:
-            parts.append(f"{state.cost.amount:.2f} {label(state.cost.currency, 4)}")
-        right = "  ".join(filter(None, parts)) + " "
-        space = max(1, self.size.width - len(left) - len(right))
-        return ((left, "bold"), (" " * space, ""), (right, "dim"))
-
-    def _status(self) -> RailLine:
-        talk, glyphs = self.talk, self._glyphs
-        recent = [text for when, text in self._notes if monotonic() - when < 30]
-        if talk.phase == "failed":
-            shown = recent[-1] if recent else one_line(talk.failure)
-            return ((f"  {glyphs.failed} {shown}", "bad"),)
-        if talk.phase != "ready":
-            word = {
-                "connecting": "starting",
-                "opening": "starting the agent",
-                "lost": "the host is gone, looking for it",
-            }
-            return ((f"  {glyphs.offline} {word[talk.phase]}", "warn"),)
-        waiting = f" · {len(talk.queued)} queued" if talk.queued else ""
-        if talk.questions or talk.forms:
-            return ((f"  {glyphs.needs_you} needs your answer{waiting}", "warn"),)
-        if talk.is_running:
-            step = self._step()
-            return ((f"  {glyphs.running} working {duration(max(0, self._seconds))}{step}{waiting}", "warn"),)
-        return ((f"  {recent[-1]}" if recent else "", "dim"),)
-
-    def _step(self) -> str:
-        plan = self.talk.state.plan
-        done = sum(entry.status == "completed" for entry in plan)
-        current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
-        return f" · step {done + 1} of {len(plan)}: {label(current, 40)}" if current else ""
-
-    def _footer(self) -> RailLine:
-        unseen = self.query_one(Transcript).unseen
-        new = f" {size(unseen)} new lines, End to follow · " if unseen else " "
-        keys = "Enter queue  Esc stop" if self.talk.is_running else "Enter send"
-        return ((f"{new}{keys}  Tab question, blocks  Ctrl+P sessions  F1 help  Ctrl+D leave", "dim"),)
 
     # Actions
 
@@ -330,6 +400,7 @@ class TerminalApp(App[None]):
     def _do(self, name: str, argument: str) -> None:
         action = action_named(name)
         if action is None:
+            self.note(f"there is no action {label(name, 30)} here")
             return
         if not action.run:
             getattr(self, f"action_{action.name}")(argument)
@@ -347,6 +418,9 @@ class TerminalApp(App[None]):
             await work
         except DragomanError as error:
             self.note(str(error))
+        except Exception as error:
+            # Nothing waits for this work: without a note, the screen would only stand still.
+            self.note(f"an error in dragoman itself: {type(error).__name__}: {error}")
 
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""
@@ -368,14 +442,21 @@ class TerminalApp(App[None]):
             self.exit()
             return
         self._interrupted_at = now
-        self.note("Ctrl+C again leaves; the work goes on")
+        self.note(f"{self.keymap.shown('interrupt')} again leaves; the work goes on")
 
     def action_leave(self, argument: str = "") -> None:
         """Leave, if the input is empty."""
         if self.query_one(PromptInput).text:
-            self.note("there is a draft: Ctrl+C twice leaves, Ctrl+U removes it")
+            self.note(f"there is a draft: {self.keymap.shown('interrupt')} twice leaves, Ctrl+U removes it")
         else:
             self.exit()
+
+    def action_columns(self, argument: str = "") -> None:
+        """Fold the columns away, or show them again."""
+        self._folds_columns = not self._folds_columns
+        self._fit_columns()
+        if self.size.width < LEFT_FROM:
+            self.note(f"the columns need a terminal of {LEFT_FROM} columns; this one has {self.size.width}")
 
     def action_open(self, argument: str = "") -> None:
         """Open or close thoughts and long outputs."""
@@ -409,54 +490,6 @@ class TerminalApp(App[None]):
         focused = self.focused
         return focused if isinstance(focused, CardView) else self.query_one(Transcript)
 
-    # Cards
-
     def action_answer(self, number: int) -> None:
         """Answer the question in sight with a number, from wherever the keyboard is."""
-        found = self.screen.query(QuestionCard)
-        if found:
-            self._answer(found.first(), number, self.clock())
-
-    def _answer(self, card: QuestionCard, number: int, read_at: float) -> None:
-        question, option = card.question, card.choose(number, read_at)
-        if question is not None and option is not None:
-            card.closing = f"answered: {label(question.options[number - 1].name, 60)}"
-            self.query_one("#card", QuestionCard).closing = card.closing
-            self.talk.answer(question, option)
-        self._is_dirty = True
-
-    def question_key(self, card: QuestionCard, event: events.Key) -> bool:
-        """A key in the card of a question; False if it means nothing there."""
-        read_at = self._read_at(event)
-        key, question = event.key, card.question
-        if question is None:
-            return False
-        if key.isdigit() and len(key) == 1:
-            self._answer(card, int(key), read_at)
-        elif key in ("up", "down"):
-            card.select(-1 if key == "up" else 1)
-        elif key == "enter":
-            if card.selected is None:
-                card.problem = "choose an answer first: Up, Down, or its number"
-                card.refresh()
-            else:
-                self._answer(card, card.selected, read_at)
-        elif key == "v" and card.id == "card":
-            load_function("dragoman.tui.screen.question_screen:open_question")(self, question)
-        elif key == "w" and card.is_settled(read_at):
-            load_function("dragoman.tui.screen.question_screen:ask_reason")(self, question)
-        else:
-            return card.scroll_key(key)
-        return True
-
-    def _sheet_key(self, card: ActionCard, event: events.Key) -> None:
-        found = card.press(event.character or event.key, self._read_at(event))
-        if found is not None:
-            found.run(self)
-            self._is_dirty = True
-        else:
-            card.scroll_key(event.key)
-
-    def _read_at(self, event: events.Key) -> float:
-        """When a key was read: one that was typed before a card was in sight may be handled after it."""
-        return event.time if self.clock is monotonic else self.clock()
+        self.cards.answer_in_sight(number)

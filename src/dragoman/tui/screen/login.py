@@ -29,13 +29,13 @@ async def _offer(app: TerminalApp) -> None:
     except (NoHost, DragomanError, OSError) as error:
         app.note(f"the login methods are not known: {error}")
         return
-    app.put_sheet(_sheet(app, methods))
+    app.cards.put(_sheet(app, methods))
 
 
 def _sheet(app: TerminalApp, methods: list[LoginMethod]) -> CardSheet:
     lines = ["how do you want to log in?", *method_lines(methods)]
     keys = [SheetKey(str(number), "", _user(method)) for number, method in enumerate(methods[:9], 1)]
-    close = SheetKey("x", "close this card", lambda app: app.put_sheet(None))
+    close = SheetKey("x", "close this card", lambda app: app.cards.put(None))
     numbered = SheetKey("1", f"to {len(keys)}: log in", keys[0].run)
     return CardSheet(methods, lambda width: lines, [numbered, *keys[1:], close])
 
@@ -45,7 +45,7 @@ def _user(method: LoginMethod) -> Callable[[TerminalApp], None]:
 
 
 async def _use(app: TerminalApp, method: LoginMethod) -> None:
-    app.put_sheet(None)
+    app.cards.put(None)
     app.note(f"logging in: {one_line(method.name)}")
     try:
         if method.kind == "terminal":

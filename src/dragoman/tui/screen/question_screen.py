@@ -40,7 +40,7 @@ class QuestionScreen(ModalScreen[None]):
 
     def on_mount(self) -> None:
         card = self.query_one(QuestionCard)
-        card.clock = self._terminal.clock
+        card.clock = self._terminal.cards.clock
         card.show(self._question)
         card.focus()
         self.set_interval(0.1, self._look)
@@ -53,7 +53,7 @@ class QuestionScreen(ModalScreen[None]):
         if event.key == "v":
             event.stop()
             _ = self.dismiss(None)
-        elif self._terminal.question_key(self.query_one(QuestionCard), event):
+        elif self._terminal.cards.question_key(self.query_one(QuestionCard), event):
             event.stop()
 
     def action_leave(self) -> None:

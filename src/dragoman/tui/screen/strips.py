@@ -31,18 +31,30 @@ STYLES: Final = {
     "reverse": Style(reverse=True),
 }
 
+_ASCII_SIGNS: Final = str.maketrans("…·─│█░•", "~--|#.*")
+_own_signs: dict[int, int] | None = None
+
+
+def use_ascii(is_ascii: bool) -> None:
+    """Draw the signs between texts as ASCII on this terminal, or as they are."""
+    global _own_signs
+    _own_signs = _ASCII_SIGNS if is_ascii else None
+
 
 def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
     """A line as cells, exactly as wide as the screen. Controls that are left would act on the terminal: none are."""
-    segments = [
-        Segment(text if text.isprintable() else one_line(text), _style(style, base)) for text, style in line if text
-    ]
+    segments = [Segment(_shown(text), _style(style, base)) for text, style in line if text]
     return Strip(segments).adjust_cell_length(width, base or Style())
 
 
 def strips_of(lines: Iterable[RailLine], width: int) -> list[Strip]:
     """Several lines."""
     return [strip_of(line, width) for line in lines]
+
+
+def _shown(text: str) -> str:
+    safe = text if text.isprintable() else one_line(text)
+    return safe if _own_signs is None else safe.translate(_own_signs)
 
 
 def _style(name: str, base: Style | None) -> Style:

@@ -1,0 +1,67 @@
+"""What the terminal client remembers by itself: the mode and the options that a user chose for each agent.
+
+They are in `terminal.json` of the data folder, apart from the settings, which only the user writes. A file that cannot
+be read or written costs nothing but the memory.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.errors import ConfigError
+from dragoman.settings.documents import read_document, write_document
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FILE_NAME: Final = "terminal.json"
+MODE: Final = "mode"
+"""The name under which a mode is remembered that is not an option."""
+
+
+class Preferences:
+    """The remembered values, by agent and option."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> dict[str, dict[str, str | bool]]:
+        """Agent -> option -> value; empty if there is no file, or it is broken."""
+        try:
+            document = read_document(self._path)
+        except ConfigError:
+            return {}
+        agents = document.value.get("agents") if document is not None and isinstance(document.value, dict) else None
+        found: dict[str, dict[str, str | bool]] = {}
+        for agent, options in (agents if isinstance(agents, dict) else {}).items():
+            if isinstance(options, dict):
+                kept = {name: value for name, value in options.items() if isinstance(value, str | bool)}
+                if kept:
+                    found[agent] = kept
+        return found
+
+    def of(self, agent: str) -> dict[str, str | bool]:
+        """The values that new sessions of an agent begin with."""
+        return self.all().get(agent, {})
+
+    def remember(self, agent: str, option: str, value: str | bool) -> None:
+        """Begin new sessions of an agent with a value. Raises: ConfigError if it cannot be kept."""
+        found = self.all()
+        if found.get(agent, {}).get(option) != value:
+            found.setdefault(agent, {})[option] = value
+            self._write(found)
+
+    def forget(self, agent: str, option: str) -> None:
+        """Let the agent decide again. Raises: ConfigError if that cannot be kept."""
+        found = self.all()
+        if found.get(agent, {}).pop(option, None) is not None:
+            self._write({name: options for name, options in found.items() if options})
+
+    def _write(self, agents: dict[str, Any]) -> None:
+        write_document(self._path, json.loads(json.dumps({"agents": agents})))
+
+
+def agent_key(agent: str) -> str:
+    """The name under which the values of an agent are kept: without the words of its command line."""
+    return agent.partition(" ")[0] or agent

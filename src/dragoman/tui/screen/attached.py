@@ -1,0 +1,174 @@
+"""The conversations that this client is attached to: the one that is shown, and a few that were shown before.
+
+A conversation stays attached when another one is shown, so that going back to it loads nothing, and what happens in it
+is known at once. The others of the host are known by its list, which is asked for every few seconds.
+
+Each conversation has its own connection, and reports to its own `AttachedConversation`. That passes on to the app what
+belongs to the shown one; of another one it keeps what waits for the user, and repeats it when it is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from dragoman.text.visible import label
+from dragoman.tui.conversation import HostedConversation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.tui.conversation import Interface, Opening
+    from dragoman.tui.screen.app import TerminalApp
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+
+MOST_ATTACHED: Final = 5
+"""Each keeps its state in memory: a long session has tens of megabytes."""
+_MOST_KEPT: Final = 100
+
+
+class AttachedConversation:
+    """One conversation, and what it reports."""
+
+    def __init__(self, app: TerminalApp, opening: Opening, session_id: str | None) -> None:
+        self._app = app
+        self._kept: list[tuple[str, tuple[Any, ...]]] = []
+        self.talk = HostedConversation(opening, cast("Interface", self), session_id=session_id)
+        self.title = ""
+        """As the list of the host names it; the state of the session knows a newer one."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether the screen shows it."""
+        return self._app.talk is self.talk
+
+    @property
+    def name(self) -> str:
+        """What a user calls it."""
+        return label(self.talk.state.title or self.title or os.path.basename(self.talk.folder), 40)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing happens in it."""
+        return not (self.talk.is_running or self.talk.questions or self.talk.prompts or self._kept)
+
+    def was_shown(self) -> None:
+        """Repeat what came while another conversation was shown."""
+        kept, self._kept = self._kept, []
+        for name, arguments in kept:
+            getattr(self._app, name)(*arguments)
+
+    # What the conversation calls
+
+    def changed(self) -> None:
+        self._app.changed()
+
+    def reloaded(self) -> None:
+        if self.is_shown:
+            self._app.reloaded()
+
+    def asked(self, question: AskedQuestion) -> None:
+        if self.is_shown:
+            self._app.asked(question)
+        else:
+            self._app.needs_user(self.talk.session_id or "", self.name)
+
+    def withdrawn(self, question: AskedQuestion, why: str) -> None:
+        if self.is_shown:
+            self._app.withdrawn(question, why)
+        self._app.changed()
+
+    def form(self, form: OpenForm) -> None:
+        if self.is_shown:
+            self._app.form(form)
+        else:
+            self._kept.append(("form", (form,)))
+            self._app.needs_user(self.talk.session_id or "", self.name)
+
+    def form_withdrawn(self, form: OpenForm) -> None:
+        self._kept = [each for each in self._kept if each != ("form", (form,))]
+        if self.is_shown:
+            self._app.form_withdrawn(form)
+
+    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
+        if self.is_shown:
+            self._app.ended(prompt, stop_reason, error)
+        else:
+            self._app.ended_elsewhere(self.name, error)
+
+    def note(self, text: str) -> None:
+        self._app.note(text if self.is_shown else f"{self.name}: {text}")
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Anything else that a conversation reports: passed on, or kept until it is shown."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+
+        def call(*arguments: Any) -> None:
+            if self.is_shown:
+                getattr(self._app, name)(*arguments)
+            else:
+                self._kept = [*self._kept[-_MOST_KEPT:], (name, arguments)]
+
+        return call
+
+
+class AttachedSessions:
+    """All conversations of one client."""
+
+    def __init__(self, app: TerminalApp, opening: Opening) -> None:
+        self._app = app
+        self._opening = opening
+        self._items: list[AttachedConversation] = []  # the last shown one at the end
+
+    def make(self, session_id: str | None) -> AttachedConversation:
+        """A conversation that is not connected yet."""
+        found = AttachedConversation(self._app, self._opening, session_id)
+        self._items.append(found)
+        return found
+
+    def find(self, session_id: str | None) -> AttachedConversation | None:
+        """The conversation with a session."""
+        return next((each for each in self._items if session_id and each.talk.session_id == session_id), None)
+
+    @property
+    def shown(self) -> AttachedConversation:
+        """The one that is on the screen."""
+        return next(each for each in self._items if each.is_shown)
+
+    def __iter__(self) -> Any:
+        return iter(list(self._items))
+
+    def open(self, row: ListedSession | None, *, agent: str | None = None) -> AttachedConversation:
+        """The conversation with a session, or with a new one: attached already, or connecting from here on."""
+        found = None if row is None else self.find(row.session_id)
+        if found is None:
+            found = self.make(None if row is None else row.session_id)
+            if row is not None:
+                found.talk.folder, found.talk.agent, found.title = row.folder, row.agent, row.title or row.name or ""
+            elif agent is not None:
+                found.talk.retry(agent=agent, is_new=True)
+            self._app.run_talk(found.talk)
+        self._items.remove(found)
+        self._items.append(found)
+        return found
+
+    async def leave(self, talk: HostedConversation) -> None:
+        """Take a conversation out, and end its connection."""
+        self._items = [each for each in self._items if each.talk is not talk]
+        await talk.leave()
+
+    def leave_some(self) -> list[HostedConversation]:
+        """Take out the conversations that are too many, the quiet ones first; the caller leaves them."""
+        gone = []
+        while len(self._items) > MOST_ATTACHED:
+            others = [each for each in self._items if not each.is_shown]
+            oldest = next((each for each in others if each.is_quiet), others[0])
+            self._items.remove(oldest)
+            gone.append(oldest.talk)
+        return gone
+
+    async def leave_all(self) -> None:
+        """End every connection; the work of the sessions goes on."""
+        for each in self._items:
+            await each.talk.leave()

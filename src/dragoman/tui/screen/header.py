@@ -1,0 +1,98 @@
+"""The first line of the screen: where, with which agent, and how far. Pure."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from dragoman.text.terminal import cells, clip, duration
+from dragoman.text.visible import label
+from dragoman.tui.session_rows import shown_cost
+
+if TYPE_CHECKING:
+    from dragoman.state import SessionState
+    from dragoman.view.rails import RailLine
+
+_WITH_BAR: Final = 100
+_BAR: Final = 10
+
+
+class HeaderFacts(NamedTuple):
+    """What the header shows besides the state of the session."""
+
+    folder: str
+    agent: str
+    branch: str = ""
+    worktree: str = ""
+    seconds: int = -1
+    """How long the turn runs; -1 if none does."""
+    has_unicode: bool = True
+
+
+def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine:
+    """The line; what matters least is left out first on a narrow screen."""
+    left = f" {label(os.path.basename(facts.folder) or facts.folder, 30)}"
+    details = [label(facts.branch, 30, ""), f"worktree {label(facts.worktree, 20)}" if facts.worktree else ""]
+    title = label(state.title or "", 40, "")
+    agent = label(facts.agent.partition(" ")[0], 20, "")
+    right = [agent, current_model(state), current_mode(state), *_numbers(state, facts, width)]
+    right = [each for each in right if each]
+    # The least important goes first: the title, the branch, the mode, the model.
+    tried = [
+        (" · ".join(filter(None, [left, *details, title])), right),
+        (" · ".join(filter(None, [left, *details])), right),
+        (left, right),
+        (left, [each for each in right if each != current_mode(state)]),
+        (left, [agent, *_numbers(state, facts, width)]),
+        (left, _numbers(state, facts, 0)),
+    ]
+    shown, parts = next(
+        ((text, parts) for text, parts in tried if cells(text) + cells("  ".join(parts)) + 3 <= width), tried[-1]
+    )
+    end = "  ".join(filter(None, parts))
+    end = f"{end} " if end else ""
+    shown = clip(shown, max(1, width - cells(end) - 1))
+    return ((shown, "bold"), (" " * max(1, width - cells(shown) - cells(end)), ""), (end, "dim"))
+
+
+def current_mode(state: SessionState) -> str:
+    """The name of the mode."""
+    if state.modes is not None and state.mode is not None:
+        for mode in state.modes.available_modes:
+            if mode.id == state.mode:
+                return label(mode.name, 20)
+    return _named_value(state, "mode")
+
+
+def current_model(state: SessionState) -> str:
+    """The name of the model, if the agent lets it be chosen."""
+    return _named_value(state, "model")
+
+
+def _named_value(state: SessionState, category: str) -> str:
+    for option in state.config_options:
+        if getattr(option, "category", None) != category:
+            continue
+        current = getattr(option, "current_value", None)
+        for each in getattr(option, "options", None) or ():
+            for value in getattr(each, "options", None) or (each,):
+                if getattr(value, "value", None) == current:
+                    return label(str(value.name), 24)
+        return label(str(current), 24, "")
+    return ""
+
+
+def _numbers(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
+    found = []
+    usage, cost = state.usage, state.cost
+    if usage is not None and usage.size:
+        share = min(1.0, usage.used / usage.size)
+        text = f"{round(100 * share)}%"
+        full, empty = ("█", "░") if facts.has_unicode else ("#", ".")
+        done = round(_BAR * share)
+        found.append(f"ctx {full * done}{empty * (_BAR - done)} {text}" if width >= _WITH_BAR else f"ctx {text}")
+    if cost is not None and cost.amount:
+        found.append(shown_cost(cost.amount, cost.currency))
+    if facts.seconds >= 0:
+        found.append(duration(facts.seconds))
+    return found

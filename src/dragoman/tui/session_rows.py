@@ -1,0 +1,121 @@
+"""The sessions of the local host as rows to choose from: over a connection of the client, or before there is one."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.errors import ConfigError
+from dragoman.host.local.place import find_places
+from dragoman.host.local.start import NoHost, reach_host
+from dragoman.host.local.thin import HostLost, HostRefused, begin, begun
+from dragoman.text.visible import label
+from dragoman.tui.values import ListedSession
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from dragoman.client import RemoteAgent
+    from dragoman.host.local.thin import ThinClient
+
+_MOST_ROWS: Final = 500  # a user chooses among them
+_ORDER: Final = {"waiting": 0, "running": 1}
+
+
+async def read_rows(remote: RemoteAgent, most: int = _MOST_ROWS) -> list[ListedSession]:
+    """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
+    rows: list[ListedSession] = []
+    async for each in remote.sessions():
+        rows.append(_row(each.session_id, each.cwd, each.title, each.updated_at, each.meta))
+        if len(rows) >= most:
+            break
+    return rows
+
+
+def rows_before_start() -> list[ListedSession]:
+    """The same over a connection of its own, which starts a host if none runs. Blocks; empty if there is no host."""
+    rows: list[ListedSession] = []
+    with suppress(NoHost, HostLost, HostRefused, OSError), _connected() as client:  # the conversation meets it again
+        cursor: dict[str, Any] = {}
+        while len(rows) < _MOST_ROWS:
+            page = client.call("session/list", **cursor)
+            for each in page.get("sessions", ()):
+                rows.append(
+                    _row(each["sessionId"], each["cwd"], each.get("title"), each.get("updatedAt"), each.get("_meta"))
+                )
+            if not isinstance(page.get("nextCursor"), str):
+                break
+            cursor = {"cursor": page["nextCursor"]}
+    return rows
+
+
+def end_session(row: ListedSession) -> None:
+    """End the turn and the agent of a session; its history stays. Blocks. Raises: ConfigError."""
+    _call("_dragoman/release", sessionId=row.session_id)
+
+
+def fork_session(row: ListedSession) -> str:
+    """Copy a session at its end; gives the id of the copy. Blocks. Raises: ConfigError."""
+    return str(_call("session/fork", sessionId=row.session_id, cwd=row.folder, mcpServers=[])["sessionId"])
+
+
+def _call(method: str, **params: Any) -> Any:
+    try:
+        with _connected() as client:
+            return client.call(method, **params)
+    except (NoHost, HostLost, HostRefused, OSError) as error:
+        raise ConfigError(f"the host did not do it: {error}") from None
+
+
+@contextmanager
+def _connected() -> Iterator[ThinClient]:
+    client = reach_host(find_places())
+    try:
+        begun(client, begin(client))
+        yield client
+    finally:
+        client.close()
+
+
+def in_order(rows: list[ListedSession]) -> list[ListedSession]:
+    """What needs the user first, then what runs, then the last used."""
+    return sorted(rows, key=lambda row: _ORDER.get(row.state, 2))
+
+
+def shown_cost(amount: float, currency: str) -> str:
+    """An amount of money as a user reads it."""
+    text = f"{amount:.2f}"
+    return f"${text}" if currency == "USD" else f"{text} {label(currency, 4, '')}".rstrip()
+
+
+def _row(id: str, cwd: str, title: object, updated_at: object, meta: object) -> ListedSession:
+    own = meta.get("dragoman") if isinstance(meta, dict) else None
+    own = own if isinstance(own, dict) else {}
+    cost, steps, ended = _object(own, "cost"), _object(own, "steps"), _object(own, "ended")
+    amount, name = cost.get("amount"), own.get("name")
+    return ListedSession(
+        session_id=id,
+        name=name if isinstance(name, str) else None,
+        agent=str(own.get("agent", "")),
+        folder=cwd,
+        state=str(own.get("state", "idle")),
+        title=title if isinstance(title, str) else None,
+        updated_at=updated_at if isinstance(updated_at, str) else None,
+        cost=shown_cost(amount, str(cost.get("currency", ""))) if isinstance(amount, int | float) and amount else "",
+        steps_done=_number(steps, "done"),
+        steps_total=_number(steps, "total"),
+        questions=_number(own, "questions"),
+        queued=_number(own, "queued"),
+        ended="error" if "error" in ended else str(ended.get("stopReason", "")),
+        error=str(ended.get("error", "")),
+    )
+
+
+def _object(members: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = members.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _number(members: Mapping[str, Any], name: str) -> int:
+    found = members.get(name)
+    return found if isinstance(found, int) else 0

@@ -1,0 +1,266 @@
+"""Several sessions: the list to choose from, the column, going to and fro, and those that need the user elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+pytest.importorskip("textual")
+
+from dragoman.schema import v1
+from dragoman.state import fold
+from dragoman.tui import session_rows
+from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.screen import sessions, surroundings
+from dragoman.tui.screen.attached import MOST_ATTACHED
+from dragoman.tui.screen.prompt_input import PromptInput
+from dragoman.tui.screen.start import ScreenStart
+from dragoman.tui.values import AskedQuestion, ListedSession
+from dragoman.view.rails import ASCII
+from tests.tui.grids import check_grid, grid
+from tests.tui.opened import FOLDER, NOW, opened, painted, row
+
+EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
+ROWS = [
+    row("a", "idle", title="explain the cache", agent="built-in", minutes=1500, ended="end_turn"),
+    row(
+        "b",
+        "running",
+        title="port CLI to argparse",
+        agent="codex",
+        minutes=11,
+        cost="$1.10",
+        steps_done=3,
+        steps_total=9,
+    ),
+    row("c", "waiting", title="fix importer off-by-one", cost="$0.42", questions=2),
+    row("d", "idle", title="upgrade pytest", agent="gemini", minutes=2900, ended="cancelled"),
+    row("e", "idle", title="release notes", minutes=4400, ended="error", error="the agent ended: out of memory"),
+    row("f", "running", title="docs rewrite", folder="/home/user/docs", cost="$0.20"),
+    row("g", "idle", title="old work elsewhere", folder="/home/user/other"),
+    row("h", "closed", title="closed long ago"),
+]
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50), (40, 10)])
+async def test_the_list_shows_what_needs_the_user_first(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
+    async with opened(monkeypatch, size, rows=ROWS) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        check_grid("sessions", app)
+        await pilot.press("a")
+        await pilot.pause()
+        assert any("old work" in line for line in grid(app)) or size[1] < 24
+
+
+async def test_typing_filters_and_letters_are_commands_only_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, rows=ROWS) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        await pilot.press(*"codex")
+        await pilot.pause()
+        shown = grid(app)
+        assert "port CLI" in shown[1]
+        assert shown[2] == ""
+        assert "filter: codex_" in shown[0]
+        await pilot.press("escape", "slash", *"fix")  # `f` alone would copy a session
+        await pilot.pause()
+        assert "fix importer" in grid(app)[1]
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.talk.session_id == "c"
+
+
+async def test_a_session_is_ended_only_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended: list[str] = []
+    monkeypatch.setattr(sessions, "end_session", lambda row: ended.append(row.session_id))
+    async with opened(monkeypatch, rows=ROWS) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        await pilot.press("x")
+        await pilot.pause()
+        assert "end fix importer off-by-one" in grid(app)[-1]
+        await pilot.press("enter")
+        assert ended == []
+        await pilot.press("x", "y")
+        async with asyncio.timeout(10):
+            while not ended:
+                await pilot.pause()
+        assert ended == ["c"]
+
+
+async def test_a_conversation_stays_attached_with_its_draft(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, rows=ROWS) as (app, pilot):
+        first = app.talk
+        await app.refresh_rows()
+        await pilot.press(*"a draft")
+        app.show_session(ROWS[1])
+        await pilot.pause()
+        assert app.query_one(PromptInput).text == ""
+        assert app.talk is not first
+        await pilot.press(*"other")
+        app.show_session(row("new"))
+        assert app.talk is first, "it was not loaded again"
+        assert app.query_one(PromptInput).text == "a draft"
+        app.show_session(ROWS[1])
+        assert app.query_one(PromptInput).text == "other"
+        await pilot.press("alt+right")
+        await pilot.pause()
+        assert app.talk.session_id == "c"
+        await pilot.press("alt+left")
+        await pilot.pause()
+        assert app.talk.session_id == "b"
+
+
+async def test_only_a_few_conversations_stay_attached_and_quiet_ones_leave_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left: list[str | None] = []
+
+    async def leave(self: HostedConversation) -> None:
+        left.append(self.session_id)
+
+    async with opened(monkeypatch, rows=ROWS) as (app, pilot):
+        monkeypatch.setattr(HostedConversation, "leave", leave)
+        await pilot.pause()
+        app.talk.is_foreign_turn = True  # the first one works
+        for number in range(MOST_ATTACHED):
+            app.show_session(row(f"s{number}"))
+        await pilot.pause()
+        assert left == ["s0"]
+        assert app.attached.find("new") is not None
+
+
+async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_rings_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rung: list[str] = []
+    async with opened(monkeypatch, rows=ROWS) as (app, pilot):
+        app.around.notifier._write = rung.append
+        for _ in range(3):
+            await app.around.look_at_sessions()
+        await painted(app, pilot)
+        assert rung.count("\x07") == 1
+        assert "fix importer off-by-one needs you (Ctrl+P)" in grid(app)[20]
+        assert "◆ 1 other needs you" in grid(app)[20]
+        app.show_session(ROWS[1])
+        attached = app.attached.shown
+        app.show_session(ROWS[0])
+        request = v1.RequestPermissionRequest(session_id="b", tool_call=v1.ToolCallPatch("1", title="x"), options=[])
+        asked = AskedQuestion("q", request, 0.0)
+        attached.talk.phase = "ready"
+        attached.talk.questions.append(asked)
+        attached.asked(asked)
+        attached.asked(asked)
+        assert rung.count("\x07") == 2
+        await pilot.pause()
+        await painted(app, pilot)
+        assert "2 others need you" in grid(app)[20]
+
+
+async def test_what_a_hidden_conversation_reports_is_kept_until_it_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, rows=ROWS) as (app, pilot):
+        app.show_session(ROWS[1])
+        hidden = app.attached.shown
+        app.show_session(ROWS[0])
+        seen: list[object] = []
+        monkeypatch.setattr(type(app), "form", lambda self, form: seen.append(form))
+        form, gone = object(), object()
+        hidden.form(form)  # type: ignore[arg-type]
+        hidden.form(gone)  # type: ignore[arg-type]
+        hidden.form_withdrawn(gone)  # type: ignore[arg-type]
+        assert seen == []
+        app.show_session(ROWS[1])
+        assert seen == [form]
+        await pilot.pause()
+
+
+@pytest.mark.parametrize("size", [(100, 30), (160, 50)])
+async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
+    async with opened(monkeypatch, size, rows=ROWS) as (app, pilot):
+        app.show_session(ROWS[1])
+        await app.refresh_rows()
+        state = app.talk.state
+        await app.around.look_at_branch()
+        await pilot.pause()
+        for update in (
+            v1.Plan([v1.PlanEntry("read importer", "high", "completed"), v1.PlanEntry("run", "high", "in_progress")]),
+            v1.ToolCall("1", "edit", status="completed", content=[v1.Diff("/p/importer.py", "a\nb\n", old_text="a\n")]),
+            v1.ToolCall("2", "edit", status="completed", content=[v1.Diff("/p/importer.py", "a\n", old_text="a\nb\n")]),
+            v1.ToolCall("3", "write", status="completed", content=[v1.Diff("/p/test_new.py", "a\n")]),
+            v1.UsageUpdate(size=100, used=38, cost=v1.Cost(amount=0.42, currency="USD")),
+        ):
+            fold(state, update)
+        await painted(app, pilot)
+        check_grid("columns", app)
+        await pilot.press("f2")
+        await painted(app, pilot)
+        assert not grid(app)[0].startswith(" sessions")
+        await pilot.resize_terminal(40, 10)
+        await painted(app, pilot)
+        assert len(grid(app)) == 10
+
+
+async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, rows=ROWS, start=ScreenStart(chooses=True)) as (app, pilot):
+        async with asyncio.timeout(10):
+            while len(app.screen_stack) == 1:
+                await pilot.pause()
+        assert grid(app)[0].startswith(" dragoman · /home/user/project")
+        await pilot.press("n")
+        await pilot.pause()
+        assert (app.talk.session_id, app.talk.phase) == ("new", "ready")
+
+
+@pytest.mark.parametrize("rows", [[], [row("x", folder="/elsewhere")], [row("y", "closed")]])
+async def test_without_a_session_in_the_folder_a_prompt_is_there_at_once(
+    monkeypatch: pytest.MonkeyPatch, rows: list[ListedSession]
+) -> None:
+    async with opened(monkeypatch, rows=rows, start=ScreenStart(chooses=True)) as (app, pilot):
+        await pilot.press(*"hello", "enter")
+        async with asyncio.timeout(10):
+            while app.talk.phase != "ready":
+                await pilot.pause()
+        assert len(app.screen_stack) == 1
+        assert [prompt.text for prompt in app.talk.prompts] == ["hello"]
+
+
+async def test_text_that_was_sent_before_the_list_came_begins_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, rows=ROWS) as (app, pilot):
+        _ = app.talk.send("typed at once")
+        await sessions.choose_first(app)
+        await pilot.pause()
+        assert len(app.screen_stack) == 1
+
+
+async def test_no_text_of_a_session_acts_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [row(EVIL, EVIL, title=EVIL, agent=EVIL, cost=EVIL, error=EVIL, ended="error", folder=f"/{EVIL}")]
+    async with opened(monkeypatch, (160, 50), rows=rows) as (app, pilot):
+        await app.around.look_at_sessions()
+        monkeypatch.setattr(surroundings, "branch_of", lambda folder: EVIL)
+        await app.around.look_at_branch()
+        await painted(app, pilot)
+        assert all(line.isprintable() for line in grid(app))
+        await pilot.press("ctrl+p")
+        await pilot.press("a")
+        await pilot.pause()
+        assert all(line.isprintable() for line in grid(app))
+
+
+async def test_ascii_has_no_other_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, (160, 50), rows=ROWS, glyphs=ASCII) as (app, pilot):
+        await app.refresh_rows()
+        await painted(app, pilot)
+        assert "\n".join(grid(app)).isascii()
+
+
+def test_ages_are_words() -> None:
+    ages = [row("x", minutes=minutes).updated_at for minutes in (0, 5, 90, 1500, 4400)]
+    assert [sessions.shown_age(age, NOW) for age in ages] == ["just now", "5 min", "1 h", "yesterday", "3 days"]
+    assert sessions.shown_age("nonsense") == ""
+
+
+def test_rows_are_read_leniently() -> None:
+    found = session_rows._row("1", FOLDER, 5, None, {"dragoman": {"cost": 3, "steps": "x", "ended": {"error": "boom"}}})
+    assert (found.cost, found.steps_total, found.word, found.detail) == ("", 0, "failed", "boom")

@@ -1,0 +1,77 @@
+"""The start and the end of the client in a real terminal, with a real host."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("textual")
+pytest.importorskip("pyte")
+
+from tests.host.local.kit import HostPlaceKit, local_place, processes
+from tests.tui.test_terminal import SCRIPTED, Terminal, terminals  # noqa: F401
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+    with local_place(tmp_path) as found:
+        (found.project / "a.txt").write_text("hello\n")
+        yield found
+
+
+def test_a_session_is_left_and_found_again_in_the_list(
+    place: HostPlaceKit,
+    terminals: list[Terminal],  # noqa: F811
+) -> None:
+    terminals.append(first := Terminal(place, *SCRIPTED))
+    # Typed before there is a screen, together with the answer to the question for the colour.
+    first.type("say\x1b]11;rgb:ffff/ffff/ffff\x1b\\ the whole answer\r")
+    first.until("│ the whole answer")
+    assert "rgb:" not in first.text
+    first.until("Enter send")
+    first.type("\x04")
+    assert first.wait() == 0
+    assert "❯ say the whole answer\n│ the whole answer" in first.text
+    assert re.search(r"dragoman attach \w+ brings you back", first.text)
+    assert b"\x1b[22;2t" in first.raw
+    assert b"\x1b]2;" in first.raw
+    assert b"\x1b[23;2t" in first.raw, "the title is restored"
+    assert not re.search(rb"\x1b\[[0-9;]*48;[25];", first.raw), "the background is the terminal's own"
+    terminals.append(again := Terminal(place))
+    shown = again.until("✔ done")
+    assert "1 of 1 here" in shown
+    assert "say the whole" in shown, "the title of the session"
+    again.type("\r")
+    again.until("│ the whole answer")
+    os.kill(again.pid, signal.SIGHUP)  # the terminal is closed
+    again.wait()
+    assert place.host()["sessions"] >= 1, "the host goes on"
+    assert processes(place.mark)
+
+
+def test_a_worktree_is_named_and_what_to_do_with_it_is_printed(
+    place: HostPlaceKit,
+    terminals: list[Terminal],  # noqa: F811
+) -> None:
+    git = ["git", "-C", str(place.project), "-c", "user.name=x", "-c", "user.email=x@localhost"]
+    subprocess.run([*git, "init", "-qb", "main"], check=True)
+    subprocess.run([*git, "add", "."], check=True)
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    terminals.append(terminal := Terminal(place, *SCRIPTED, "--worktree", "idea", "--allow", "edit"))
+    terminal.until("worktree idea")
+    terminal.until("Enter send")
+    terminal.type("edit a.txt hello => bye\r")
+    terminal.until("✔ edit")
+    terminal.until("Enter send")
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+    assert (place.project / "a.txt").read_text() == "hello\n", "the project is as it was"
+    assert "worktree idea: 1 file differs" in terminal.text
+    assert "dragoman worktrees merge idea" in terminal.text.replace("\n", "")
+    assert "dragoman worktrees discard idea" in terminal.text.replace("\n", "")
