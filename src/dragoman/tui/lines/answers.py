@@ -1,4 +1,4 @@
-"""What the plain client asks its user: permissions, forms, pages, logins and failures, all answered by typed lines.
+"""What a client of lines asks its user: permissions, forms, pages, logins and failures, all answered by typed lines.
 
 One thing is asked at a time, in this order: the open form, the permission, then the numbered choices of a login or a
 failure. Nothing that was typed before a question could be read counts. The lines come from the same pure modules as
@@ -34,12 +34,24 @@ if TYPE_CHECKING:
     from dragoman.tui.values import AskedQuestion, OpenForm
 
 
-class PlainAnswers:
+class LineAnswers:
     """Asks, and reads answers from lines."""
 
     def __init__(
-        self, talk: HostedConversation, write: Callable[..., None], width: Callable[[], int], paint: Painter
+        self,
+        talk: HostedConversation,
+        write: Callable[..., None],
+        width: Callable[[], int],
+        paint: Painter,
+        *,
+        by_line: bool = True,
     ) -> None:
+        """Ask for one conversation.
+
+        Args:
+            by_line: a permission is answered by a line with its number; otherwise only `answer` does it.
+        """
+        self._by_line = by_line
         self._talk = talk
         self._write = write
         self._width = width
@@ -66,10 +78,12 @@ class PlainAnswers:
         self._write(*answer_lines(question.request, width, self._paint))
         if count > 1:
             self._write(f"note: {count} questions are open; answers go to the first")
-        self._write("answer with a number and Enter; another line is a prompt and answers nothing")
+        if self._by_line:
+            self._write("answer with a number and Enter; another line is a prompt and answers nothing")
         question.shown_at = monotonic()
 
-    def _answer(self, question: AskedQuestion, number: int) -> None:
+    def answer(self, question: AskedQuestion, number: int) -> None:
+        """Answer a question by the number of an answer; one that comes too soon is refused."""
         answers = answers_of(question.request)
         if not question.is_settled(monotonic()):
             self._write("note: that came before the question could be read; answer again")
@@ -285,8 +299,8 @@ class PlainAnswers:
         if self._form is not None and await self._take_form(text):
             return True
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-        if self._talk.questions and number is not None:
-            self._answer(self._talk.questions[0], number)
+        if self._talk.questions and number is not None and self._by_line:
+            self.answer(self._talk.questions[0], number)
         elif text == "/why" or text.startswith("/why "):
             self._reject(text[4:].strip())
         elif text == "/login":

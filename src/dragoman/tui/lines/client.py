@@ -12,6 +12,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dragoman.errors import DragomanError
+from dragoman.settings.places import data_dir
 from dragoman.text.terminal import duration, one_line
 from dragoman.text.visible import label
 from dragoman.tui.conversation import HostedConversation
@@ -19,6 +20,8 @@ from dragoman.tui.lines.answers import LineAnswers
 from dragoman.tui.lines.commands import load_function, own_command
 from dragoman.tui.lines.prompts import PromptSender
 from dragoman.tui.lines.resuming import resume_place
+from dragoman.tui.preferences import FILE_NAME, Preferences
+from dragoman.tui.remembered_values import prepare_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -94,6 +97,8 @@ class LineClient:
             self.talk, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
         )
         self.prompts = PromptSender(self)
+        self.preferences = Preferences(data_dir() / FILE_NAME)
+        self.talk.prepare = prepare_by(self.preferences, self.note)
         self.rows: list[ListedSession] = []
         """The sessions that were listed last."""
         self.withdrawn_at = 0.0
@@ -158,7 +163,7 @@ class LineClient:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _show(self, *, is_over: bool = False) -> None:
-        self.write(*self._transcript.feed(self.talk.state, watched=self.talk.watched, is_over=is_over))
+        self.write(*self._transcript.feed(self.talk.state, is_over=is_over))
         self._written = (self.talk.session_id, self.talk.state)
         if self.talk.phase != self._phase:
             self._phase = self.talk.phase
@@ -206,7 +211,7 @@ class LineClient:
         if is_again:
             self._transcript.resume(state, *resume_place(before, state))
         is_over = not self.talk.is_running
-        self.write(*self._transcript.feed(state, watched=self.talk.watched, is_over=is_over))
+        self.write(*self._transcript.feed(state, is_over=is_over))
         self._transcript.omit_prompts()
         self._written = (self.talk.session_id, state)
 
@@ -278,4 +283,3 @@ class LineClient:
 def is_leaving(text: str) -> bool:
     """Whether a line leaves the client."""
     return text in ("/leave", "/quit", "/exit")
-

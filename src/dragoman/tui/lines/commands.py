@@ -38,7 +38,9 @@ COMMANDS: Final = (
     LineCommand("thought", "", "write the last thought whole", f"{_HERE}.reading:show_thought"),
     LineCommand("traffic", "[N]", "the last messages between host and agent", f"{_HERE}.reading:show_traffic"),
     LineCommand("diff", "[TURN]", "show what a turn changed", f"{_HERE}.changes:diff"),
-    LineCommand("rewind", "[TURN]", "list the turns; with a number, take turns back, and ask", f"{_HERE}.changes:rewind"),
+    LineCommand(
+        "rewind", "[TURN]", "list the turns; with a number, take turns back, and ask", f"{_HERE}.changes:rewind"
+    ),
     LineCommand("redo", "", "bring back what the last rewind took, and ask", f"{_HERE}.changes:redo"),
     LineCommand("export", "md|html|json [FILE]", "write the session to a file", f"{_HERE}.changes:export"),
     LineCommand("report", "[FILE]", "a report for a bug, without private contents", f"{_HERE}.changes:report"),
@@ -47,7 +49,9 @@ COMMANDS: Final = (
     LineCommand("new", "[AGENT]", "begin a new session", f"{_HERE}.sessions:begin_session"),
     LineCommand("mode", "[MODE]", "show or change the mode", f"{_HERE}.values:choose_mode"),
     LineCommand("model", "[MODEL]", "show or change the model", f"{_HERE}.values:choose_model"),
-    LineCommand("options", "[KEY VALUE]", "show or change what the agent offers", f"{_HERE}.values:set_option", ("set",)),
+    LineCommand(
+        "options", "[KEY VALUE]", "show or change what the agent offers", f"{_HERE}.values:set_option", ("set",)
+    ),
     LineCommand("settings", "", "show the settings of this client", f"{_HERE}.values:show_settings"),
     LineCommand("login", "", "log in to the agent"),
     LineCommand("retry", "", "try again after a failure", f"{_HERE}.sessions:retry"),
@@ -57,15 +61,23 @@ COMMANDS: Final = (
 )
 
 
+_ALWAYS_OURS: Final = frozenset({"stop", "queue", "drop", "sessions", "help", "leave"})
+
+
 def command_named(word: str) -> LineCommand | None:
     """The command of a word, by its name or another one that it has."""
     return next((each for each in COMMANDS if word == each.name or word in each.aliases), None)
 
 
 def own_command(word: str, taken: Iterable[str]) -> LineCommand | None:
-    """The command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours."""
+    """The command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours.
+
+    A few are always ours, because there is no key for them here: a user must be able to stop, to leave and to get help.
+    """
     own = word.removeprefix("dragoman:")
-    return command_named(own) if own != word or word not in set(taken) else None
+    found = command_named(own)
+    is_ours = found is not None and (own != word or found.name in _ALWAYS_OURS or word not in set(taken))
+    return found if is_ours else None
 
 
 def load_function(command: LineCommand) -> Any:
@@ -84,8 +96,8 @@ def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
     for each in COMMANDS:
         also = f" (also {', '.join(f'/{alias}' for alias in each.aliases)})" if each.aliases else ""
         yield f"  {f'/{each.name} {each.words}'.rstrip():<27} {each.help}{also}"
-    yield "Other lines that begin with / are commands of the agent, and are sent to it. Where the agent has a command"
-    yield "of the same name, /dragoman:NAME is the one of this list."
+    yield "Other lines that begin with / are commands of the agent, and are sent to it. Where the agent has a command of"
+    yield "the same name, /dragoman:NAME is the one of this list; /stop, /queue, /drop, /sessions, /help and /leave are ours."
 
 
 async def show_help(client: Any, words: str) -> None:
