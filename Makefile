@@ -69,6 +69,7 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks.remote
 	@$(PY) -m benchmarks.local_host
 	@$(PY) -m benchmarks.snapshots
+	@$(PY) -m benchmarks.terminal
 
 soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak

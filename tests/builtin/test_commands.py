@@ -16,7 +16,7 @@ from dragoman.uistream.messages import DataPart, FilePart, Part, TextPart
 from tests.builtin.fixtures import open_fixture
 from tests.builtin.http_service import Service, ask, recording_model
 
-OWN = ["clear", "compact", "context", "help", "mode", "model", "review"]
+OWN = ["agents", "clear", "compact", "context", "help", "mcp", "mode", "model", "redo", "review", "rewind", "undo"]
 
 
 def write(folder: Path, name: str, text: str) -> None:
@@ -332,5 +332,5 @@ async def test_trace_ids_are_kept_with_the_message_and_come_back(
         response = await agent.call("session/prompt", request)
         assert response.meta
         assert {name: value for name, value in response.meta.items() if name != "dragoman"} == trace
-        assert model.requests[0].messages[0].metadata == {"trace": trace}
+        assert model.requests[0].messages[0].metadata["trace"] == trace
         assert set((await session.prompt("say y")).meta or {}) == {"dragoman"}

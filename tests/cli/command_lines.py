@@ -122,6 +122,11 @@ LINES = (
     *(_given("completion", shell, "TEXT") for shell in ("bash", "zsh", "fish")),
     _given("demo", "TEXT"),
     _given("mcp", "serve", "--cwd", "TEXT"),
+    _reading("mcp", "list", source="settings"),
+    _reading("mcp", "list", "--json", source="settings"),
+    _given("mcp", "add", "TEXT", "--url", "TEXT"),
+    *(_given("mcp", action, "TEXT") for action in ("remove", "login", "logout", "test")),
+    *(_given("mcp", action, "TEXT", "sampling") for action in ("allow", "deny")),
     _given("methods", "--side", "TEXT"),
     _given("version", "TEXT"),
     _given("wrap", "--url", "TEXT"),
@@ -187,8 +192,9 @@ def prepare(place: Place, line: CommandLine, text: str) -> tuple[str, list[str]]
 
 def _write_settings(place: Place, text: str) -> None:
     agent = {"command": f"/bin/{text}", "args": [text], "env": {"NAME": text}}
+    servers = {text: agent, f"{text} 2": {"url": f"http://127.0.0.1:9/{text}", "headers": {"X": text}}}
     own = {"agent_servers": {"a": agent}, "rules": {"deny": [f"edit:{text}"]}}
-    shipped = {"agent_servers": {"b": agent}, "rules": {"deny": [f"edit:{text}"]}, text: text}
+    shipped = {"agent_servers": {"b": agent}, "rules": {"deny": [f"edit:{text}"]}, "mcp_servers": servers, text: text}
     for folder, settings in ((place.home / "dragoman/config", own), (place.project / ".dragoman", shipped)):
         folder.mkdir(parents=True)
         (folder / "settings.json").write_text(json.dumps(settings))

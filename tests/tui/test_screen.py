@@ -108,7 +108,7 @@ async def test_a_conversation_at_80_by_24(monkeypatch: pytest.MonkeyPatch) -> No
             "▸ ✔ edit    importer.py  +1 -1",
             "│      1 - for i in range(n - 1):",
             "│      1 + for i in range(n):",
-            "▸ ● execute pytest -q",
+            "▸ ● run     pytest -q",
         ]
         assert lines[21] == "─" * 80
         assert "Enter send" in lines[23]
@@ -205,10 +205,10 @@ async def test_scrolled_up_means_frozen(monkeypatch: pytest.MonkeyPatch) -> None
         fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("".join(f"line {n}\n" for n in range(200)))))
         assert "│ line 199" in await painted(app, pilot)
         await pilot.press("pageup")
-        before = [line[:20] for line in (await painted(app, pilot))[1:20]]
+        before = [line[:20].rstrip() for line in (await painted(app, pilot))[1:20]]
         fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("more\nand more\n")))
         lines = await painted(app, pilot)
-        assert [line[:20] for line in lines[1:20]] == before
+        assert [line[:20].rstrip() for line in lines[1:20]] == before
         assert "2 new lines, End to follow" in lines[23]
         app.query_one(Transcript).follow()
         assert "│ and more" in await painted(app, pilot)

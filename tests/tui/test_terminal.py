@@ -149,6 +149,31 @@ def test_a_killed_client_loses_nothing_and_two_terminals_show_the_same(
         each.until("│ from the first")
 
 
+def test_a_command_that_fails_is_shown_with_its_exit_code_its_time_and_its_colours(
+    place: HostPlaceKit, terminals: list[Terminal]
+) -> None:
+    (place.project / "colours").write_text("\x1b[31mred words\x1b[0m\n")
+    terminals.append(terminal := Terminal(place, *SCRIPTED))
+    terminal.until("F1 help")
+    terminal.type("run cat colours; exit 3\r")
+    terminal.until("1: Allow once")
+    terminal.type("\t")
+    end = monotonic() + SECONDS
+    while "exit code 3" not in terminal.text:
+        terminal.type("1" if "Allow once" in terminal.text else "")  # one that comes too soon is refused
+        terminal.read(0.5)
+        assert monotonic() < end, terminal.text
+    text = terminal.until("red words")
+    assert "▸ ✘ run" in text
+    row = next(y for y, line in enumerate(text.split("\n")) if "red words" in line)
+    assert terminal.screen.buffer[row][5].fg == "red"
+    terminal.kill()
+    terminals.append(again := Terminal(place, "--continue"))
+    line = next(line for line in again.until("exit code 3").split("\n") if "exit code 3" in line)
+    assert line.startswith("▸ ✘ run")
+    assert line.endswith(" s"), "from the log: the time that it took"
+
+
 def test_text_of_an_agent_does_not_act_on_the_terminal(place: HostPlaceKit, terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal(place, *SCRIPTED))
     terminal.until("F1 help")
@@ -161,7 +186,7 @@ def test_text_of_an_agent_does_not_act_on_the_terminal(place: HostPlaceKit, term
 
 def test_the_demo_opens_the_client_and_leaves_nothing(place: HostPlaceKit, terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal(place, "demo", "--talk"))
-    terminal.until("│ - edit greeting.txt")
+    terminal.until("│ • edit greeting.txt")
     assert processes(place.mark), "a host of its own"
     terminal.type("\x04")
     assert terminal.wait() == 0

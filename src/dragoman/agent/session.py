@@ -140,6 +140,14 @@ class AgentSession(UpdateSender):
         else:
             self._late.append(update)
 
+    def child(self, session_id: str) -> UpdateSender:
+        """Sends updates of a subagent's session to this client, after a SubagentUpdate of this session announced it."""
+        sender = UpdateSender()
+        sender._send_as(self)
+        sender._settings = OfferedSettings(takes_booleans=self.client.offers("session.configOptions.boolean"))
+        sender._address(session_id)
+        return sender
+
     # What follows is the library's side
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:

@@ -279,7 +279,7 @@ class BuiltInAgent:
         await self.models.require()
         store = await self.store()
         row: SessionRow | None = await stored(store.session(session_id))
-        if row is None:
+        if row is None or row.child_of is not None:  # that of a subagent is continued by its parent only
             raise RequestError.not_found("Session not found")
         return row
 
@@ -317,6 +317,7 @@ class BuiltInAgent:
             if open_session.row.title:
                 await viewer.show(v1.SessionInfoUpdate(sentence(open_session.row.title), open_session.row.updated_at))
             await viewer.show(commands)
+            await stored(open_session.subagents.replay(viewer))
         else:
             session.update_when_open(commands)  # the client does not know the session before (rules 102, 268)
         notice, self._notice = self._notice, None

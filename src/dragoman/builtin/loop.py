@@ -31,7 +31,7 @@ from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.tools.preload import import_soon
 from dragoman.builtin.tools.table import offered_tools
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.turn import PREVIEW, Spent, usage_row
+from dragoman.builtin.turn import PREVIEW, usage_row
 from dragoman.builtin.waits import SilenceWatch, silence_notice, wait_to_retry
 from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
@@ -74,7 +74,6 @@ class Loop:
         """
         self._context = context
         self._usage = usage
-        self._spent = Spent()
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
         self._offered = offered_tools(
             context.tools, context.model.name, is_planning=context.modes is not None and context.modes.current == PLAN
@@ -82,7 +81,7 @@ class Loop:
         self._specs = tuple(map(tool_spec, self._offered))
         # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
         # inside, so that it shows the file as the edits before have left it.
-        self._edits = asyncio.Lock()
+        self._edits = context.edits
         self._previews = Previews()
         self._repetitions = Repetitions()
         self._window = ContextWindow(context, self._specs, self._account)
@@ -147,7 +146,8 @@ class Loop:
     async def _goes_on(self) -> bool:
         """Whether a hook of the user's wants the turn to go on; the model reads why, as a text of the user."""
         context = self._context
-        if context.hooks is None:
+        is_subagent = context.subagents is not None and not context.subagents.is_main
+        if context.hooks is None or is_subagent:  # the end of a subagent is a result, not the end of a turn
             return False
         texts = [part.text for part in context.message.parts if isinstance(part, TextPart)]
         more = await context.hooks.stop(texts[-1] if texts else "")
@@ -174,10 +174,10 @@ class Loop:
 
     def _limit_reached(self) -> tuple[str, str] | None:
         """The limit that forbids another model call, and a sentence about it for the user."""
-        limits = self._context.limits
+        limits, spending = self._context.limits, self._context.spending
         for spent, tokens, cost_usd, scope in (
-            (self._spent, limits.tokens, limits.cost_usd, "turn"),
-            (self._context.spent, limits.session_tokens, limits.session_cost_usd, "session"),
+            (spending.turn, limits.tokens, limits.cost_usd, "turn"),
+            (spending.session, limits.session_tokens, limits.session_cost_usd, "session"),
         ):
             if tokens is not None and spent.tokens >= tokens:
                 return "tokens", f"the {scope}'s limit of {tokens} tokens is reached"
@@ -280,13 +280,13 @@ class Loop:
             return
         tokens = msgspec.structs.asdict(end.usage)
         self._usage.append(call)
-        self._spent, context.spent = self._spent.plus(call), context.spent.plus(call)
+        context.spending.add(call)
         fill = {"used": end.usage.context if used is None else used, "size": self._window.known_size}
         usage = {**fill, "model": call.model, **tokens}
         if end.cost_usd is not None:
             usage["call_cost_usd"] = end.cost_usd
-        if context.spent.cost_usd is not None:
-            usage["cost_usd"] = context.spent.cost_usd
+        if context.spending.session.cost_usd is not None:
+            usage["cost_usd"] = context.spending.session.cost_usd
         await context.emit(c.Data("usage", usage, "usage", transient=True))
 
     # What is shown of a call

@@ -13,7 +13,7 @@ import logging
 from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.placement import Where
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.settings import AgentSettings
+    from dragoman.builtin.subagents.declaration import AgentDeclaration
     from dragoman.policy import Action, Request, Rule, Verdict
     from dragoman.policy.decide import Decision, Option, RememberScope
     from dragoman.settings import EffectiveSettings
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
     AskUser = Callable[[Sequence[Option]], Awaitable[UserAnswer]]
 
 _log = logging.getLogger("dragoman.builtin")
+
+_ACTIONS: Final = ("allow", "ask", "deny")
+_BOUNDARIES: Final[tuple[Where, ...]] = ("outside", "safe", "sandbox")
 
 
 class SessionRules:
@@ -95,6 +99,19 @@ class SessionRules:
             _log.warning("the MCP servers of the settings are left out: %s", error)
             return dict(self._settings.mcp_servers)
 
+    def subagents(self, project: str) -> tuple[AgentDeclaration, ...]:
+        """The other ACP agents that the user's settings allow as subagents. A project cannot name any."""
+        try:
+            user = self._settings_of(project)[0].user
+            if not user.subagents:
+                return ()
+            from dragoman.builtin.subagents.external import declared_in
+
+            return declared_in(user)
+        except ConfigError as error:
+            _log.warning("the subagents of the settings are left out: %s", error)
+            return ()
+
     def settings_of(self, project: str) -> EffectiveSettings:
         """The settings of the user and the project. Raises: ConfigError."""
         return self._settings_of(project)[0]
@@ -146,6 +163,10 @@ class ToolPermissions:
     def for_call(self) -> ToolPermissions:
         """Return the permissions of one call, which keep where its command runs."""
         return copy(self)
+
+    def narrowed(self, mode: Mode | None) -> ToolPermissions:
+        """Return the permissions of a subagent: what is permitted here and, if it has a mode of its own, there too."""
+        return NarrowedPermissions(self, mode)
 
     async def decide(self, requests: Sequence[Request], ask: AskUser, *, wish: Wish = "") -> Decision:
         """Decide one tool call. A call that needs several permissions needs all of them.
@@ -212,6 +233,14 @@ class ToolPermissions:
         """What rules and mode state about one request. The user is not asked."""
         return self._judge(request).verdict
 
+    def rules_in_force(self) -> tuple[Rule, ...]:
+        """The rules of this moment for another agent that runs in the sandbox: what the mode forbids is denied."""
+        from dragoman.policy import Rule
+
+        mode = self._mode()
+        inside = (Rule("allow", "execute:*", "flag", "the sandbox"),) if mode.is_sandboxed else ()
+        return (*self._rules_now(mode), *inside, *_denials(mode))
+
     @property
     def _is_sandboxing(self) -> bool:
         return self._has_sandbox and self._mode().is_sandboxed
@@ -273,6 +302,44 @@ class ToolPermissions:
         return bool(parts) and len(known.safe_parts) == len(parts)
 
 
+class NarrowedPermissions(ToolPermissions):
+    """The permissions of a subagent, never wider than those of the agent that started it.
+
+    Every request is judged by the parent's rules and its mode of this moment, and again with the subagent's own mode
+    in its place; the stricter verdict counts. So a deny of either stays a deny, whatever the other allows.
+    """
+
+    def __init__(self, parent: ToolPermissions, mode: Mode | None) -> None:
+        self.__dict__.update(parent.__dict__)  # with the lock: one question at a time, of all agents
+        self._parent = parent
+        self._base: ToolPermissions = parent._base if isinstance(parent, NarrowedPermissions) else parent
+        self._own: ToolPermissions | None = None
+        if mode is not None:
+            self._own = copy(self._base)
+            self._own._mode = lambda: mode
+        self.placement = OUTSIDE
+
+    def rules_in_force(self) -> tuple[Rule, ...]:
+        """As for its parent; a mode of its own only takes away, so that what it does not allow is asked about."""
+        if self._own is None:
+            return self._parent.rules_in_force()
+        own = self._own._mode()
+        denials = [rule for rule in self._parent.rules_in_force() if rule.action != "allow"]
+        return (*self._rules.of(self._roots[0]), *denials, *_denials(own))
+
+    @property
+    def _is_sandboxing(self) -> bool:
+        return self._parent._is_sandboxing or (self._own is not None and self._own._is_sandboxing)
+
+    def _judge(self, request: Request) -> _Judged:
+        judged = self._parent._judge(request)
+        return judged if self._own is None else _stricter(judged, self._own._judge(request))
+
+    def _judge_outside(self, request: Request) -> _Judged:
+        judged = self._parent._judge_outside(request)
+        return judged if self._own is None else _stricter(judged, self._own._judge_outside(request))
+
+
 class _Judged(Struct, frozen=True):
     """A verdict, and where a command may run because of it.
 
@@ -282,6 +349,21 @@ class _Judged(Struct, frozen=True):
     verdict: Verdict
     where: Where = "outside"
     is_free: bool = False
+
+
+def _denials(mode: Mode) -> tuple[Rule, ...]:
+    """What a mode forbids, as rules."""
+    from dragoman.policy import Rule
+    from dragoman.policy.rule import KINDS
+
+    return tuple(Rule("deny", kind, "flag", f"mode {mode.id}") for kind in sorted(mode.forbids) if kind in KINDS)
+
+
+def _stricter(one: _Judged, other: _Judged) -> _Judged:
+    """The stricter of two verdicts; of two that allow a command, the one with the narrower boundary."""
+    if one.verdict.action == other.verdict.action == "allow":
+        return other if _BOUNDARIES.index(other.where) > _BOUNDARIES.index(one.where) else one
+    return other if _ACTIONS.index(other.verdict.action) > _ACTIONS.index(one.verdict.action) else one
 
 
 def _with_outside(option: Option) -> Option:

@@ -29,7 +29,8 @@ class QueuedPrompt(Struct):
     """The slash command the prompt begins with."""
     metadata: dict[str, Any] = {}
     """Stored with the message."""
-
+    answer: str = ""
+    """Answers instead of a model, such as that an MCP server refused its prompt."""
     checkpoint: TurnCheckpoint | None = None
     """Follows what its turn changes."""
     refusal: str = ""
@@ -37,5 +38,5 @@ class QueuedPrompt(Struct):
 
     @property
     def is_for_model(self) -> bool:
-        """Whether a model answers; otherwise a command of the agent itself does, or a hook has refused the prompt."""
-        return not self.refusal and (self.command is None or self.command.prompt is not None)
+        """Whether a model answers; otherwise a command of the agent itself does, or the prompt was refused."""
+        return not self.refusal and not self.answer and (self.command is None or self.command.prompt is not None)

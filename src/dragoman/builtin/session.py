@@ -39,6 +39,7 @@ from dragoman.builtin.permission import SessionRules
 from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.steering import Steering
+from dragoman.builtin.subagents.subagents import SessionSubagents
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
@@ -105,6 +106,7 @@ class OpenSession:
         self.servers: McpServers | None = None
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
+        self.subagents = SessionSubagents(self)
         self.has_sandbox = False
         self.has_rewound = False
         """Turns were taken back or brought back since the past was read."""
@@ -146,6 +148,7 @@ class OpenSession:
         for waiting in await store.queued(row.id):
             session.history.append(message_from_row(waiting))
             session._left_prompts.append(waiting.id)
+        await session.subagents.recover()
         await session.usage.load()
         await session.rules.load()
         return session
@@ -165,6 +168,7 @@ class OpenSession:
             future.cancel()
         if running:
             await asyncio.wait(running)
+        await self.subagents.close()
         await close_jobs(self.memory)
         await self.hooks.close()
         if self.servers is not None:
@@ -186,7 +190,9 @@ class OpenSession:
         self.warm_up()
         _ = self.begin_instructions(viewer)
         reading = asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
-        self.commands, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare))
+        listing = self.subagents.prepare(viewer)
+        commands, _, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare), listing)
+        self.commands = self._with_prompts(commands)
         self.has_sandbox = self.has_sandbox or viewer.guard.has_sandbox
         return viewer
 
@@ -214,18 +220,43 @@ class OpenSession:
 
     def _connect_servers(self, viewer: Viewer) -> None:
         """Connect MCP servers in the background; the first turn waits for their tools, the response does not."""
+        if self.servers is not None:
+            self.servers.announce_roots()  # another client may have brought other folders
+            return
         configured = self.rules.mcp_servers(viewer.cwd)
-        if self.servers is not None or not (viewer.session.mcp_servers or configured):
+        if not (viewer.session.mcp_servers or configured):
             return
         from dragoman.builtin.mcp.servers import McpServers
+        from dragoman.builtin.mcp.session_side import SessionSide
 
         async def notice(title: str, description: str) -> None:
             for each in tuple(self.viewers):
                 await each.notify("warning", title, description)
 
         after = None if self.environment is None else self.environment.ready
-        self.servers = McpServers(viewer.session.mcp_servers, configured, self.tools, notice, viewer.cwd, after=after)
+        self.servers = McpServers(
+            viewer.session.mcp_servers,
+            configured,
+            self.tools,
+            notice,
+            viewer.cwd,
+            after=after,
+            side=SessionSide(self),
+            config_dir=self.settings.config_dir,
+            on_change=lambda: self._show_commands(self._with_prompts(self.commands)),
+        )
         self.servers.start()
+
+    def _with_prompts(self, commands: Mapping[str, Command]) -> dict[str, Command]:
+        """The commands with the prompts that MCP servers offer now."""
+        own = {name: command for name, command in commands.items() if command.source != "mcp"}
+        return own if self.servers is None else {**own, **self.servers.commands(own)}
+
+    def _show_commands(self, commands: dict[str, Command]) -> None:
+        if commands != self.commands:
+            self.commands = commands
+            for each in self.viewers:
+                each.session.update_when_open(commands_update(commands))
 
     # Settings
 
@@ -417,7 +448,8 @@ class OpenSession:
         self.was_refused = isinstance(error, ModelAuthError)
         if error is not None and not isinstance(error, DragomanError):
             _log.error("a turn failed", exc_info=error)
-        return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error, total(rows))
+        used = total([*rows, *self.usage.take_delegated()])
+        return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error, used)
 
     async def settle(self) -> None:
         """Return when the viewers were shown everything the running turn emitted so far."""
@@ -430,11 +462,8 @@ class OpenSession:
     def _invocation(self, name: str, arguments: str, viewer: Viewer) -> Invocation:
         # Read synchronously, so that the next prompt cannot overtake this one; and again, because the user may just
         # have written the template.
-        commands = read_commands(viewer.cwd, self.settings.config_dir)
-        if commands != self.commands:
-            self.commands = commands
-            for each in self.viewers:
-                each.session.update_when_open(commands_update(commands))
+        commands = self._with_prompts(read_commands(viewer.cwd, self.settings.config_dir))
+        self._show_commands(commands)
         return Invocation(name, arguments, commands.get(name))
 
     def begin_instructions(self, viewer: Viewer) -> asyncio.Future[Instructions]:

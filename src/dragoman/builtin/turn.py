@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.permission import ToolPermissions
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.refusals import UserAnswer
+    from dragoman.builtin.subagents.subagents import SubagentScope
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.builtin.undo import SessionRewinding
     from dragoman.policy import Request, Verdict
@@ -91,6 +92,26 @@ class Spent(Struct, frozen=True):
         return Spent(self.tokens + call.output + call.reasoning, cost)
 
 
+class Spending:
+    """What a turn and its session used so far, the calls of subagents included."""
+
+    def __init__(self, session: Spent | None = None) -> None:
+        self._turn = Spent()
+        self._session = session or Spent()
+
+    @property
+    def turn(self) -> Spent:
+        return self._turn
+
+    @property
+    def session(self) -> Spent:
+        """With what the session used before this turn."""
+        return self._session
+
+    def add(self, call: UsageRow) -> None:
+        self._turn, self._session = self._turn.plus(call), self._session.plus(call)
+
+
 def usage_row(end: StepEnd, model: Model) -> UsageRow | None:
     """What a model call used, for the store; None if that is not known."""
     if end.usage is None:
@@ -122,8 +143,8 @@ class TurnContext(Struct):
     system: str = ""
     effort: str | None = None
     limits: TurnLimits = TurnLimits()
-    spent: Spent = Spent()
-    """What the session used before this turn."""
+    spending: Spending = msgspec.field(default_factory=Spending)
+    """What the turn and the session used so far, with the calls of subagents."""
     steering: Steering = msgspec.field(default_factory=Steering)
     """Texts of the user that arrived since the last step; the loop takes them out."""
     questions: list[str] = []
@@ -136,6 +157,10 @@ class TurnContext(Struct):
     """Sizes of context windows that errors of providers stated."""
     command: Invocation | None = None
     """A command of the agent that needs the turn itself, such as `/compact`; no model is asked then."""
+    edits: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    """Held while a file is changed; a turn and its subagents share it."""
+    subagents: SubagentScope | None = None
+    """Starts subagents; None where there can be none."""
     modes: ModeSwitch | None = None
     """The session's mode, for a tool that lets the user change it; None where no user can be asked."""
     hooks: SessionHooks | None = None

@@ -19,6 +19,7 @@ from dragoman.builtin.context.window.size import SessionWindows
 from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
+from dragoman.builtin.subagents.subagents import SubagentScope
 from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.turn import TurnContext
 from dragoman.uistream.messages import TextPart
@@ -49,6 +50,10 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
         ended = ended_jobs(session.memory)
         if ended:
             add_line(message, ended)
+        if session.servers is not None:
+            from dragoman.builtin.mcp.prompting import add_from_servers
+
+            await add_from_servers(session.servers, session, prompt, message)
 
 
 async def ask_hooks(session: OpenSession, prompt: QueuedPrompt, message: UIMessage) -> None:
@@ -92,12 +97,13 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         system=prompt_for(session, viewer, (await shared(session.begin_instructions(viewer))).text),
         effort=effort_for(session.model_name, session.row.effort),
         limits=session.settings.limits,
-        spent=session.usage.spent,
+        spending=session.usage.spending,
         steering=session.steering,
         set_retrying=session.set_retrying,
         trace=prompt.trace,
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
+        subagents=SubagentScope(session.subagents),
         modes=None if viewer.is_headless else SessionModeSwitch(session),
         checkpoint=prompt.checkpoint,
         rewinding=_rewinding(session, viewer) if is_for_turn and not viewer.is_headless else None,
@@ -119,6 +125,8 @@ def _rewinding(session: OpenSession, viewer: Viewer) -> SessionRewinding:
 
 async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn: bool) -> Model:
     """The model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
+    if prompt.answer:
+        return AnswerModel(prompt.answer)
     if prompt.refusal:
         return AnswerModel(f"A hook of yours refused this prompt, and no model has seen it: {prompt.refusal}")
     if prompt.command is not None and not prompt.is_for_model and not is_for_turn:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from dragoman.builtin.turn import Spent
+from dragoman.builtin.turn import Spending, Spent
 from dragoman.schema import v1
 from dragoman.store.sessions import UsageRow
 
@@ -26,6 +26,9 @@ class SessionUsage:
         self._store = store
         self._session_id = session_id
         self.spent = Spent()
+        self.spending = Spending()
+        """What the running turn used so far; its loops, and those of subagents, add to it."""
+        self._delegated: list[UsageRow] = []
         self._last_message_id: str | None = None
         self._is_turn_running = False
         self._extra: list[UsageRow] = []
@@ -35,6 +38,7 @@ class SessionUsage:
 
     def begin_turn(self) -> None:
         self._is_turn_running = True
+        self.spending = Spending(self.spent)
 
     def end_turn(self, message_id: str, calls: Sequence[UsageRow]) -> list[UsageRow]:
         """Count the calls of a turn. Returns the rows to store with its message: these, and those made next to it."""
@@ -45,6 +49,17 @@ class SessionUsage:
         for call in calls:
             self.spent = self.spent.plus(call)
         return rows
+
+    def delegate(self, call: UsageRow) -> None:
+        """Count a call of a subagent, which is stored with the subagent's message."""
+        self.spent = self.spent.plus(call)
+        self.spending.add(call)
+        self._delegated.append(call)
+
+    def take_delegated(self) -> list[UsageRow]:
+        """The calls of subagents since this was last asked, for the report of a turn."""
+        taken, self._delegated = self._delegated, []
+        return taken
 
     async def add(self, call: UsageRow) -> None:
         """Count a call that no loop of a turn made. It belongs to the running turn, or else to the last one."""

@@ -169,6 +169,10 @@ class Viewer:
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Send a permission request and return the answer."""
+        return await self.ask_about(self.describe_call(tool_call_id), options)
+
+    async def ask_about(self, call: v1.ToolCallPatch, options: Sequence[Option]) -> UserAnswer:
+        """Send a permission request about a call, as that of a subagent, and return the answer."""
         offered = [
             v1.PermissionOption(
                 option.id,
@@ -178,7 +182,7 @@ class Viewer:
             )
             for option in options
         ]
-        given = await ask_permission(self.session, self.describe_call(tool_call_id), offered)
+        given = await ask_permission(self.session, call, offered)
         return UserAnswer(given.option_id, given.decided_by, given.reason)
 
     def describe_call(self, tool_call_id: str) -> v1.ToolCallPatch:
@@ -196,6 +200,16 @@ class Viewer:
             runs_safe_commands=settings.safe_commands,
             has_sandbox=self.guard.has_sandbox,
         )
+
+    @property
+    def local_access(self) -> LocalAccess:
+        """File and command access that does not end with a turn: the client is not used."""
+        return self._local
+
+    @property
+    def shows_subagents(self) -> bool:
+        """Whether this client is shown the sessions of subagents, which the protocol may still change."""
+        return self.open_session.settings.unstable and self.session.client.offers("subagents")
 
     def access_for(self, turn: Turn) -> ClientAccess:
         """File, command and question access for the tools of a turn that this client started."""

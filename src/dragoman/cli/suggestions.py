@@ -60,6 +60,18 @@ def agent_names() -> tuple[str, ...]:
     return tuple(name for name in names if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
 
 
+def mcp_server_names() -> tuple[str, ...]:
+    """Return the names of MCP servers that need no quoting in a shell; none if the settings cannot be read."""
+    from dragoman.cli.mcp.context import load_servers_here
+    from dragoman.errors import ConfigError
+
+    try:
+        names = [each.name for each in load_servers_here().all]
+    except (ConfigError, OSError):
+        return ()
+    return tuple(name for name in names if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
+
+
 def worktree_names() -> tuple[str, ...]:
     """Return the names of the worktrees of the project here."""
     from dragoman.worktrees import list_worktrees, project_of

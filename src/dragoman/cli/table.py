@@ -20,7 +20,7 @@ COMMANDS = {
     "inspect": "show a recording: timeline, messages, sessions, broken rules",
     "login": "log in to an agent",
     "logout": "log out of an agent",
-    "mcp": "offer an agent to MCP clients, as a tool",
+    "mcp": "list, add and test MCP servers, log in to them; offer an agent as one",
     "methods": "list the methods of the protocol",
     "record": "record the messages between an editor and an agent",
     "replay": "play a recording as a fake agent or a fake client",

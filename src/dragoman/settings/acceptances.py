@@ -54,7 +54,11 @@ def fingerprint(
 def mcp_fingerprint(server: Mapping[str, Any]) -> str:
     """The fingerprint of an entry of `mcp_servers`."""
     command = (server["command"], *server.get("args", ())) if "command" in server else ()
-    return fingerprint(command, server.get("env"), url=server.get("url", ""), headers=server.get("headers"))
+    env = dict(server.get("env") or {})
+    for member in ("cwd", "oauth"):  # they decide what runs, and who is logged in to, as variables do
+        if member in server:
+            env[f"={member}"] = json.dumps(server[member], sort_keys=True)  # no variable has this name
+    return fingerprint(command, env, url=server.get("url", ""), headers=server.get("headers"))
 
 
 class Acceptances:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from dragoman.settings.documents import did_you_mean, read_document
 from dragoman.settings.project import PROJECT_FOLDER
-from dragoman.settings.servers import AgentServer, check_mcp_server, read_agent_server
+from dragoman.settings.servers import AgentServer, check_mcp_server, mcp_server_of_project, read_agent_server
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ FILE_NAME: Final = "settings.json"
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
-    *("system_prompt", "append_system_prompt", "serve", "host", "hooks", "after_edit", "ui"),
+    *("system_prompt", "append_system_prompt", "serve", "host", "subagents", "hooks", "after_edit", "ui"),
 )
 
 
@@ -70,6 +70,14 @@ class UiMembers(Struct, frozen=True):
     open_images: bool = False
 
 
+class SubagentMember(Struct, frozen=True):
+    """An entry of `subagents`: another agent that the built-in agent may run as a subagent, in the sandbox."""
+
+    agent: str
+    description: str = ""
+    """When to use it; models read this."""
+
+
 class SettingsFile(Struct, frozen=True):
     """The content of one settings file; empty if the file does not exist."""
 
@@ -101,6 +109,7 @@ class SettingsFile(Struct, frozen=True):
     host: HostMembers = HostMembers()
     ui: UiMembers = UiMembers()
     """How the terminal client looks and behaves."""
+    subagents: dict[str, SubagentMember] = {}
     hooks: tuple[Hook, ...] = ()
     """Commands of the user or the project at certain moments; those of a project are proposals."""
     edit_commands: tuple[EditCommand, ...] = ()
@@ -148,9 +157,12 @@ class _Reader:
             name: read_agent_server(self._document, ("agent_servers", name), name, value, notes=self._notes)
             for name, value in self._object("agent_servers").items()
         }
-        mcp_servers = self._object("mcp_servers")
-        for name, value in mcp_servers.items():
+        mcp_servers = dict(self._object("mcp_servers"))
+        for name, value in self._object("mcp_servers").items():
             check_mcp_server(self._document, ("mcp_servers", name), value)
+            if self._owner == "project":
+                keys = ("mcp_servers", name)
+                mcp_servers[name] = mcp_server_of_project(self._document, keys, value, self._notes)
         return SettingsFile(
             self._document.path,
             self._owner,
@@ -170,6 +182,7 @@ class _Reader:
             serve_limits=self._serve_limits(),
             host=self._host(),
             ui=self._ui(),
+            subagents=self._subagents(),
             hooks=self._hooks(),
             edit_commands=self._edit_commands(),
             notes=tuple(self._notes),
@@ -221,6 +234,28 @@ class _Reader:
         from dragoman.settings.ui import read_ui  # only users who changed it pay for its checks
 
         return read_ui(self._document, members)
+
+    def _subagents(self) -> dict[str, SubagentMember]:
+        members = self._object("subagents")
+        if members and self._owner == "project":
+            place = self._document.place("subagents")
+            self._notes.append(f"{place}: a project's file cannot allow subagents; write them in your own settings")
+            return {}
+        found: dict[str, SubagentMember] = {}
+        for name, value in members.items():
+            if not isinstance(value, dict) or not isinstance(value.get("agent"), str) or not value["agent"]:
+                example = '{"agent": "claude", "description": "when to use it"}'
+                raise self._document.error(f"a subagent must be an object: {example}", "subagents", name)
+            for member, text in value.items():
+                if member not in ("agent", "description"):
+                    hint = did_you_mean(member, ("agent", "description")) or "use agent and description"
+                    raise self._document.error(
+                        f"{member!r} is not a setting of a subagent; {hint}", "subagents", name, member
+                    )
+                if not isinstance(text, str):
+                    raise self._document.error(f"{member} must be a string", "subagents", name, member)
+            found[name] = SubagentMember(value["agent"], value.get("description", ""))
+        return found
 
     def _hooks(self) -> tuple[Hook, ...]:
         if "hooks" not in self._members:

@@ -148,6 +148,46 @@ def check_mcp_server(document: Document, keys: tuple[Key, ...], value: Any) -> N
     else:
         _command(document, keys, value)
         _environment(document, (*keys, "env"), value.get("env", {}))
+    _check_mcp_rights(document, keys, value)
+
+
+MCP_RIGHTS: Final = ("elicitation", "sampling")
+"""Members of an MCP server that allow it to ask something; only the user's own file can set them."""
+_OAUTH: Final = (
+    *("clientId", "clientSecret", "clientSecretEnv", "scopes", "scope", "callbackPort", "issuer", "clientCredentials"),
+)
+_SECRETS: Final = ("clientSecret", "clientSecretEnv")
+
+
+def mcp_server_of_project(document: Document, keys: tuple[Key, ...], value: dict[str, Any], notes: list[str]) -> Any:
+    """Return the entry of a project without what only the user can decide, with a note about each such member."""
+    refused: list[tuple[str, ...]] = [(member,) for member in MCP_RIGHTS if value.get(member)]
+    oauth = value.get("oauth")
+    if isinstance(oauth, dict):  # the name of a variable would send any secret of the user to any address
+        refused += [("oauth", member) for member in _SECRETS if member in oauth]
+        value = {**value, "oauth": {name: part for name, part in oauth.items() if name not in _SECRETS}}
+    for path in refused:
+        notes.append(
+            f"{document.place(*keys, *path)}: a project's file cannot set {'.'.join(path)} of an MCP server; "
+            "write the server in your own settings"
+        )
+    return {name: part for name, part in value.items() if name not in MCP_RIGHTS}
+
+
+def _check_mcp_rights(document: Document, keys: tuple[Key, ...], value: dict[str, Any]) -> None:
+    if not isinstance(value.get("elicitation", False), bool):
+        raise document.error("elicitation must be true or false", *keys, "elicitation")
+    if value.get("sampling", False) not in (True, False, "always"):
+        raise document.error('sampling must be true (ask each time), "always" or false', *keys, "sampling")
+    oauth = value.get("oauth", True)
+    if isinstance(oauth, bool):
+        return
+    if not isinstance(oauth, dict):
+        raise document.error('oauth must be an object, such as {"clientId": "..."}, or false', *keys, "oauth")
+    for name in oauth:
+        if name not in _OAUTH:
+            hint = did_you_mean(name, _OAUTH) or f"use {', '.join(_OAUTH)}"
+            raise document.error(f"{name!r} is not a member of oauth; {hint}", *keys, "oauth", name)
 
 
 def _command(document: Document, keys: tuple[Key, ...], value: dict[str, Any]) -> tuple[str, ...]:

@@ -107,4 +107,6 @@ class Compactions:
                 compaction_id, self._turns.current_index, self._messages.room
             )
             self._timeline.append(compaction)
+        else:
+            self._timeline.touch(compaction)
         return compaction

@@ -129,6 +129,7 @@ class Messages:
         if isinstance(chunk.message_id, str):
             self._find_prompt(chunk.message_id, (chunk.content,))
             if self._has_own_prompt and self._prompt.message_id == chunk.message_id:
+                self._timeline.touch(self._prompt)
                 self._prompt.replace(())
                 self._has_own_prompt = False
         self.fold_chunk(chunk)
@@ -153,6 +154,7 @@ class Messages:
         if message is None:
             self.close()
             message = self._by_id[kind, message_id] = self._begin(kind, message_id)
+        self._timeline.touch(message)
         if content is not UNSET:
             message.replace(content)
             if message is self._prompt:
@@ -209,6 +211,7 @@ class Messages:
             self._open = message
             self._kind = kind
             self._pending = message.pending
+            self._timeline.touch(message)
             if kind is AgentMessageChunk:
                 self._turns.enter(message)
 

@@ -121,6 +121,14 @@ class SessionState:
         """All items in the order in which they first came; changed items keep their place."""
         return View(self._timeline.items)
 
+    def changed_since(self, mark: int) -> tuple[int, frozenset[int] | None]:
+        """Where items of the timeline changed since an earlier mark, and the next mark; the first mark is 0.
+
+        The places are those of replaced items, and of texts that began to grow again; new items are not among them.
+        A text that grows is to be watched by its `revision`. None if there were more changes than are remembered.
+        """
+        return self._timeline.changed_since(mark)
+
     @property
     def messages(self) -> Sequence[Message]:
         """Messages of all roles, in the order in which they began."""

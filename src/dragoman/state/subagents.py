@@ -172,4 +172,6 @@ class SessionMessages:
                 message_id, self._turns.current_index, self._messages.room
             )
             self._timeline.append(message)
+        else:
+            self._timeline.touch(message)
         return message

@@ -5,7 +5,8 @@ Items are appended in the order in which they first came; a changed item replace
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections import deque
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from typing import Any, TypeAlias
@@ -18,13 +19,19 @@ if TYPE_CHECKING:
     Unfolded: TypeAlias = Unknown | PlanUpdate | CompactionUpdate | CompactionSummaryChunk
 
 
-class Timeline:
-    """All items of a session in one list."""
+# Changes that a program which draws may miss between two looks, before it has to look at every item.
+_REMEMBERED: Final = 512
 
-    __slots__ = ("items",)
+
+class Timeline:
+    """All items of a session in one list, and the places of the last changes."""
+
+    __slots__ = ("_changed", "_changes", "items")
 
     def __init__(self) -> None:
         self.items: list[Any] = []
+        self._changed: deque[int] = deque(maxlen=_REMEMBERED)
+        self._changes = 0
 
     def __len__(self) -> int:
         return len(self.items)
@@ -36,6 +43,25 @@ class Timeline:
     def put(self, position: int, item: object) -> None:
         """Replace the item at this position by its newer value."""
         self.items[position] = item
+        self._changed.append(position)
+        self._changes += 1
+
+    def touch(self, item: object) -> None:
+        """Note that an item which grows in its place is written to again."""
+        items = self.items
+        for position in range(len(items) - 1, -1, -1):
+            if items[position] is item:
+                self._changed.append(position)
+                self._changes += 1
+                return
+
+    def changed_since(self, mark: int) -> tuple[int, frozenset[int] | None]:
+        """Where items changed since an earlier mark, and the next mark; None if the places are not remembered."""
+        count = self._changes - mark
+        if count > len(self._changed) or count < 0:
+            return self._changes, None
+        recent = list(self._changed)
+        return self._changes, frozenset(recent[len(recent) - count :])
 
 
 class Notices:

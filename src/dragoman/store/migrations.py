@@ -84,4 +84,9 @@ MIGRATIONS: Final[tuple[str, ...]] = (
         PRIMARY KEY (session_id, rule, action)
     ) WITHOUT ROWID;
     """,
+    """
+    -- The session whose subagent this one is. It is not listed, and it is deleted with that session.
+    ALTER TABLE sessions ADD COLUMN child_of TEXT REFERENCES sessions ON DELETE CASCADE;
+    CREATE INDEX sessions_by_owner ON sessions (child_of) WHERE child_of IS NOT NULL;
+    """,
 )

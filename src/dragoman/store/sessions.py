@@ -29,7 +29,7 @@ _PARAMETERS: Final = 500  # in one statement; old versions of SQLite allow 999
 _LAST_ID: Final = "~"  # sorts after every id
 _SESSION: Final = (
     "id, agent, cwd, directories, title, mode, model, effort, parent_id, parent_message_id, metadata, created_at, "
-    "updated_at"
+    "updated_at, child_of"
 )
 _CHANGEABLE: Final = frozenset({"title", "mode", "model", "effort", "metadata", "directories", "updated_at"})
 
@@ -50,6 +50,8 @@ class SessionRow(Struct, frozen=True):
     metadata: dict[str, Any] = {}
     created_at: str = ""
     updated_at: str = ""
+    child_of: str | None = None
+    """The session whose subagent this one is: not listed, and deleted with it."""
 
 
 class PartRow(Struct, frozen=True):
@@ -181,23 +183,31 @@ class Store:
         return await self._database.read(work)
 
     async def sessions(self, *, cwd: str | None = None, cursor: str | None = None, limit: int = PAGE) -> Page:
-        """Return one page, the session that changed last first. Raises: StoreError for an unknown cursor."""
-        where, values = [], list[Any]()
+        """Return one page, the session that changed last first, without those of subagents.
+
+        Raises: StoreError for an unknown cursor.
+        """
+        where, values = ["child_of IS NULL"], list[Any]()
         if cwd is not None:
             where.append("cwd = ?")
             values.append(cwd)
         if cursor is not None:
             where.append("(updated_at, id) < (?, ?)")
             values += read_cursor(cursor)
-        clause = f"WHERE {' AND '.join(where)} " if where else ""
+        clause = " AND ".join(where)
 
         def work(db: sqlite3.Connection) -> list[SessionRow]:
-            query = f"SELECT {_SESSION} FROM sessions {clause}ORDER BY updated_at DESC, id DESC LIMIT ?"
+            query = f"SELECT {_SESSION} FROM sessions WHERE {clause} ORDER BY updated_at DESC, id DESC LIMIT ?"
             return [_session(found) for found in db.execute(query, (*values, limit + 1))]
 
         rows = await self._database.read(work)
         page = tuple(rows[:limit])
         return Page(page, cursor_of(page[-1].updated_at, page[-1].id) if len(rows) > limit else None)
+
+    async def children(self, session_id: str) -> tuple[SessionRow, ...]:
+        """Return the sessions of a session's subagents, the oldest first."""
+        query = f"SELECT {_SESSION} FROM sessions WHERE child_of = ? ORDER BY id"
+        return await self._database.read(lambda db: tuple(map(_session, db.execute(query, (session_id,)))))
 
     async def update_session(self, session_id: str, **changes: Any) -> str:
         """Change some columns and `updated_at`. Return the new value of `updated_at`."""

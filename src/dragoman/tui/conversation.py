@@ -14,7 +14,7 @@ import asyncio
 import os
 from contextlib import suppress
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConnectionClosed, DragomanError, LocalProtocolError, RequestError
 from dragoman.host.local.start import NoHost
@@ -23,58 +23,25 @@ from dragoman.state import SessionState
 from dragoman.tui.background import in_turn
 from dragoman.tui.failures import explain, work_of
 from dragoman.tui.host_connection import HostLink
+from dragoman.tui.older_blocks import TAIL_EVENTS, is_too_long, read_older
 from dragoman.tui.open_questions import OpenQuestions
+from dragoman.tui.prompt_requests import read_input, send_order
 from dragoman.tui.values import AgentInput, TypedPrompt
+from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
+    from dragoman.state import TimelineItem
     from dragoman.tui.failures import Failure
+    from dragoman.tui.interface import Interface, Opening
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
-_ORDER_TRIES: Final = 20
 _NOT_RUN: Final = ("agent_lost", "agent_start", "store", "servers_missing")
 """Reasons with which the host refuses a prompt that it did not begin."""
-
-
-class Interface(Protocol):
-    """What a conversation calls: all of it is synchronous, and only notes that something is to be drawn."""
-
-    def changed(self) -> None:
-        """The state, the phase, the prompts or the settings changed."""
-
-    def asked(self, question: AskedQuestion) -> None:
-        """The agent asks for permission."""
-
-    def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        """A question is not open any more: it was answered elsewhere, or the agent took it back."""
-
-    def form(self, form: OpenForm) -> None:
-        """The agent asks for values."""
-
-    def form_withdrawn(self, form: OpenForm) -> None:
-        """A form is not open any more."""
-
-    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
-        """A turn ended: of a prompt of ours, or of another client if None."""
-
-    def note(self, text: str) -> None:
-        """A sentence for the user."""
-
-    def reloaded(self) -> None:
-        """`state` is another object, with the history of the session."""
-
-
-class Opening(Protocol):
-    """How a session is opened: made by the command line, which knows agents, rules and settings."""
-
-    cwd: str
-
-    def new(self, agent: str | None) -> dict[str, Any]:
-        """The params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""
 
 
 class HostedConversation:
@@ -85,6 +52,10 @@ class HostedConversation:
         self.failure = ""
         """Why the conversation cannot go on; for `failed`."""
         self.state = SessionState()
+        self.watched = WatchedSession()
+        """What was seen of the session beyond its state: durations, and the output of terminals."""
+        self.has_older = False
+        """Whether there may be blocks before the first one of the state."""
         self.agent = ""
         """The agent, as the host names it."""
         self.prompts: list[TypedPrompt] = []
@@ -200,6 +171,7 @@ class HostedConversation:
 
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
+        self.watched = WatchedSession()
         if self.session_id is None:
             params = await in_turn(self._opening.new, self._agent_name)
             self.agent = str(params["meta"]["dragoman"].get("agent", ""))
@@ -213,9 +185,13 @@ class HostedConversation:
             if self.prepare is not None:
                 await self.prepare(session, self.agent)
         else:
-            self._session = session = await remote.load_session(self.session_id, self.folder)
+            self._session = session = await remote.load_session(
+                self.session_id, self.folder, meta={"dragoman": {"tail": TAIL_EVENTS}}
+            )
+            self.has_older = True  # perhaps: the answer to the first question for them says it
             await self._look_at_turn(remote)
         self.state = session.state
+        self.watched.adopt(session.state)
         self.trouble = None
         self._interface.reloaded()
         _ = self._start(self._follow(session))
@@ -238,19 +214,15 @@ class HostedConversation:
 
     async def _follow(self, session: Session) -> None:
         with suppress(ConnectionClosed):  # `run` meets it, too, and reports it
-            async for _ in session.updates():
+            async for received in session.updates():
                 self.last_sign = monotonic()
+                if received.replayed != "yes":
+                    self.watched.note(received.update, self.last_sign)
                 self._interface.changed()
 
     async def _ask_input(self, remote: RemoteAgent, session_id: str) -> None:
-        """Learn what the agent takes; a host of an older version does not know, and gets text and links."""
-        self.accepts = AgentInput()
-        with suppress(RequestError, ConnectionClosed):
-            found = await remote.request("_dragoman/input", {"sessionId": session_id})
-            if isinstance(found, dict):
-                image, embedded, steer = (found.get(name) is True for name in ("image", "embeddedContext", "steer"))
-                self.accepts = AgentInput(image, embedded, steer)
-                self._interface.changed()
+        self.accepts = await read_input(remote, session_id)
+        self._interface.changed()
 
     def _lose(self, error: Exception | None) -> None:
         had_session = self._session is not None
@@ -342,20 +314,10 @@ class HostedConversation:
         return self._start(self._send_order())
 
     async def _send_order(self) -> None:
-        for _ in range(_ORDER_TRIES):
-            remote, session = self.remote, self._session
-            if remote is None or session is None:
-                return  # the prompts are sent in this order when there is a host
-            ids = [prompt.id for prompt in self.queued]
-            try:
-                found = await remote.request("_dragoman/reorder", {"sessionId": session.id, "promptIds": ids})
-            except (RequestError, ConnectionClosed) as error:
-                self._interface.note(f"the host did not take the order of the prompts: {error}")
-                return
-            known = found.get("promptIds") if isinstance(found, dict) else None
-            if not isinstance(known, list) or {prompt.id for prompt in self.queued} <= set(known):
-                return
-            await asyncio.sleep(0.02)  # one that was sent a moment ago is still on its way
+        if self.remote is not None and self._session is not None:  # else they are sent in this order later
+            problem = await send_order(self.remote, self._session.id, lambda: [prompt.id for prompt in self.queued])
+            if problem:
+                self._interface.note(problem)
 
     async def _prompt(self, session: Session, prompt: TypedPrompt) -> None:
         assert self._remote is not None
@@ -384,7 +346,8 @@ class HostedConversation:
         self.prompts.remove(prompt)
         self.started_at = None
         with suppress(LocalProtocolError):
-            self.state.end_turn(stop_reason, usage)
+            turn = self.state.end_turn(stop_reason, usage)
+            self.watched.end_turn(turn.index, monotonic())
         if error is not None:
             data = getattr(error, "data", None)
             unfinished = data.get("unfinished", ()) if isinstance(data, dict) else ()
@@ -400,13 +363,18 @@ class HostedConversation:
         prompt.has_started = True
         self.started_at = monotonic()
         with suppress(LocalProtocolError):
-            self.state.begin_turn(prompt.blocks)
+            self.watched.begin_turn(self.state.begin_turn(prompt.blocks).index, self.started_at)
 
     def _begin_foreign(self) -> None:
         # In a turn of ours it is text that was added to the turn.
         if not self.is_foreign_turn and not any(prompt.has_started for prompt in self.prompts):
             self.is_foreign_turn = True
             self.started_at = monotonic()
+
+    def note_child(self, session_id: str, update: v1.SessionUpdate) -> None:
+        """A subagent's session went on."""
+        self.watched.note_child(session_id, update)
+        self._interface.changed()
 
     # Messages of the host's own
 
@@ -501,6 +469,21 @@ class HostedConversation:
         if self._session is not None:
             await self._session.set_config_option(option_id, value)
             self._interface.changed()
+
+    async def older_items(self) -> list[TimelineItem]:
+        """The next page of what was before the state began, oldest first. Raises: RequestError, ConnectionClosed."""
+        remote = self.remote
+        if remote is None or self.session_id is None or not self.has_older:
+            return []
+        page, self.has_older = await read_older(remote, self.session_id)
+        self.watched.adopt(page)
+        return list(page.timeline)
+
+    async def shorten(self) -> None:
+        """Open the session again, with its end only: what was before stays with the host."""
+        if is_too_long(self) and self._remote is not None:
+            self._set_phase("opening")
+            await self._remote.close()  # `run` connects again
 
     async def sessions(self) -> list[ListedSession]:
         """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dragoman.settings.file import UiMembers
-    from dragoman.tui.conversation import Opening
+    from dragoman.tui.interface import Opening
 
 
 def run(

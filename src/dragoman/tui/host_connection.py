@@ -6,6 +6,7 @@ Owns what this client announces, and which handler of the conversation gets a re
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -15,7 +16,7 @@ from dragoman.host.local.build import hello
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import reach_host
 from dragoman.rpc import Observer
-from dragoman.schema import v1
+from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,8 +49,10 @@ class HostLink:
                 "_dragoman/answered": talk.asking.answered,
                 "_dragoman/notice": lambda params: talk.note(str(params.get("text", ""))),
             },
-            meta={"dragoman": {**hello(), "activity": True}},
-            observers=(_TurnEvents(talk),),
+            # The output of terminals comes in pieces, with exit codes; subagents with their sessions.
+            meta={"dragoman": {**hello(), "activity": True, "unstable": True}, "terminal_output": True},
+            unstable=True,
+            observers=(_TurnEvents(talk), _ChildSessions(talk)),
         )
         remote: RemoteAgent = await self._entered.__aenter__()
         return remote
@@ -75,6 +78,33 @@ class _TurnEvents(Observer):
 def _params(line: bytes) -> dict[str, Any]:
     found = msgspec.json.decode(line).get("params")
     return found if isinstance(found, dict) else {}
+
+
+class _UpdateOf(msgspec.Struct):
+    sessionId: str  # noqa: N815 - the protocol's name
+    update: msgspec.Raw
+
+
+class _UpdateFrame(msgspec.Struct):
+    params: _UpdateOf
+
+
+class _ChildSessions(Observer):
+    """Takes the updates of subagents' sessions, which are not open here: they are shown inside of their parent."""
+
+    def __init__(self, conversation: HostedConversation) -> None:
+        self._conversation = conversation
+
+    def received(self, line: bytes) -> None:
+        talk = self._conversation
+        # While a session is loaded its children are not known yet.
+        is_loading, known = talk.phase == "opening", talk.state.subagents
+        if not (is_loading or known) or b'"session/update"' not in line[:60]:
+            return
+        with suppress(msgspec.DecodeError):
+            found = msgspec.json.decode(line, type=_UpdateFrame).params
+            if found.sessionId != talk.session_id and (is_loading or found.sessionId in known):
+                talk.note_child(found.sessionId, decode(v1.SessionUpdate, found.update))
 
 
 class _Forms:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.tui.attachments import Chip
-    from dragoman.tui.conversation import Opening
+    from dragoman.tui.interface import Opening
     from dragoman.tui.lines.client import Transcript
 
 KEYS: Final = (
@@ -38,7 +38,7 @@ class PlainTerminal:
 
     has_status = False
     answers_by_line = True
-    keys = KEYS
+    keys: Sequence[tuple[str, str]] = KEYS
 
     def __init__(self, paint: Painter) -> None:
         self.paint = paint

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def set_and_remember(
     talk: HostedConversation, preferences: Preferences | None, chosen: OptionValue, note: Callable[[str], None]
 ) -> None:
-    """Set a value in the session, and remember it for the agent. Raises: RequestError, ConnectionClosed, ConfigError."""
+    """Set a value in the session, and remember it for the agent. Raises: DragomanError."""
     if chosen.option == MODE:
         await talk.set_mode(str(chosen.value))
     else:

@@ -159,7 +159,7 @@ def _pair(each: DiffRow, width: int, shift: int, glyphs: Glyphs) -> RailLine:
         if side is None:
             sides.append((" " * half, ""))
         else:
-            shown: Style = "" if each.is_same else style  # type: ignore[assignment]
+            shown: Style = "" if each.is_same else style
             sides.append((_numbered(" " if each.is_same else sign, side, half, shift), shown))
     return (sides[0], (f"{glyphs.agent} ", "dim"), sides[1], (" " * (width - 2 * half - 2), ""))
 

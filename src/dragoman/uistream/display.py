@@ -93,6 +93,8 @@ class ToolOutput(Struct, frozen=True, omit_defaults=True):
     """For a command: the sandbox it ran in, or "off" if it ran outside."""
     denials: tuple[str, ...] = ()
     """What the sandbox kept from the command."""
+    details: str = ""
+    """Shown to the user before the text, such as what a subagent called; the model does not read it."""
     violations: tuple[dict[str, Any], ...] = ()
     """Protected files that the command changed: `{"path", "happened", "restored", "kept", "replaced"}`."""
 

@@ -276,6 +276,8 @@ def _content(output: ToolOutput) -> list[v1.ToolCallContent]:
     if output.terminal is not None:
         content.append(v1.Terminal(output.terminal))
     elif output.text and not output.diffs:
+        if output.details:
+            content.append(v1.Content(v1.TextContent(output.details)))
         content.append(v1.Content(v1.TextContent(output.text)))
     content += [v1.Content(v1.ImageContent(image["data"], image["media_type"])) for image in output.images]
     content += [v1.Content(_resource(resource)) for resource in output.resources]

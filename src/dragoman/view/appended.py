@@ -18,8 +18,9 @@ from dragoman.text.terminal import cells, plain
 from dragoman.text.visible import label, wrapped
 from dragoman.view.blocks import PlanBlock, TextPiece, ToolBlock
 from dragoman.view.build import block_of, piece_of
-from dragoman.view.labels import outcome
+from dragoman.view.labels import described, outcome
 from dragoman.view.lines import lines_of
+from dragoman.view.table_words import TableWords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from dragoman.state import SessionState
     from dragoman.text.colour import Painter
     from dragoman.view.blocks import ShownTerminal
+    from dragoman.view.watched import WatchedSession
 
 _SENTENCE: Final = re.compile(r"[.!?:;]\s")
 _ENDED: Final = frozenset({"completed", "failed"})
@@ -45,6 +47,8 @@ class AppendedLines:
         self._written = 0  # characters of it
         self._tools: dict[int, str] = {}  # item -> what was last written of a call that has not ended
         self._plans: dict[int, str] = {}
+        self._table = TableWords()
+        self._watched: WatchedSession | None = None
 
     def omit_prompts(self) -> None:
         """Leave out the prompts of this client from now on: the terminal shows them where they were typed."""
@@ -60,16 +64,23 @@ class AppendedLines:
             self._message, self._written = position, written
 
     def feed(
-        self, state: SessionState, terminals: Mapping[str, ShownTerminal] | None = None, *, is_over: bool = False
+        self,
+        state: SessionState,
+        terminals: Mapping[str, ShownTerminal] | None = None,
+        *,
+        watched: WatchedSession | None = None,
+        is_over: bool = False,
     ) -> Iterator[str]:
         """Yield the lines that are new.
 
         Args:
             state: the session as it is now.
             terminals: what is known about the terminals that tool calls show, by id.
+            watched: what was seen of the session: durations, and terminals that are not in `terminals`.
             is_over: nothing more comes in this turn, so that an unfinished sentence is written too.
         """
-        known = terminals or {}
+        self._watched = watched
+        known = {**(watched.terminals if watched is not None else {}), **(terminals or {})}
         yield from self._go_on(state, known)
         while self._next < len(state.timeline):
             yield from self._end_message(state)
@@ -102,6 +113,7 @@ class AppendedLines:
             case Message():
                 if item.role != "user" or item.turn is None or not self._omits_prompts:
                     self._message, self._written = position, 0
+                    self._table = TableWords()
             case ToolCallState() if item.status not in _ENDED and not item.is_cancelled:
                 # Many agents announce a call before they know what it is about; one that waits is not shown yet.
                 self._tools[position] = ""
@@ -135,16 +147,21 @@ class AppendedLines:
                 word, style = ("you:", CYAN) if item.role == "user" else ("agent:", BOLD)
                 yield self._paint(word, style)
             self._written = end
-            for line in plain(piece).strip("\n").split("\n"):
-                yield from self._wrapped("  ", line) if line.strip() else ("",)
+            for whole in plain(piece).strip("\n").split("\n"):
+                for line in self._table.take(whole):
+                    yield from self._wrapped("  ", line) if line.strip() else ("",)
         if is_over:
+            for line in self._table.rest():
+                yield from self._wrapped("  ", line)
             others = [piece for piece in map(piece_of, item.blocks) if not isinstance(piece, TextPiece)]
             for other in others:
-                yield f"  [{label(type(other).__name__.removesuffix('Piece').lower(), 40)}]"
+                yield f"  {label(described(other), self._width - 4)}"
 
     def _end_of_sentence(self, text: str) -> int:
         """Where the last whole line or sentence of a growing text ends."""
         found = text.rfind("\n", self._written) + 1
+        if text.startswith("|", max(found, self._written)):
+            return max(found, self._written)  # a row of a table is written as a whole
         for match in _SENTENCE.finditer(text, max(found, self._written)):
             found = match.end()
         return max(found, self._written)
@@ -157,7 +174,7 @@ class AppendedLines:
 
     def _start(self, state: SessionState, position: int, terminals: Mapping[str, ShownTerminal]) -> Iterator[str]:
         """Yield the line of a call that runs, once."""
-        (block,) = block_of(state.timeline[position], position, terminals)
+        (block,) = block_of(state.timeline[position], position, terminals, self._watched)
         assert isinstance(block, ToolBlock)
         if self._tools[position] or block.status == "pending":
             return
@@ -178,7 +195,8 @@ class AppendedLines:
         return ""
 
     def _whole(self, state: SessionState, position: int, terminals: Mapping[str, ShownTerminal]) -> Iterator[str]:
-        yield from lines_of(block_of(state.timeline[position], position, terminals), self._width, self._paint)
+        blocks = block_of(state.timeline[position], position, terminals, self._watched)
+        yield from lines_of(blocks, self._width, self._paint)
 
     def _wrapped(self, lead: str, text: str, style: str = "") -> Iterator[str]:
         for number, part in enumerate(_by_words(text, self._width - 2)):

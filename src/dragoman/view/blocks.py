@@ -25,6 +25,9 @@ class MediaPiece(Struct, frozen=True, tag="media"):
     media_type: str
     size_bytes: int
     uri: str | None = None
+    width: int | None = None
+    """In pixels, of an image whose data says so."""
+    height: int | None = None
 
 
 class LinkPiece(Struct, frozen=True, tag="link"):
@@ -85,6 +88,8 @@ class ShownTerminal(Struct, frozen=True, tag="terminal"):
     signal: str | None = None
     is_cut: bool = False
     """The beginning of the output is missing."""
+    total: int = 0
+    """How many characters there were so far, where that is counted."""
 
 
 ContentPiece: TypeAlias = TextPiece | MediaPiece | LinkPiece | ResourcePiece | OtherPiece
@@ -106,6 +111,8 @@ class MessageBlock(Struct, frozen=True, tag="message"):
     turn: int | None
     role: Role
     content: tuple[ContentPiece, ...]
+    depth: int = 0
+    """How many calls of subagents it is inside of."""
 
 
 class ToolBlock(Struct, frozen=True, tag="tool_call"):
@@ -125,6 +132,10 @@ class ToolBlock(Struct, frozen=True, tag="tool_call"):
     output: str | None = None
     """The raw output, of a call that shows no content."""
     exit_code: int | None = None
+    seconds: float | None = None
+    """How long it took, or has taken so far, where that is known."""
+    depth: int = 0
+    """How many calls of subagents it is inside of."""
 
 
 class PlanBlock(Struct, frozen=True, tag="plan"):
@@ -161,6 +172,7 @@ class TurnBlock(Struct, frozen=True, tag="turn_end"):
     """The agent ended during the turn."""
     input_tokens: int | None = None
     output_tokens: int | None = None
+    seconds: float | None = None
 
 
 Block: TypeAlias = MessageBlock | ToolBlock | PlanBlock | NoteBlock | TurnBlock

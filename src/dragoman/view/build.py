@@ -34,6 +34,8 @@ from dragoman.view.blocks import (
     TurnBlock,
 )
 from dragoman.view.diffs import diff_piece
+from dragoman.view.image_size import image_size
+from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -45,26 +47,33 @@ OUTPUT_CHARS: Final = 20_000  # of a raw output or a terminal: its end says how 
 _OUTPUT_MEMBERS: Final = ("output", "stdout", "formatted_output", "aggregated_output", "result", "content", "error")
 
 
-def blocks_of(state: SessionState, terminals: Mapping[str, ShownTerminal] | None = None) -> list[Block]:
+def blocks_of(
+    state: SessionState, terminals: Mapping[str, ShownTerminal] | None = None, watched: WatchedSession | None = None
+) -> list[Block]:
     """Return the session as blocks, in the order of its timeline, with the end of each turn.
 
     Args:
+        state: the session.
         terminals: what is known about the terminals that tool calls show, by id; the state has only their ids.
+        watched: durations, if they were seen.
     """
+    if watched is None:
+        watched = WatchedSession()
+        watched.adopt(state)
     ends: dict[int, list[TurnState]] = {}
     for turn in state.turns:
         if turn.end is not None:
             ends.setdefault(turn.end, []).append(turn)
     found: list[Block] = []
-    shown = {**_agent_terminals(state), **(terminals or {})}
+    shown = {**watched.terminals, **agent_terminals(state), **(terminals or {})}
     for position, item in enumerate(state.timeline):
-        found += map(_turn_end, ends.get(position, ()))
-        found += block_of(item, position, shown)
-    found += map(_turn_end, ends.get(len(state.timeline), ()))
+        found += (turn_end(turn, watched) for turn in ends.get(position, ()))
+        found += block_of(item, position, shown, watched)
+    found += (turn_end(turn, watched) for turn in ends.get(len(state.timeline), ()))
     return found
 
 
-def _agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:
+def agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:
     """The terminals that an agent of version 2 reports itself."""
     made = {}
     for terminal in state.terminals.values():
@@ -81,15 +90,18 @@ def _agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:
     return made
 
 
-def block_of(item: TimelineItem, position: int, terminals: Mapping[str, ShownTerminal]) -> Iterable[Block]:
+def block_of(
+    item: TimelineItem, position: int, terminals: Mapping[str, ShownTerminal], watched: WatchedSession | None = None
+) -> Iterable[Block]:
     """Return the block of one item; none for a message without content."""
     match item:
         case Message():
             content = tuple(map(piece_of, item.blocks))
             if any(not isinstance(piece, TextPiece) or piece.text.strip() for piece in content):
-                yield MessageBlock(position, item.turn, item.role, content)
+                depth = 0 if watched is None or not item.meta else watched.depth_in(item.meta)
+                yield MessageBlock(position, item.turn, item.role, content, depth)
         case ToolCallState():
-            yield _tool(item, position, terminals)
+            yield _tool(item, position, terminals, watched)
         case PlanState():
             yield _plan(item, position)
         case CompactionState():
@@ -97,7 +109,8 @@ def block_of(item: TimelineItem, position: int, terminals: Mapping[str, ShownTer
             yield NoteBlock(position, item.turn, "compaction", "The context was shortened", text, item.status)
         case SubagentState():
             title = item.title or item.session_id
-            yield NoteBlock(position, item.turn, "subagent", title, item.description or "")
+            status = "" if item.state is None else str(getattr(item.state, "state", "") or "")
+            yield NoteBlock(position, item.turn, "subagent", title, item.description or "", status)
         case SessionMessageState():
             between = " to ".join(part or "?" for part in (item.sender_session_id, item.recipient_session_id))
             yield NoteBlock(position, item.turn, "session_message", f"Message from {between}", item.text)
@@ -114,7 +127,8 @@ def piece_of(block: v1.ContentBlock) -> ContentPiece:
         case v1.TextContent():
             return TextPiece(block.text)
         case v1.ImageContent():
-            return MediaPiece(block.mime_type, len(block.data) * 3 // 4, block.uri or None)
+            pixels = image_size(block.data) or (None, None)
+            return MediaPiece(block.mime_type, len(block.data) * 3 // 4, block.uri or None, *pixels)
         case v1.AudioContent():
             return MediaPiece(block.mime_type, len(block.data) * 3 // 4)
         case v1.ResourceLink():
@@ -123,7 +137,8 @@ def piece_of(block: v1.ContentBlock) -> ContentPiece:
             return ResourcePiece(resource.uri, resource.text)
         case v1.EmbeddedResource(resource=v1.BlobResourceContents() as resource):
             kind = resource.mime_type or "application/octet-stream"
-            return MediaPiece(kind, len(resource.blob) * 3 // 4, resource.uri)
+            pixels = (image_size(resource.blob) if kind.startswith("image/") else None) or (None, None)
+            return MediaPiece(kind, len(resource.blob) * 3 // 4, resource.uri, *pixels)
         case Unknown():
             return OtherPiece(block.tag or "")
     return OtherPiece("resource")
@@ -137,7 +152,8 @@ def tail(text: str, characters: int = OUTPUT_CHARS) -> tuple[str, bool]:
     return kept[kept.find("\n", 0, 1000) + 1 :], True
 
 
-def _turn_end(turn: TurnState) -> TurnBlock:
+def turn_end(turn: TurnState, watched: WatchedSession | None = None) -> TurnBlock:
+    """Return the block of a turn that ended."""
     tokens = turn.usage
     return TurnBlock(
         turn.end or 0,
@@ -146,10 +162,13 @@ def _turn_end(turn: TurnState) -> TurnBlock:
         turn.is_lost,
         None if tokens is None else _number(tokens.input_tokens),
         None if tokens is None else _number(tokens.output_tokens),
+        None if watched is None else watched.turn_seconds(turn.index),
     )
 
 
-def _tool(call: ToolCallState, position: int, terminals: Mapping[str, ShownTerminal]) -> ToolBlock:
+def _tool(
+    call: ToolCallState, position: int, terminals: Mapping[str, ShownTerminal], watched: WatchedSession | None
+) -> ToolBlock:
     content = tuple(_tool_piece(item, terminals) for item in call.content)
     has_text = any(not isinstance(piece, TextPiece) or piece.text.strip() for piece in content)
     return ToolBlock(
@@ -164,6 +183,8 @@ def _tool(call: ToolCallState, position: int, terminals: Mapping[str, ShownTermi
         content,
         None if has_text else _output(call.raw_output),
         _exit_code(call),
+        None if watched is None else watched.seconds(call.id),
+        0 if watched is None else watched.depth(call.id),
     )
 
 
@@ -209,7 +230,8 @@ def _output(raw: Any) -> str | None:
 
 
 def _exit_code(call: ToolCallState) -> int | None:
-    places = [call.raw_output, (call.meta or {}).get("terminal_exit")]
+    meta = call.meta or {}
+    places = [call.raw_output, meta.get("terminal_exit"), meta.get("dragoman")]
     for place in places:
         if isinstance(place, dict):
             for name in ("exit_code", "exitCode"):

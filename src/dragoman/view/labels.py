@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.terminal import size
-from dragoman.view.blocks import ShownTerminal
+from dragoman.text.visible import label
+from dragoman.view.blocks import LinkPiece, MediaPiece, OtherPiece, ResourcePiece, ShownTerminal
 
 if TYPE_CHECKING:
-    from dragoman.view.blocks import ToolBlock, TurnBlock
+    from dragoman.view.blocks import ToolBlock, ToolPiece, TurnBlock
 
 STEP_SIGNS: Final = {"completed": "☑", "in_progress": "◐"}
 _ENDINGS: Final = {
@@ -45,3 +46,38 @@ def outcome(block: ToolBlock) -> str:
             if piece.exit_code:
                 return f"exit {piece.exit_code}"
     return f"exit {block.exit_code}" if block.exit_code else block.status
+
+
+def seconds_text(seconds: float | None) -> str:
+    """A duration as it is read: `0.2 s`, `4 min 12 s`; empty if it is not known."""
+    if seconds is None or seconds < 0:
+        return ""
+    if seconds < 99.95:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes:02} min" if hours else f"{minutes} min {rest:02} s"
+
+
+def described(piece: ToolPiece) -> str:
+    """Content that is not text, in a few words: `[image 640x480 png, 84 KB]`."""
+    match piece:
+        case MediaPiece():
+            kind, _, form = label(piece.media_type, 60).partition("/")
+            pixels = f" {piece.width}x{piece.height}" if piece.width and piece.height else ""
+            name = f"{kind}{pixels} {form}".rstrip() if kind in ("image", "audio", "video") else f"{kind}/{form}"
+            return f"[{name}, {size_text(piece.size_bytes)}]"
+        case LinkPiece():
+            return f"[{label(piece.name, 60)}: {label(piece.uri, 200)}]"
+        case ResourcePiece():
+            return f"[{label(piece.uri, 200)}, {size(len(piece.text))} letters]"
+        case OtherPiece():
+            return f"[{label(piece.kind, 60, 'content of an unknown kind')}]"
+    return ""
+
+
+def size_text(size_bytes: int) -> str:
+    """A size as it is read: `84 KB`."""
+    if size_bytes < 1000:
+        return f"{size_bytes} bytes"
+    return f"{size_bytes / 1000:.0f} KB" if size_bytes < 999_500 else f"{size_bytes / 1_000_000:.1f} MB"

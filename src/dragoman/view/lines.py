@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
-from dragoman.text.terminal import plain, size
+from dragoman.text.terminal import plain
 from dragoman.text.visible import label, spelled, wrapped
 from dragoman.view.blocks import (
     DiffPiece,
@@ -25,7 +25,7 @@ from dragoman.view.blocks import (
     ToolBlock,
     TurnBlock,
 )
-from dragoman.view.labels import STEP_SIGNS, ending, outcome, tokens
+from dragoman.view.labels import STEP_SIGNS, described, ending, outcome, seconds_text, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -80,14 +80,14 @@ class _Lines:
                 yield f"{word} {label(block.title, self._width - 20)}{status}"
                 yield from self._text(block.text, DIM)
             case TurnBlock():
-                words = " · ".join(filter(None, (ending(block), tokens(block))))
+                words = " · ".join(filter(None, (ending(block), seconds_text(block.seconds), tokens(block))))
                 yield paint(f"-- {label(words, self._width - 3)}", DIM)
 
     def _tool(self, block: ToolBlock) -> Iterator[str]:
         word = label(outcome(block), 30)
         style = {"completed": GREEN, "failed": RED, "cancelled": YELLOW}.get(word, RED if " " in word else "")
         head = f"tool: {label(block.kind, 12)} {label(block.title, self._width - 30)}"
-        yield f"{self._paint('tool:', BOLD)}{head[5:]}, {self._paint(word, style) if style else word}"
+        yield f"{self._paint('tool:', BOLD)}{head[5:]}, {self._paint(word, style) if style else word}{_time(block)}"
         if block.command and block.command.strip() not in block.title:
             yield from self._text(f"$ {block.command}")
         places = [place for place in block.locations if place.partition(":")[0].rpartition("/")[2] not in block.title]
@@ -102,14 +102,8 @@ class _Lines:
         match piece:
             case TextPiece():
                 yield from self._output(piece.text) if is_output else self._text(piece.text, style)
-            case MediaPiece():
-                yield from self._text(f"[{piece.media_type}, {size(piece.size_bytes)} bytes]", DIM)
-            case LinkPiece():
-                yield from self._text(f"[{piece.name}: {piece.uri}]", DIM)
-            case ResourcePiece():
-                yield from self._text(f"[{piece.uri}, {size(len(piece.text))} letters]", DIM)
-            case OtherPiece():
-                yield from self._text(f"[{piece.kind or 'content of an unknown kind'}]", DIM)
+            case MediaPiece() | LinkPiece() | ResourcePiece() | OtherPiece():
+                yield from self._text(described(piece), DIM)
             case DiffPiece():
                 yield from self._diff(piece)
             case ShownTerminal():
@@ -144,3 +138,8 @@ class _Lines:
         for line in text.split("\n"):
             for part in wrapped(line.expandtabs(4), self._width - len(_INDENT)):
                 yield (_INDENT + (self._paint(part, style) if style else part)).rstrip()
+
+
+def _time(block: ToolBlock) -> str:
+    time = seconds_text(block.seconds)
+    return f", {time}" if time else ""

@@ -39,6 +39,10 @@ class Context:
         self.cwd = str(folder)
         self.overflow_dir = str(folder / "output")
         self.trace = {"traceparent": TRACEPARENT}
+        self.shown: list[str] = []
+
+    async def progress(self, output: ToolOutput) -> None:
+        self.shown.append(output.text)
 
 
 class Session:
@@ -71,10 +75,13 @@ async def connected(
     waits: Waits = Waits(),  # noqa: B008 - frozen
     tools: Mapping[str, Any] | None = None,
     is_ready: bool = True,
+    config_dir: Path | None = None,
 ) -> AsyncIterator[Session]:
     session = Session(folder)
     session.tools.update(tools or {})
-    session.servers = McpServers(sent, configured or {}, session.tools, session.notice, str(folder), waits=waits)
+    session.servers = McpServers(
+        sent, configured or {}, session.tools, session.notice, str(folder), waits=waits, config_dir=config_dir
+    )
     session.servers.start()
     try:
         if is_ready:

@@ -18,7 +18,7 @@ from dragoman.schema import v1
 from tests.builtin.fixtures import FakeTool, open_fixture
 from tests.builtin.http_service import Service, ask
 from tests.builtin.mcp.fixtures import PASSWORD, TRACEPARENT, Context, connected, old, play, serving
-from tests.process.kit import Deaths
+from tests.process.kit import Deaths, until
 
 SOON = Waits(again_seconds=(0.0,))
 
@@ -324,3 +324,22 @@ async def test_a_client_sees_notices_and_tools_of_the_servers_it_sent(tmp_path: 
         [call] = [update for update in updates if isinstance(update, v1.ToolCall)]
         assert (call.title, call.kind) == ("old: act", "other")
         assert [update.status for update in updates if isinstance(update, v1.ToolCallUpdate)][-1] == "completed"
+
+
+async def test_a_server_that_does_not_start_again_at_once_is_tried_with_pauses_and_keeps_its_tools(
+    tmp_path: Path,
+) -> None:
+    blocked = tmp_path / "blocked"
+    waits = Waits(again_seconds=(0.0, *(0.1,) * 200))
+    async with connected(tmp_path, old("crash-for-good", blocked), waits=waits) as session, asyncio.timeout(30):
+        server = session.servers.named("old")
+        with pytest.raises(ToolError, match="MCP server old is not available"):
+            await session.call("old_act")
+        await until(lambda: "the key was taken away" in server.problem)
+        await session.servers.ready()
+        assert (server.state, list(session.tools)) == ("reconnecting", ["old_act"])
+        with pytest.raises(ToolError, match="the key was taken away; it is being started again"):
+            await session.call("old_act")
+        blocked.unlink()
+        await until(lambda: server.state == "connected")
+        assert session.notices == []

@@ -7,12 +7,16 @@ from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
+import httpx2
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
-from dragoman.builtin.mcp.config import Problem, ServerSpec, read_servers
+from dragoman.builtin.mcp.config import OAuthSpec, Problem, ServerSpec, read_servers
+from dragoman.builtin.mcp.losses import loss_of
+from dragoman.builtin.mcp.server import McpLoginNeeded
 from dragoman.builtin.mcp.tools import BLOB_CHARACTERS, McpTool, Offer, name_of, output_of
 from dragoman.builtin.tools.tool import ToolOutput
 from dragoman.schema import v1
@@ -21,7 +25,9 @@ from dragoman.uistream.tool_calls import ToolCallUpdates
 
 
 class NoCaller:
-    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str], progress: Any = None
+    ) -> ToolOutput:
         raise AssertionError("this must not be called")
 
 
@@ -144,7 +150,7 @@ HEADERS = {"A": "b"}
     ],
 )
 def test_configured_servers_are_read(entry: Any, spec: ServerSpec) -> None:
-    assert read_servers((), {"s": entry}) == ((spec,), ())
+    assert read_servers((), {"s": entry}) == ((structs.replace(spec, is_configured=True),), ())
 
 
 @pytest.mark.parametrize(
@@ -173,7 +179,7 @@ def test_servers_of_the_client_are_read_and_replace_configured_ones() -> None:
         ServerSpec("a", ("cmd", "x"), {"K": "v"}),
         ServerSpec("b", url="http://h", headers=HEADERS),
         ServerSpec("c", url="http://h", is_sse=True),
-        ServerSpec("e", ("more",)),
+        ServerSpec("e", ("more",), is_configured=True),
     )
     assert [type(problem) for problem in problems] == [Problem]
     assert problems[0].name == "d"
@@ -181,3 +187,63 @@ def test_servers_of_the_client_are_read_and_replace_configured_ones() -> None:
 
 def test_an_address_is_shown_without_its_secrets() -> None:
     assert ServerSpec("s", url="https://me:pw@h:1/mcp?key=1#x").where == "https://h:1/mcp"
+
+
+def test_a_server_that_a_client_sends_keeps_what_the_settings_allow_it() -> None:
+    sent: list[v1.McpServer] = [
+        v1.McpServerStdio("files", "/usr/bin/mcp-files", ["-r"], []),
+        v1.McpServerHttp("docs", "https://docs/mcp", []),
+        v1.McpServerHttp("other", "https://evil/mcp", []),
+    ]
+    configured = {
+        "files": {"command": "mcp-files", "args": ["-r"], "sampling": "always"},
+        "docs": {"url": "https://docs/mcp", "oauth": {"clientId": "me"}, "elicitation": True},
+        "other": {"url": "https://other/mcp", "elicitation": True, "sampling": True, "oauth": {"clientSecret": "s"}},
+    }
+    (files, docs, other), _ = read_servers(sent, configured)
+    assert (files.command[0], files.sampling, files.is_configured) == ("/usr/bin/mcp-files", "always", True)
+    assert (docs.elicitation, docs.oauth and docs.oauth.client_id) == (True, "me")
+    assert docs.login_command == "dragoman mcp login docs"
+    assert (other.elicitation, other.sampling, other.oauth) == (False, "never", OAuthSpec())
+    assert other.login_command == "dragoman mcp login https://evil/mcp"
+
+
+@pytest.mark.parametrize(
+    ("oauth", "found"),
+    [
+        (False, None),
+        (True, OAuthSpec()),
+        ({"scope": "a b", "callbackPort": 7}, OAuthSpec(scopes=("a", "b"), callback_port=7)),
+        ({"clientId": "i", "clientSecretEnv": "DRAGOMAN_TEST_SECRET"}, OAuthSpec("i", "from the environment")),
+    ],
+)
+def test_the_member_oauth_is_read(monkeypatch: pytest.MonkeyPatch, oauth: Any, found: OAuthSpec | None) -> None:
+    monkeypatch.setenv("DRAGOMAN_TEST_SECRET", "from the environment")
+    [spec], _ = read_servers((), {"s": {"url": "https://h/mcp", "oauth": oauth}})
+    assert spec.oauth == found
+
+
+def test_client_credentials_without_an_issuer_are_refused() -> None:
+    oauth = {"clientId": "i", "clientSecret": "s", "clientCredentials": True}
+    _, [problem] = read_servers((), {"s": {"url": "https://h/mcp", "oauth": oauth}})
+    assert "issuer" in problem.why
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "words"),
+    [
+        (httpx2.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), None, "the certificate of https://h/mcp"),
+        (httpx2.ConnectError("refused"), None, "cannot be reached (refused); check that it runs"),
+        (ExceptionGroup("", [httpx2.ReadTimeout("")]), None, "cannot be reached (ReadTimeout)"),
+        (ValueError("x"), 401, "log in with: dragoman mcp login https://h/mcp, or configure an Authorization header"),
+        (ValueError("x"), 403, "HTTP 403"),
+        (ValueError("x"), 500, "answered with HTTP 500; check the address"),
+        (ValueError("key 0123456789abc"), None, "key [GITHUB_TOKEN]"),
+    ],
+)
+def test_the_reason_for_a_loss_says_what_to_do_and_hides_keys(error: Exception, status: int | None, words: str) -> None:
+    spec = ServerSpec("s", url="https://me:secret@h/mcp?key=secret", env={"GITHUB_TOKEN": "0123456789abc"})
+    loss = loss_of(spec, error, status)
+    assert words in str(loss)
+    assert "secret" not in str(loss)
+    assert isinstance(loss, McpLoginNeeded) is (status == 401)

@@ -28,7 +28,7 @@ ODD = st.recursive(
 
 def test_the_tools_come_in_one_order() -> None:
     names = ["read", "write", "edit", "apply_patch", "glob", "grep", "bash", "bash_output", "bash_stop"]
-    assert list(TOOLS) == [*names, "todo", "question", "present_plan", "web_search", "web_fetch"]
+    assert list(TOOLS) == [*names, "todo", "question", "task", "present_plan", "web_search", "web_fetch"]
     assert list(built_in_tools()) == list(TOOLS)
 
 

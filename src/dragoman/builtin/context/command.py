@@ -19,7 +19,7 @@ class Command(Struct, frozen=True):
     description: str
     hint: str = ""
     body: str | None = None
-    source: Literal["agent", "user", "project"] = "agent"
+    source: Literal["agent", "user", "project", "mcp"] = "agent"
 
     @property
     def shown(self) -> str:
@@ -52,7 +52,9 @@ class Invocation(Struct, frozen=True):
 
     @property
     def prompt(self) -> str | None:
-        """The text for the model; None if the agent answers by itself."""
+        """The text for the model; None if the agent answers by itself, empty if a server is asked for it first."""
+        if self.command is not None and self.command.source == "mcp":
+            return ""
         if self.command is None or self.command.body is None:
             return None
         return self.command.expand(self.arguments)

@@ -20,7 +20,6 @@ from dragoman.builtin.context.command import Command
 from dragoman.builtin.context.own_commands import OWN
 from dragoman.schema import v1
 from dragoman.settings.project import PROJECT_FOLDER, find_project
-from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,10 +27,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dragoman.builtin")
 
 FOLDER: Final = "commands"
-_MOST: Final = 100  # longer menus are not read to their end
-_LARGEST_BYTES: Final = 64 * 1024
 _DESCRIPTION_CHARACTERS: Final = 120
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 # A path such as /etc/hosts is not a command: its name contains another slash.
 _CALL: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_.:-]*)(?:\s+(.*))?", re.DOTALL)
 
@@ -74,39 +70,18 @@ def commands_update(commands: Mapping[str, Command]) -> v1.AvailableCommandsUpda
 
 def _templates(folder: Path, source: Literal["user", "project"], root: Path | None = None) -> Iterator[Command]:
     """Return the templates of a folder by name. A link that leads out of a project is not followed."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".md"))[:_MOST]
-        workspace = Workspace([root or folder], limits=FileLimits(file_bytes=_LARGEST_BYTES)) if names else None
-    except (OSError, WorkspaceError):
+    if not folder.is_dir():
         return
-    for file in names:
-        name = file.removesuffix(".md")
-        try:
-            if workspace is None or not _NAME.fullmatch(name):
-                continue
-            # The user's own templates may be links to any place.
-            path = folder / file
-            text = workspace.read_text(path) if root else _read_own(path)
-        except (OSError, WorkspaceError) as error:
-            _log.warning("a command is left out: %s", error)
+    from dragoman.builtin.context.front_matter import read_front_matter  # most users have no templates
+    from dragoman.builtin.context.markdown_files import markdown_files
+
+    for file in markdown_files(folder, root):
+        if file.problem:
+            _log.warning("a command is left out: %s", file.problem)
             continue
-        members, body = _front_matter(text)
-        if body:
-            description = members.get("description") or body.splitlines()[0].strip("# ")
-            yield Command(name, description[:_DESCRIPTION_CHARACTERS], members.get("argument-hint", ""), body, source)
-
-
-def _read_own(path: Path) -> str:
-    real = Path(os.path.realpath(path))
-    return Workspace([real.parent], limits=FileLimits(file_bytes=_LARGEST_BYTES)).read_text(real)
-
-
-def _front_matter(text: str) -> tuple[dict[str, str], str]:
-    """Split off `key: value` lines between two lines `---` at the beginning."""
-    lines = text.replace("\r\n", "\n").split("\n")
-    if lines[0].rstrip() != "---" or "---" not in (line.rstrip() for line in lines[1:]):
-        return {}, text.strip()
-    end = next(number for number, line in enumerate(lines[1:], 1) if line.rstrip() == "---")
-    pairs = (line.partition(":") for line in lines[1:end])
-    members = {key.strip().lower(): " ".join(value.split()).strip("\"'") for key, colon, value in pairs if colon}
-    return members, "\n".join(lines[end + 1 :]).strip()
+        matter = read_front_matter(file.text)
+        if matter.body:
+            described = " ".join(matter.text("description").split())
+            description = described or matter.body.splitlines()[0].strip("# ")
+            hint = " ".join(matter.text("argument-hint").split())
+            yield Command(file.name, description[:_DESCRIPTION_CHARACTERS], hint, matter.body, source)

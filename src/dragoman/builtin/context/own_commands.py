@@ -35,8 +35,10 @@ _HERE: Final = "dragoman.builtin.context.own_commands"
 _UNDO: Final = "dragoman.builtin.undo"
 _WINDOW: Final = "dragoman.builtin.context.window.commands"
 ACTIONS: Final = {
+    "agents": "dragoman.builtin.subagents.command:show_agents",
     CLEAR: f"{_HERE}:clear",
     "help": f"{_HERE}:show_help",
+    "mcp": "dragoman.builtin.mcp.command:show_servers",
     "mode": f"{_HERE}:set_mode",
     "model": f"{_HERE}:set_model",
 }
@@ -57,10 +59,12 @@ and line, why it is wrong, and what to do instead. Leave out what is a matter of
 Change nothing."""
 
 OWN: Final = (
+    Command("agents", "List the agents that can be subagents, and where each is declared"),
     Command(CLEAR, "Let the model forget the conversation; it stays stored and visible"),
     Command("compact", "Replace the older part of the conversation by a summary", "what to keep in particular"),
     Command("context", "Show what fills the context window"),
     Command("help", "Show the commands there are"),
+    Command("mcp", "Show the MCP servers and what they offer, or connect one again", "[NAME | reconnect NAME]"),
     Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
     Command("model", "Show or change the model", "PROVIDER:NAME"),
     Command("redo", "Bring back what the last /undo or /rewind took back"),

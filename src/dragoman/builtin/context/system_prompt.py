@@ -65,6 +65,7 @@ def system_prompt(
     model: str = "",
     is_headless: bool = False,
     own: OwnPrompt | None = None,
+    role: str = "",
 ) -> str:
     """Return the whole text.
 
@@ -73,6 +74,7 @@ def system_prompt(
         model: its name chooses the variant.
         is_headless: no user can be asked.
         own: what the user or the client puts into the prompt.
+        role: of a subagent; takes the place of what is written about questions and plans.
     """
     own = own or OwnPrompt()
     base = own.override or "\n\n".join(FAMILIES[family_of(model)])
@@ -81,8 +83,8 @@ def system_prompt(
         f"\nThe project also has these folders:{others}" if others else ""
     )
     # From here on the text depends on the client and the mode, which change during a session.
-    asking = HEADLESS if is_headless else ASKING
-    is_planning = mode.id == "plan"
+    asking = role or (HEADLESS if is_headless else ASKING)
+    is_planning = mode.id == "plan" and not role
     planning = PLANNING if is_planning else ""
     presenting = PRESENTING if is_planning and not is_headless else ""
     return "\n\n".join(filter(None, (base, instructions, own.append, where, asking, planning, presenting)))

@@ -1,8 +1,9 @@
 """One connection to an MCP server, through the official `mcp` package.
 
-Owns the three transports and the messages about their failures. A server on stdio is a child of `dragoman.process`, so
-that its whole process tree ends with it. The package takes most of a second to import and is not part of a base
-install, so `load` imports it, in a thread, when a session has a server; all other imports of it are inside functions.
+Owns the three transports and the requests to the server; `losses.py` has the messages about failures. A server on stdio
+is a child of `dragoman.process`, so that its whole process tree ends with it. The package takes most of a second to
+import and is not part of a base install, so `load` imports it, in a thread, when a session has a server; all other
+imports of it are inside functions.
 """
 
 from __future__ import annotations
@@ -14,23 +15,39 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dragoman._version import __version__
+from dragoman.builtin.mcp.client_side import NoClientSide, UserQuestion
+from dragoman.builtin.mcp.inbound import LOG_LEVEL, Inbound
+from dragoman.builtin.mcp.listing import (
+    MOST_ENTRIES,
+    MOST_PAGES,
+    Listing,
+    PromptMessage,
+    prompt_offer,
+    resource_offer,
+    resource_texts,
+    template_offer,
+    tool_offer,
+)
+from dragoman.builtin.mcp.losses import first_of, is_end, loss_of
 from dragoman.builtin.mcp.server import McpConnectionLost
 from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
-from dragoman.builtin.mcp.tools import Offer, output_of
+from dragoman.builtin.mcp.tools import output_of
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.process.child import Patience
 from dragoman.text.secrets import Secrets
 from dragoman.transports.process import ProcessTransport
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from types import TracebackType
 
     import httpx2
-    import mcp_types
     from mcp.client._transport import Transport
 
+    from dragoman.builtin.mcp.client_side import ClientSide
     from dragoman.builtin.mcp.config import ServerSpec
+    from dragoman.builtin.mcp.listing import ResourceText
+    from dragoman.builtin.mcp.server import Progress
     from dragoman.builtin.tools.tool import ToolOutput
 
 _log = logging.getLogger("dragoman.builtin")
@@ -41,9 +58,10 @@ CALL_SECONDS: Final = 600.0  # a build or a crawl takes minutes; a server that f
 _REACH_SECONDS: Final = 30.0
 _PATIENCE: Final = Patience(1.0, 2.0)  # servers that exit at the end of stdin do so at once
 _LISTEN_SECONDS: Final = 2.0  # a change before the subscription is active would be missed
-_MOST_TOOLS: Final = 512
-_MOST_PAGES: Final = 64
-_SIGN_IN: Final = (401, 403)
+_LIST_CHANGES: Final = tuple(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
+_PAGE_DONE: Final = "notifications/elicitation/complete"
+# The server wants the user to visit a page before the call can be made.
+_URL_REQUIRED: Final = -32042
 
 
 def load() -> type[PackageConnection]:
@@ -56,9 +74,24 @@ def load() -> type[PackageConnection]:
 
 
 class PackageConnection:
-    """An `McpConnection` through the `mcp` package. `news` is called when `lost` or `has_changed` is set."""
+    """An `McpConnection` through the `mcp` package. `news` is called when `lost` or `has_changed` is set.
 
-    def __init__(self, spec: ServerSpec, cwd: str, news: Callable[[], None]) -> None:
+    Args:
+        side: what the server can ask of its client.
+        note: shows a line of the server's log.
+        auth: authorises the requests to an address.
+    """
+
+    def __init__(
+        self,
+        spec: ServerSpec,
+        cwd: str,
+        news: Callable[[], None],
+        *,
+        side: ClientSide | None = None,
+        note: Callable[[str], None] | None = None,
+        auth: httpx2.Auth | None = None,
+    ) -> None:
         import mcp_types
         from mcp import Client
 
@@ -67,14 +100,22 @@ class PackageConnection:
         self._spec = spec
         self._cwd = cwd
         self._news = news
+        self._auth = auth
+        self._side = side or NoClientSide()
+        self._inbound = Inbound(spec, self._side, note or (lambda text: None))
         self._status: int | None = None
         self._listening: asyncio.Task[None] | None = None
         self._client = Client(
             self._transport(),
             message_handler=self._receive,
+            sampling_callback=None if spec.sampling == "never" else self._inbound.sample,
+            elicitation_callback=self._inbound.elicit if spec.elicitation else None,
+            list_roots_callback=self._inbound.roots if self._side.roots else None,
+            logging_callback=self._inbound.log,
+            log_level=LOG_LEVEL,
             client_info=mcp_types.Implementation(name="dragoman", version=__version__),
             read_timeout_seconds=CALL_SECONDS,
-            cache=None,  # the list of tools is requested again only after the server announced a change
+            cache=None,  # the lists are requested again only after the server announced a change
         )
 
     async def __aenter__(self) -> PackageConnection:
@@ -82,10 +123,11 @@ class PackageConnection:
         try:
             await self._client.__aenter__()
         except Exception as error:
-            raise McpConnectionLost(self._why(error)) from error
-        capability = self._client.server_capabilities.tools
-        if self._client.session.discover_result is not None and capability is not None and capability.list_changed:
+            raise self._loss(error) from error
+        if self._client.session.discover_result is not None:
             await self._begin_listening()
+        elif self._client.server_capabilities.logging is not None:
+            await self._set_log_level()
         return self
 
     async def __aexit__(
@@ -99,51 +141,135 @@ class PackageConnection:
             await self._client.__aexit__(kind, error, traceback)
         except Exception as broken:
             has_broken = broken is not error
-            self._lose(self._why(broken))
+            self._lose(str(self._loss(broken)))
         if self._listening is not None:
             await asyncio.wait({self._listening})
         task = asyncio.current_task()
         return has_broken and isinstance(error, asyncio.CancelledError) and task is not None and not task.cancelling()
 
-    async def offers(self) -> tuple[Offer, ...]:
-        """Return the server's tools. Raises: McpConnectionLost."""
-        found: list[Offer] = []
-        cursor: str | None = None
+    async def listing(self) -> Listing:
+        """Return what the server offers. Only its tools have to be listed. Raises: McpConnectionLost."""
+        client, can = self._client, self._client.server_capabilities
         try:
-            if self._client.server_capabilities.tools is None:
-                return ()
-            for _ in range(_MOST_PAGES):
-                page = await self._client.list_tools(cursor=cursor)
-                found += map(_offer, page.tools)
-                cursor = page.next_cursor
-                if cursor is None or len(found) >= _MOST_TOOLS:
-                    break
+            tools = await _pages(client.list_tools, "tools") if can.tools is not None else []
         except Exception as error:
-            raise McpConnectionLost(self._why(error)) from error
-        return tuple(found[:_MOST_TOOLS])
+            raise self._loss(error) from error
+        has_resources = can.resources is not None
+        resources = await self._optional(client.list_resources, "resources") if has_resources else []
+        templates = await self._optional(client.list_resource_templates, "resource_templates") if has_resources else []
+        prompts = await self._optional(client.list_prompts, "prompts") if can.prompts is not None else []
+        own = client.server_info
+        return Listing(
+            tuple(map(tool_offer, tools)),
+            (*map(resource_offer, resources), *map(template_offer, templates)),
+            tuple(map(prompt_offer, prompts)),
+            has_resources,
+            f"{own.title or own.name} {own.version}".strip() if own is not None else "",
+            client.protocol_version,
+        )
 
-    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str], progress: Progress | None = None
+    ) -> ToolOutput:
         """Call a tool and return its result. Cancelling this cancels the call at the server.
 
         Raises: ToolError when the server refuses or fails, McpConnectionLost when it is gone.
         """
+
+        show = progress
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            if show is not None:
+                count = f"{progress:g} of {total:g}" if total else f"{progress:g}"
+                await show(f"{message} ({count})" if message else count)
+
         try:
-            result = await self._client.call_tool(tool, arguments, meta=cast("Any", {**meta} or None))
+            result = await self._client.call_tool(
+                tool, arguments, progress_callback=report, meta=cast("Any", {**meta} or None)
+            )
         except Exception as error:
+            await self._show_pages(error)
             raise self._failure(tool, error) from error
         return output_of(result.content, result.structured_content, is_error=result.is_error)
 
+    async def read(self, uri: str) -> tuple[ResourceText, ...]:
+        """Read a resource. Raises: ToolError, McpConnectionLost."""
+        try:
+            return resource_texts((await self._client.read_resource(uri)).contents)
+        except Exception as error:
+            raise self._failure(f"to read {uri}", error) from error
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
+        """Return the messages of a prompt. Raises: ToolError, McpConnectionLost."""
+        try:
+            found = await self._client.get_prompt(name, arguments)
+        except Exception as error:
+            raise self._failure(f"the prompt {name}", error) from error
+        return tuple(
+            PromptMessage(each.role, output_of([each.content], None, is_error=False).text) for each in found.messages
+        )
+
+    async def announce_roots(self) -> None:
+        """Report that the session's folders have changed. Protocol 2026-07-28 has no such message."""
+        from mcp_types import RootsListChangedNotification
+
+        if self._client.session.discover_result is None:
+            await self._client.session.send_notification(RootsListChangedNotification())
+
+    async def _optional(self, list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
+        try:
+            return await _pages(list_page, member)
+        except Exception as error:
+            if self.lost is not None or is_end(first_of(error)):
+                raise self._loss(error) from error
+            _log.warning("MCP server %s does not list its %s: %s", self._spec.name, member, first_of(error))
+            return []
+
+    async def _show_pages(self, error: Exception) -> None:
+        """Ask the user to visit the pages without which the server refuses a call."""
+        from mcp import MCPError
+
+        if not isinstance(error, MCPError) or error.code != _URL_REQUIRED or not self._spec.elicitation:
+            return
+        data = error.error.data
+        for each in (data.get("elicitations") if isinstance(data, dict) else None) or ():
+            if isinstance(each, dict) and isinstance(each.get("url"), str):
+                id = str(each.get("elicitationId", ""))
+                question = UserQuestion(str(each.get("message", "")), url=each["url"], id=id)
+                await self._side.ask_user(self._spec, question)
+
     async def _receive(self, message: Any) -> None:
-        if getattr(message, "method", None) == "notifications/tools/list_changed":
+        method = getattr(message, "method", None)
+        if method in _LIST_CHANGES:
             self._change()
+        elif method == _PAGE_DONE:
+            await self._inbound.complete(message.params.elicitation_id)
+
+    async def _set_log_level(self) -> None:
+        from mcp_types import EmptyResult, SetLevelRequest, SetLevelRequestParams
+
+        # The method of the package warns that later protocols have no such request; this server needs it.
+        request = SetLevelRequest(params=SetLevelRequestParams(level=LOG_LEVEL))
+        try:
+            await self._client.session.send_request(request, EmptyResult)
+        except Exception as error:
+            _log.debug("MCP server %s keeps its log level: %s", self._spec.name, first_of(error))
 
     async def _begin_listening(self) -> None:
-        """Subscribe to changes, which protocol 2026-07-28 requires. Without it the server's tools stay as they are."""
+        """Subscribe to changes, which protocol 2026-07-28 requires. Without it the lists stay as they are."""
+        can = self._client.server_capabilities
+        wanted: dict[str, Any] = {
+            f"{kind}_list_changed": True
+            for kind, own in (("tools", can.tools), ("resources", can.resources), ("prompts", can.prompts))
+            if own is not None and own.list_changed
+        }
+        if not wanted:
+            return
         listens = asyncio.Event()
 
         async def listen() -> None:
             try:
-                async with self._client.listen(tools_list_changed=True) as changes:
+                async with self._client.listen(**wanted) as changes:
                     listens.set()
                     async for _ in changes:
                         self._change()
@@ -201,6 +327,7 @@ class PackageConnection:
         async with (
             AsyncClient(
                 headers=self._spec.headers,
+                auth=self._auth,
                 timeout=Timeout(_REACH_SECONDS, read=CALL_SECONDS),
                 event_hooks={"response": [self._note_status]},
             ) as client,
@@ -212,7 +339,10 @@ class PackageConnection:
     async def _sse(self) -> AsyncIterator[Any]:
         from mcp.client.sse import sse_client
 
-        async with sse_client(self._spec.url, self._spec.headers, sse_read_timeout=CALL_SECONDS) as (reads, writes):
+        async with sse_client(self._spec.url, self._spec.headers, sse_read_timeout=CALL_SECONDS, auth=self._auth) as (
+            reads,
+            writes,
+        ):
             yield Watched(reads, lambda: self._lose("it closed the connection")), writes
 
     async def _note_status(self, response: httpx2.Response) -> None:
@@ -220,68 +350,41 @@ class PackageConnection:
 
     # Failures
 
-    def _failure(self, tool: str, error: Exception) -> ToolError | McpConnectionLost:
-        """Return the error of a call: that of the connection, or that of the call."""
+    def _failure(self, what: str, error: Exception) -> ToolError | McpConnectionLost:
+        """Return the error of a request: that of the connection, or that of the request."""
         from httpx2 import HTTPError
         from mcp import MCPError
         from mcp_types import REQUEST_TIMEOUT
 
-        first = _first(error)
-        if self.lost is not None or isinstance(first, (HTTPError, OSError)) or _is_end(first):
-            self._lose(self._why(first))
-            return McpConnectionLost(self.lost or "")
+        first = first_of(error)
+        if self.lost is not None or isinstance(first, (HTTPError, OSError, McpConnectionLost)) or is_end(first):
+            loss = self._loss(first)
+            self._lose(str(loss))
+            return loss
         name = self._spec.name
         if not isinstance(first, MCPError):
-            return ToolError(f"the answer of {name} to {tool} cannot be used: {first}")
+            return ToolError(f"the answer of {name} to {what} cannot be used: {first}")
         if first.code == REQUEST_TIMEOUT:
-            return ToolError(f"{name} did not finish {tool} within {CALL_SECONDS:g} s")
-        return ToolError(f"{name} refused {tool}: {first.message}")
+            return ToolError(f"{name} did not finish {what} within {CALL_SECONDS:g} s")
+        if first.code == _URL_REQUIRED:
+            return ToolError(f"{name} needs the user to visit a page first: {first.message}; then call it again")
+        return ToolError(f"{name} refused {what}: {first.message}")
 
-    def _why(self, error: BaseException) -> str:
-        """Return why there is no connection, and what to do."""
-        from httpx2 import HTTPStatusError, TransportError
-
+    def _loss(self, error: BaseException) -> McpConnectionLost:
+        """Return the error of a connection that failed or is over."""
         if self.lost is not None:
-            return self.lost
-        first = _first(error)
-        if isinstance(first, HTTPStatusError):
-            self._status = first.response.status_code
-        if self._status in _SIGN_IN:
-            return f"it requires authentication (HTTP {self._status}); configure an Authorization header for it"
-        if self._status is not None:
-            return f"{self._spec.where} answered with HTTP {self._status}; check the address"
-        if isinstance(first, TransportError):
-            return f"{self._spec.where} cannot be reached ({str(first) or type(first).__name__}); check that it runs"
-        if _is_end(first):
-            return f"{self._spec.where} closed the connection"
-        return str(first) or type(first).__name__
+            return McpConnectionLost(self.lost)
+        return loss_of(self._spec, error, self._status)
 
 
-def _is_end(error: BaseException) -> bool:
-    """Whether the connection is over. A session that the server no longer has is one that ended."""
-    from anyio import BrokenResourceError, ClosedResourceError
-    from mcp import MCPError
-    from mcp_types import CONNECTION_CLOSED
-
-    if isinstance(error, MCPError):
-        return error.code == CONNECTION_CLOSED or error.message == "Session terminated"
-    return isinstance(error, (BrokenResourceError, ClosedResourceError))
-
-
-def _first(error: BaseException) -> BaseException:
-    """Return the first error of a group."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def _offer(tool: mcp_types.Tool) -> Offer:
-    hints = tool.annotations
-    return Offer(
-        tool.name,
-        (hints and hints.title) or tool.title or "",
-        tool.description or "",
-        tool.input_schema,
-        is_read_only=hints is not None and hints.read_only_hint is True,
-        is_open_world=hints is not None and hints.open_world_hint is True,
-    )
+async def _pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
+    """Return the entries of all pages of a list, up to a number."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await list_page(cursor=cursor)
+        found += getattr(page, member)
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= MOST_ENTRIES:
+            break
+    return found[:MOST_ENTRIES]

@@ -1,11 +1,11 @@
 """One MCP server of a session, from its first connection until the session ends.
 
-Owns the life cycle: connects within a time limit, lists the tools again when they change, connects again once after
-each loss, and reports a server that is not available. Depends on the `McpConnection` protocol, not on the `mcp`
-package.
+Owns the life cycle: connects within a time limit, lists what the server offers again when that changes, connects again
+after each loss with growing pauses, and reports a server that is not available. Depends on the `McpConnection`
+protocol, not on the `mcp` package.
 
 Theory of operation: one task per server runs connection after connection. A connection calls `news` when it is lost or
-when the tools change; the task then decides what to do. `_settled` is set while the list of tools is current, and
+when a list changes; the task then decides what to do. `_settled` is set while the lists are current, and
 cleared at once when news arrives, so that a turn that begins then waits, for at most `turn_seconds`.
 """
 
@@ -14,26 +14,33 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from dragoman.builtin.mcp.listing import Listing
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.errors import DragomanError
+from dragoman.errors import ConfigError, DragomanError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from dragoman.builtin.mcp.config import ServerSpec
-    from dragoman.builtin.mcp.tools import Offer
+    from dragoman.builtin.mcp.listing import PromptMessage, ResourceText
     from dragoman.builtin.tools.tool import ToolOutput
 
     Notice = Callable[[str, str], Awaitable[None]]
+    Progress = Callable[[str], Awaitable[None]]
 
 _log = logging.getLogger("dragoman.builtin")
 
 # A child process has three seconds to end and is then killed; a connection to an address has this long to close.
 _CLOSE_SECONDS: Final = 8.0
+# A connection that lasted this long was good: the losses before it do not count any more.
+_STEADY_SECONDS: Final = 60.0
+
+_T = TypeVar("_T")
+ServerState: TypeAlias = Literal["starting", "connected", "reconnecting", "login needed", "not available"]
 
 
 class Waits(Struct, frozen=True):
@@ -51,20 +58,38 @@ class McpConnectionLost(DragomanError):
     """There is no connection to the server; the message states why."""
 
 
+class McpLoginNeeded(McpConnectionLost):
+    """The server wants the user to log in; the message names the command."""
+
+
 class McpConnection(AbstractAsyncContextManager["McpConnection"], Protocol):
     """A connection to a server, open while it is entered. Entering raises McpConnectionLost if that fails."""
 
     lost: str | None
     """Why the connection is over, None while it is open."""
     has_changed: bool
-    """Whether the server announced that its tools changed."""
+    """Whether the server announced that one of its lists changed."""
 
-    async def offers(self) -> tuple[Offer, ...]:
-        """Return the server's tools. Raises: McpConnectionLost."""
+    async def listing(self) -> Listing:
+        """Return what the server offers. Raises: McpConnectionLost."""
         ...
 
-    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str], progress: Progress | None = None
+    ) -> ToolOutput:
         """Raises: ToolError when the server refuses or fails, McpConnectionLost when it is gone."""
+        ...
+
+    async def read(self, uri: str) -> tuple[ResourceText, ...]:
+        """Read a resource. Raises: ToolError, McpConnectionLost."""
+        ...
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
+        """Return the messages of a prompt. Raises: ToolError, McpConnectionLost."""
+        ...
+
+    async def announce_roots(self) -> None:
+        """Report that the session's folders have changed."""
         ...
 
 
@@ -84,16 +109,21 @@ async def report(notice: Notice, title: str, description: str) -> None:
 
 
 class SessionServer:
-    """One server of a session. `offers` are the tools that it last listed."""
+    """One server of a session. `listing` is what it last offered; it is kept while the server is connected again."""
 
-    def __init__(self, spec: ServerSpec, cwd: str, notice: Notice, waits: Waits) -> None:
+    def __init__(
+        self, spec: ServerSpec, cwd: str, notice: Notice, waits: Waits, on_change: Callable[[], None] | None = None
+    ) -> None:
         self.spec = spec
-        self.offers: tuple[Offer, ...] = ()
+        self.listing = Listing()
+        self.state: ServerState = "starting"
+        self.problem = "it is still starting"
+        """Why it cannot be used, unless it is connected."""
         self._cwd = cwd
         self._notice = notice
         self._waits = waits
+        self._on_change = on_change
         self._connection: McpConnection | None = None
-        self._problem = "it is still starting"
         self._stopping = asyncio.Event()
         self._news = asyncio.Event()
         self._settled = asyncio.Event()
@@ -101,7 +131,13 @@ class SessionServer:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, opener: asyncio.Future[Opener | None]) -> None:
-        """Connect in the background when `opener` is done; None as its result means that no server can be reached."""
+        """Connect in the background when `opener` is done; None as its result means that no server can be reached.
+
+        A server that was given up is tried again; one that is connected, or connecting, stays as it is.
+        """
+        if self._task is not None and not self._task.done():
+            return
+        self.state, self.problem = "starting", "it is still starting"
         self._unsettle()
         self._task = asyncio.create_task(self._run(opener), name=f"dragoman-mcp-{self.spec.name}")
 
@@ -134,12 +170,30 @@ class SessionServer:
             task.cancel()
             await asyncio.wait({task}, timeout=_CLOSE_SECONDS)
 
-    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
+    async def call(
+        self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str], progress: Progress | None = None
+    ) -> ToolOutput:
         """Raises: ToolError."""
+        return await self._used(lambda connection: connection.call(tool, arguments, meta, progress))
+
+    async def read(self, uri: str) -> tuple[ResourceText, ...]:
+        """Raises: ToolError."""
+        return await self._used(lambda connection: connection.read(uri))
+
+    async def prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
+        """Raises: ToolError."""
+        return await self._used(lambda connection: connection.prompt(name, arguments))
+
+    async def announce_roots(self) -> None:
+        """Report that the session's folders have changed, if the server is connected."""
+        if self._connection is not None:
+            await self._connection.announce_roots()
+
+    async def _used(self, use: Callable[[McpConnection], Awaitable[_T]]) -> _T:
         try:
             if self._connection is None:
-                raise McpConnectionLost(self._problem)
-            return await self._connection.call(tool, arguments, meta)
+                raise McpConnectionLost(self.problem)
+            return await use(self._connection)
         except McpConnectionLost as error:
             why = f"the MCP server {self.spec.name} is not available: {error}. Try again later or continue without it"
             raise ToolError(why) from error
@@ -164,26 +218,44 @@ class SessionServer:
             self._settled.set()
 
     async def _keep_connected(self, opener: Opener) -> None:
-        """Run one connection after another, until a connection fails or too many were lost."""
-        for seconds in (*self._waits.again_seconds, None):
+        """Run one connection after another, until the first fails, a login is needed, or too many were lost."""
+        losses, has_connected, pauses = 0, False, self._waits.again_seconds
+        is_up = False
+        loop = asyncio.get_running_loop()
+        while not self._stopping.is_set():
+            began = loop.time()
             try:
-                why = await self._run_connection(opener(self.spec, self._cwd, self._on_news))
-            except McpConnectionLost as error:
-                await self._give_up(str(error))
+                why = f"it was lost too often, at last because {await self._run_connection(self._open(opener))}"
+                has_connected = is_up = True
+            except McpLoginNeeded as error:
+                await self._give_up(str(error), "login needed")
                 return
+            except McpConnectionLost as error:
+                why, is_up = str(error), False
+                self.problem = why
             if self._stopping.is_set():
                 return
             _log.warning("MCP server %s was lost: %s", self.spec.name, why)
-            if seconds is None:
-                await self._give_up(f"it was lost too often, at last because {why}")
+            losses = 0 if loop.time() - began > _STEADY_SECONDS else losses
+            if not has_connected or losses == len(pauses):
+                await self._give_up(why)
                 return
-            self._problem = f"{why}; it is being started again"
-            self._unsettle()
+            self.state, self.problem = "reconnecting", f"{self.problem}; it is being started again"
+            if is_up:
+                self._unsettle()
+            else:
+                self._settled.set()  # a turn waits for the first attempt, not for all of them
             with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
+                async with asyncio.timeout(pauses[losses]):
                     await self._stopping.wait()
-            if self._stopping.is_set():
-                return
+            losses += 1
+
+    def _open(self, opener: Opener) -> McpConnection:
+        """Raises: McpConnectionLost."""
+        try:
+            return opener(self.spec, self._cwd, self._on_news)
+        except ConfigError as error:
+            raise McpConnectionLost(str(error)) from error
 
     async def _run_connection(self, connection: McpConnection) -> str:
         """Run a connection until it ends, and return why it ended. Raises: McpConnectionLost if it never began."""
@@ -193,18 +265,18 @@ class SessionServer:
             try:
                 async with asyncio.timeout(seconds):
                     await stack.enter_async_context(connection)
-                    self.offers = await connection.offers()
+                    self._take(await connection.listing())
             except TimeoutError:
                 why = f"{self.spec.where} did not answer within {seconds:g} s; check that it is an MCP server"
                 raise McpConnectionLost(why) from None
-            self._connection, has_begun = connection, True
+            self._connection, has_begun, self.state = connection, True, "connected"
             if connection.lost is None:
                 self._settled.set()
             try:
                 await self._watch(connection)
             finally:
                 self._connection = None
-                self._problem = connection.lost or "it was closed"
+                self.problem = connection.lost or "it was closed"
         # A connection that breaks leaves the block above at any line, without an exception, and sets `lost`.
         why = connection.lost or ""
         if not has_begun:
@@ -212,7 +284,7 @@ class SessionServer:
         return why
 
     async def _watch(self, connection: McpConnection) -> None:
-        """List the tools again whenever they change. Return when the connection is over, or is to be closed."""
+        """List what is offered again whenever that changes. Return when the connection is over, or is to be closed."""
         while True:
             await self._news.wait()
             self._news.clear()
@@ -222,15 +294,20 @@ class SessionServer:
                 connection.has_changed = False
                 try:
                     async with asyncio.timeout(self._waits.connect_seconds):
-                        self.offers = await connection.offers()
+                        self._take(await connection.listing())
                 except (McpConnectionLost, TimeoutError) as error:
-                    _log.warning("the tools of MCP server %s cannot be listed: %s", self.spec.name, error)
+                    _log.warning("what MCP server %s offers cannot be listed: %s", self.spec.name, error)
             if not connection.has_changed and connection.lost is None:
                 self._settled.set()
 
-    async def _give_up(self, why: str) -> None:
-        self._problem = why
-        self.offers = ()
+    def _take(self, listing: Listing) -> None:
+        has_changed, self.listing = listing != self.listing, listing
+        if has_changed and self._on_change is not None:
+            self._on_change()
+
+    async def _give_up(self, why: str, state: ServerState = "not available") -> None:
+        self.state, self.problem = state, why
+        self._take(Listing())
         self._settled.set()
         await self._report("is not available", f"{why}. The session continues without its tools")
 

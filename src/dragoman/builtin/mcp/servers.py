@@ -12,13 +12,23 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from dragoman.builtin.mcp.config import read_servers
+from dragoman.builtin.mcp.prompts import prompt_commands, prompt_text, read_arguments
+from dragoman.builtin.mcp.resources import NAME as RESOURCE_TOOL
+from dragoman.builtin.mcp.resources import ResourceTool
 from dragoman.builtin.mcp.server import SessionServer, Waits, report
+from dragoman.builtin.mcp.token_store import TokenStore
 from dragoman.builtin.mcp.tools import McpTool, name_of
+from dragoman.builtin.tools.tool import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+    from pathlib import Path
 
-    from dragoman.builtin.mcp.server import Notice, Opener
+    from dragoman.builtin.context.command import Command
+    from dragoman.builtin.mcp.client_side import ClientSide
+    from dragoman.builtin.mcp.config import ServerSpec
+    from dragoman.builtin.mcp.connection import PackageConnection
+    from dragoman.builtin.mcp.server import McpConnection, Notice, Opener
     from dragoman.builtin.tools.tool import Tool
     from dragoman.schema import v1
 
@@ -35,6 +45,9 @@ class McpServers:
         notice: Shows a problem to the user: a title, and the reason with what to do.
         cwd: The working folder of servers that are started.
         after: Awaited before anything is started, such as the search for the user's PATH.
+        side: What the servers can ask of the session.
+        config_dir: The folder with the stored logins; None: there are none.
+        on_change: Called when a server offers something else than before.
     """
 
     def __init__(
@@ -47,20 +60,41 @@ class McpServers:
         *,
         waits: Waits = Waits(),  # noqa: B008 - frozen
         after: Callable[[], Awaitable[object]] | None = None,
+        side: ClientSide | None = None,
+        config_dir: Path | None = None,
+        on_change: Callable[[], None] | None = None,
     ) -> None:
-        specs, self._problems = read_servers(client_servers, configured)
-        self._servers = [SessionServer(spec, cwd, notice, waits) for spec in specs]
+        specs, self.problems = read_servers(client_servers, configured)
+        self.all = [SessionServer(spec, cwd, notice, waits, on_change) for spec in specs]
         self._tools = tools
         self._notice = notice
         self._after = after
+        self._side = side
+        self._tokens = None if config_dir is None else TokenStore(config_dir)
+        self._stamp = None if self._tokens is None else self._tokens.stamp()
         self._added: dict[tuple[SessionServer, str], McpTool] = {}
+        self._resource_tool = ResourceTool(self)
+        self._background: set[asyncio.Future[None]] = set()
         self._beginning: asyncio.Task[Opener | None] | None = None
+
+    @property
+    def tools(self) -> dict[str, McpTool]:
+        """The tools of the servers that are in the table, by the name that the model sees."""
+        return {tool.name: tool for tool in self._added.values()}
+
+    def named(self, name: str) -> SessionServer:
+        """Return the server of a name. Raises: ToolError."""
+        for server in self.all:
+            if server.spec.name == name:
+                return server
+        known = ", ".join(server.spec.name for server in self.all) or "none"
+        raise ToolError(f"there is no MCP server {name!r}; there are: {known}")
 
     def start(self) -> None:
         """Start to connect, in the background."""
         if self._beginning is None:
             self._beginning = asyncio.create_task(self._begin(), name="dragoman-mcp")
-            for server in self._servers:
+            for server in self.all:
                 server.start(self._beginning)
 
     async def ready(self) -> None:
@@ -68,8 +102,33 @@ class McpServers:
 
         Then the table has the current tools of the servers. Call it only when no turn is running.
         """
-        await asyncio.gather(*(server.settle() for server in self._servers))
+        self._retry_logins()
+        await asyncio.gather(*(server.settle() for server in self.all))
         self._update_tools()
+
+    async def reconnect(self, name: str) -> SessionServer:
+        """Try a server again that was given up, and wait for it as a turn does. Raises: ToolError."""
+        server = self.named(name)
+        if self._beginning is not None:
+            server.start(self._beginning)
+        await server.settle()
+        return server
+
+    def announce_roots(self) -> None:
+        """Report to the servers, in the background, that the session's folders may have changed."""
+        self._in_background(self._announce_roots())
+
+    async def _announce_roots(self) -> None:
+        for server in self.all:
+            try:
+                await server.announce_roots()
+            except Exception as error:  # the connection is about to end, which its own task notices
+                _log.debug("MCP server %s does not know the new folders: %s", server.spec.name, error)
+
+    def _in_background(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
 
     async def close(self) -> None:
         """End every connection and every process, and remove the tools from the table."""
@@ -77,31 +136,82 @@ class McpServers:
         if beginning is not None:
             beginning.cancel()
             await asyncio.wait({beginning})
-        await asyncio.gather(*(server.close() for server in self._servers))
+        await asyncio.gather(*(server.close() for server in self.all))
+        for task in tuple(self._background):
+            task.cancel()
         for tool in self._added.values():
             self._remove(tool)
         self._added.clear()
+        if self._tools.get(RESOURCE_TOOL) is self._resource_tool:
+            del self._tools[RESOURCE_TOOL]
+
+    # Prompts
+
+    def commands(self, taken: Container[str]) -> dict[str, Command]:
+        """The prompts of the servers as commands, by name."""
+        return {name: command for name, (command, _, _) in prompt_commands(self.all, taken).items()}
+
+    async def prompt(self, name: str, arguments: str, taken: Container[str]) -> str:
+        """Return the text of a prompt for the model. Raises: ToolError."""
+        found = prompt_commands(self.all, taken).get(name)
+        if found is None:
+            raise ToolError(f"the prompt /{name} is not offered any more")
+        _, server, offer = found
+        text = prompt_text(await server.prompt(offer.name, read_arguments(arguments, offer)))
+        if not text.strip():
+            raise ToolError(f"the prompt /{name} of {server.spec.name} is empty")
+        return text
+
+    # Connecting
+
+    def _retry_logins(self) -> None:
+        """Try servers again that wanted a login, when logins have changed since."""
+        stamp = None if self._tokens is None else self._tokens.stamp()
+        if stamp != self._stamp and self._beginning is not None:
+            self._stamp = stamp
+            for server in self.all:
+                if server.state == "login needed":
+                    server.start(self._beginning)
 
     async def _begin(self) -> Opener | None:
-        for problem in self._problems:
+        for problem in self.problems:
             await report(self._notice, f"MCP server {problem.name} is not available", problem.why)
-        if not self._servers:
+        if not self.all:
             return None
         if self._after is not None:
             await self._after()
         try:
-            return await asyncio.to_thread(_load)  # takes most of a second
+            connection = await asyncio.to_thread(_load)  # takes most of a second
         except ImportError as error:
             why = f"{error}. Install what is missing: pip install 'dragoman[agent]'"
         except Exception as error:  # a damaged installation fails in its own way
             _log.exception("the mcp package cannot be loaded")
             why = f"the mcp package cannot be loaded ({type(error).__name__}: {error}). Install it again"
-        names = ", ".join(server.spec.name for server in self._servers)
+        else:
+            return self._opener(connection)
+        names = ", ".join(server.spec.name for server in self.all)
+        for server in self.all:
+            server.state, server.problem = "not available", why
         await report(self._notice, "MCP servers are not available", f"{names} cannot be used: {why}")
         return None
 
+    def _opener(self, connection: type[PackageConnection]) -> Opener:
+        def open(spec: ServerSpec, cwd: str, news: Callable[[], None]) -> McpConnection:
+            auth = None
+            if self._tokens is not None and spec.can_login:
+                from dragoman.builtin.mcp.oauth import auth_for
+
+                auth = auth_for(spec, self._tokens)
+
+            def note(text: str) -> None:
+                self._in_background(self._notice(f"MCP server {spec.name} reports", text))
+
+            return connection(spec, cwd, news, side=self._side, note=note, auth=auth)
+
+        return open
+
     def _update_tools(self) -> None:
-        offered = {(server, offer.name): offer for server in self._servers for offer in server.offers}
+        offered = {(server, offer.name): offer for server in self.all for offer in server.listing.tools}
         for key, tool in list(self._added.items()):
             if key not in offered:
                 self._remove(tool)
@@ -114,13 +224,17 @@ class McpServers:
             known_as = name_of(server.spec.name, name, self._tools) if old is None else old.name
             tool = McpTool(known_as, server.spec.name, offer, server)
             self._tools[known_as] = self._added[server, name] = tool
+        if any(server.listing.has_resources for server in self.all):
+            self._tools.setdefault(RESOURCE_TOOL, self._resource_tool)
+        elif self._tools.get(RESOURCE_TOOL) is self._resource_tool:
+            del self._tools[RESOURCE_TOOL]
 
     def _remove(self, tool: McpTool) -> None:
         if self._tools.get(tool.name) is tool:
             del self._tools[tool.name]
 
 
-def _load() -> Opener:
+def _load() -> type[PackageConnection]:
     from dragoman.builtin.mcp.connection import load
 
     return load()

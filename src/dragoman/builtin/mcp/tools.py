@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -16,10 +17,10 @@ from msgspec import Struct
 from dragoman.builtin.tools.long_output import MCP_LIMIT, fit
 from dragoman.builtin.tools.tool import Preview, ToolOutput
 from dragoman.policy import Request
-from dragoman.text.terminal import cut
+from dragoman.text.terminal import cut, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
     from dragoman.builtin.tools.tool import Kind, ToolContext
 
@@ -29,6 +30,8 @@ TITLE_CHARACTERS: Final = 80
 # Images and files are stored with the session and shown; models accept images of about this size at most.
 BLOB_CHARACTERS: Final = 5 * 1024 * 1024
 
+_SHOW_SECONDS: Final = 0.25  # progress is shown at most this often
+_PROGRESS_CHARACTERS: Final = 500
 _UNFIT: Final = re.compile(r"[^A-Za-z0-9_-]+")
 
 
@@ -53,8 +56,14 @@ class Offer(Struct, frozen=True):
 class Caller(Protocol):
     """Calls tools of a server."""
 
-    async def call(self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str]) -> ToolOutput:
-        """Call a tool with `meta` as the `_meta` of the request. Raises: ToolError."""
+    async def call(
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        meta: Mapping[str, str],
+        progress: Callable[[str], Awaitable[None]] | None = None,
+    ) -> ToolOutput:
+        """Call a tool with `meta` as the `_meta` of the request, and report its progress. Raises: ToolError."""
         ...
 
 
@@ -69,7 +78,7 @@ class McpTool:
         self.offer = offer
         self.schema = {"type": "object", "properties": {}, **offer.schema}
         self.description = cut((offer.description or offer.title or offer.name).strip(), DESCRIPTION_CHARACTERS)
-        self._server = server
+        self.server = server
         self._caller = caller
         shown = " ".join((offer.title or offer.name).split())
         self._title = cut(f"{server}: {shown}".strip(), TITLE_CHARACTERS)
@@ -86,14 +95,23 @@ class McpTool:
                 "dragoman",
                 self.kind,
                 self._title,
-                mcp=(self._server, self.offer.name),
+                mcp=(self.server, self.offer.name),
                 root=context.cwd,
                 home=os.path.expanduser("~"),
             ),
         )
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput:
-        output = await self._caller.call(self.offer.name, arguments, context.trace)
+        shown_at = 0.0
+
+        async def show(text: str) -> None:
+            nonlocal shown_at
+            now = time.monotonic()
+            if now - shown_at >= _SHOW_SECONDS:
+                shown_at = now
+                await context.progress(ToolOutput(shorten(text, _PROGRESS_CHARACTERS)))
+
+        output = await self._caller.call(self.offer.name, arguments, context.trace, show)
         fitted = await fit(output.text, context, MCP_LIMIT)
         if not fitted.is_truncated:
             return output

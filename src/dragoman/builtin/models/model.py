@@ -125,6 +125,10 @@ class Model(Protocol):
         """Start to load in the background what the first call needs. By default there is nothing to load."""
         return  # without this line the method would count as abstract
 
+    def for_subagent(self) -> Model:
+        """The model of a subagent that names none of its own. By default it is this one."""
+        return self
+
     async def close(self) -> None:
         """Release the connections of the model. By default there are none."""
         return

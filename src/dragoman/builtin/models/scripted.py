@@ -3,11 +3,12 @@
 Owns the script language, one action per line:
 
     think TEXT · say TEXT · read PATH · write PATH TEXT · edit PATH OLD => NEW · glob PATTERN · grep PATTERN
-    run COMMAND · todo A; B; C · question TEXT | A | B · call TOOL {JSON} · slow [WORDS] · flood WORDS · pause SECONDS
-    error TEXT · busy [TRIES] · cut · length · refuse
+    run COMMAND · todo A; B; C · question TEXT | A | B · task AGENT SCRIPT · call TOOL {JSON} · slow [WORDS]
+    flood WORDS · pause SECONDS · error TEXT · busy [TRIES] · cut · length · refuse
 
 A tool ends a step; the next line is played when its result has arrived. `& ` before a tool runs it in parallel with the
-one above. `{result}` is the result of the last tool. A prompt that is not a script is repeated.
+one above. `{result}` is the result of the last tool. `task` starts a subagent, whose prompt is its script, with `\\n`
+between its lines. A prompt that is not a script is repeated.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ NAME: Final = "scripted"
 CONTEXT_TOKENS: Final = 200_000
 _SLOW_SECONDS: Final = 0.05
 _SPEAKING: Final = frozenset({"say", "think", "slow", "flood", "pause", "error", "busy", "cut", "length", "refuse"})
-_TOOLS: Final = frozenset({"read", "write", "edit", "glob", "grep", "run", "todo", "question", "call"})
+_TOOLS: Final = frozenset({"read", "write", "edit", "glob", "grep", "run", "todo", "question", "task", "call"})
 VERBS: Final = _SPEAKING | _TOOLS
+_TASK: Final = re.compile(r"(?:task|Task|Agent)\b")
 
 
 class ScriptAction(Struct, frozen=True):
@@ -102,7 +104,9 @@ class ScriptedModel(Model):
         written, called, reason = 0, False, "stop"
         result = _last_result(reply)
         for position, action in enumerate(steps[number] if number < len(steps) else []):
-            rest = action.rest.replace("{result}", result)
+            # The script of a subagent has results of its own.
+            is_task = action.verb == "task" or (action.verb == "call" and _TASK.match(action.rest))
+            rest = action.rest if is_task else action.rest.replace("{result}", result)
             id = f"{reply.id}.{number}.{position}"
             if action.verb in _TOOLS:
                 called = True
@@ -117,6 +121,10 @@ class ScriptedModel(Model):
             written += len(rest) // 4 + 1
         end: Any = "tool-calls" if called else reason
         yield StepEnd(end, Usage(input=_size(request), output=written), model=NAME)
+
+    def for_subagent(self) -> Model:
+        """A model that plays the subagent's prompt: a script that is given belongs to this agent."""
+        return self if self._player is not None else ScriptedModel()
 
     async def _speak(self, verb: str, rest: str, id: str) -> AsyncIterator[c.Chunk]:
         if verb == "error":
@@ -178,15 +186,16 @@ def _arguments(verb: str, rest: str) -> tuple[str, dict[str, Any]]:
             if not arrow:
                 raise ValueError("write it as PATH OLD => NEW")
             return "edit", {"path": first, "old": _unescaped(old), "new": _unescaped(new)}
-        case "glob" | "grep":
-            return verb, {"pattern": rest}
-        case "run":
-            return "bash", {"command": rest}
+        case "glob" | "grep" | "run":
+            return ("bash", {"command": rest}) if verb == "run" else (verb, {"pattern": rest})
         case "todo":
             return "todo", {"items": [_todo(item.strip()) for item in rest.split(";") if item.strip()]}
         case "question":
             question, *choices = (part.strip() for part in rest.split("|"))
             return "question", {"question": question, "choices": [{"label": label} for label in choices]}
+        case "task":
+            script = _unescaped(more)
+            return "task", {"description": script.partition("\n")[0][:40], "agent": first, "prompt": script}
     try:
         arguments = msgspec.json.decode(more or "{}")
     except msgspec.DecodeError as error:

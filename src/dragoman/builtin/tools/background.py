@@ -30,7 +30,7 @@ MOST_SECONDS: Final = 7200.0
 class BashOutputArguments(Struct):
     """The job, and how long to wait for it."""
 
-    id: Annotated[str, Meta(description="Id of the job, such as bg_1.")]
+    id: Annotated[str, Meta(description="Id of the job, such as bg_1 or task_1.")]
     wait: Annotated[
         float | None,
         Meta(
@@ -48,8 +48,9 @@ class BashOutputTool(Tool):
     kind: Final[Kind] = "execute"
     arguments: Final = BashOutputArguments
     description: Final = (
-        "Look at a job that bash started in the background: its output since you last looked, and whether it still "
-        "runs. You are informed when a job ends, so do not call this again and again; give wait if you need its result."
+        "Look at a job that bash or task started in the background: its output since you last looked, and whether it "
+        "still runs. You are informed when a job ends, so do not call this again and again; give wait if you need its "
+        "result."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
@@ -71,7 +72,7 @@ class BashOutputTool(Tool):
 class BashStopArguments(Struct):
     """The job."""
 
-    id: Annotated[str, Meta(description="Id of the job, such as bg_1.")]
+    id: Annotated[str, Meta(description="Id of the job, such as bg_1 or task_1.")]
 
 
 class BashStopTool(Tool):
@@ -81,7 +82,7 @@ class BashStopTool(Tool):
     kind: Final[Kind] = "execute"
     arguments: Final = BashStopArguments
     description: Final = (
-        "End a job that bash started in the background, with everything it started. Shows its last output."
+        "End a job that bash or task started in the background, with everything it started. Shows its last output."
     )
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:

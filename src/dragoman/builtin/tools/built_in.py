@@ -79,6 +79,20 @@ class BuiltInTool(Tool):
         return await self.tool.run(arguments, context)
 
 
+class ListedTool(BuiltInTool):
+    """A tool of ours whose description ends with a list that each session has for itself.
+
+    The list is set before the first request of a session and then stays: another one would make the provider's prompt
+    cache useless.
+    """
+
+    listing = ""
+
+    @property
+    def description(self) -> str:
+        return f"{super().description}\n\n{self.listing}" if self.listing else super().description
+
+
 def schema_of(tool: Tool) -> dict[str, Any]:
     """Return the JSON schema of a tool's arguments, as a model gets it."""
     if tool.schema is not None:

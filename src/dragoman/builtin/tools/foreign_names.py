@@ -72,6 +72,11 @@ _ARGUMENTS: Final[dict[str, dict[str, str]]] = {
         "files": "names_only",
     },
     "todo": {"items": "todos plan tasks"},
+    "task": {
+        "agent": "subagent_type subagentType agent_type agent_name",
+        "id": "task_id taskId resume agent_id",
+        "background": "run_in_background is_background",
+    },
     "question": {"choices": "options", "multiple": "multiSelect multi_select"},
     "web_fetch": {"url": "uri link"},
     "web_search": {"query": "q search_query"},
@@ -85,6 +90,7 @@ _IGNORED: Final = {
     "present_plan": "plan_filename allowedPrompts",
     "todo": "explanation",
     "question": "header",
+    "task": "model effort isolation name max_turns",
     "web_fetch": "prompt timeout",
 }
 _MILLISECONDS: Final = 1000.0

@@ -60,6 +60,8 @@ class Job:
         self.result: CommandResult | None = None
         self.is_announced = False
         self.was_stopped = False
+        self.outcome = ""
+        """How it ended, in words that follow its id, if it was not a command."""
         self._ring = Ring(RING_BYTES)
         self._seen_bytes = 0
         self._new_lines = 0
@@ -145,6 +147,8 @@ class Job:
             return f"is running since {time.monotonic() - self._began:.0f} s"
         if self.was_stopped:
             return "was stopped"
+        if self.outcome:
+            return self.outcome
         if result is None:
             return "ended, and how is not known"
         if result.timed_out:
@@ -182,12 +186,7 @@ class Jobs:
         """Start a command where its permission puts it. Raises: ToolError."""
         self._make_room()
         id, path = self._next(context.overflow_dir)
-        try:
-            job = Job(id, command, timeout_seconds, path)
-        except OSError as error:
-            _log.warning("the output of %s has no file: %s", id, error)
-            job = Job(id, command, timeout_seconds, None)
-        self._jobs[id] = job
+        job = self.place(id, command, timeout_seconds, path)
         try:
             running = await context.access.start(
                 command, cwd=cwd, timeout_seconds=timeout_seconds, placement=context.placement, on_output=job.take
@@ -197,6 +196,17 @@ class Jobs:
             job.close_file()
             raise
         job.follow(running)
+        return job
+
+    def place(self, id: str, command: str, timeout_seconds: float, path: str) -> Job:
+        """Add a job that does not run yet; its `follow` is called next. Raises: ToolError if there are too many."""
+        self._make_room()
+        try:
+            job = Job(id, command, timeout_seconds, path)
+        except OSError as error:
+            _log.warning("the output of %s has no file: %s", id, error)
+            job = Job(id, command, timeout_seconds, None)
+        self._jobs[id] = job
         return job
 
     def _make_room(self) -> None:

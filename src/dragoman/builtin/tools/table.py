@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING, Final
 
-from dragoman.builtin.tools.built_in import BuiltInTool
+from dragoman.builtin.tools.built_in import BuiltInTool, ListedTool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,6 +33,7 @@ def built_in_tools() -> dict[str, BuiltInTool]:
         BuiltInTool("bash_stop", "background", "BashStopTool"),
         BuiltInTool("todo", "todo", "TodoTool"),
         BuiltInTool("question", "question", "QuestionTool"),
+        ListedTool("task", "task", "TaskTool"),
         BuiltInTool("present_plan", "present_plan", "PresentPlanTool"),
         BuiltInTool("web_search", "web_search", "WebSearchTool"),
         BuiltInTool("web_fetch", "web_fetch", "WebFetchTool"),

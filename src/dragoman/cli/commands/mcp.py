@@ -1,4 +1,4 @@
-"""`dragoman mcp`: agents for MCP clients. Each action has a module in `cli/mcp`."""
+"""`dragoman mcp`: MCP servers for sessions, and agents for MCP clients. Each action has a function in `cli/mcp`."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
-from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
-from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
+from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
+from dragoman.cli.named_agent import AGENT, TOKEN_ENV
+from dragoman.cli.suggestions import mcp_server_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Action, which is also the module of `cli/mcp` -> its function, the options it takes, and whether it takes a program.
+_OAUTH: Final = ("client_id", "client_secret_env", "scope", "callback_port")
+# Action -> its function in a module of `cli/mcp`, the options and words it takes, and whether it takes a program.
 ACTIONS: Final = {
-    "serve": ("serve_agent", ("agent", "url", "token_env", "cwd", "allow", "deny", "name", "listen", "yes"), True),
+    "list": ("list:list_servers", ("json",), False),
+    "add": ("add:add_server", ("server", "url", "transport", "header", "env", "project", "replace", *_OAUTH), True),
+    "remove": ("add:remove_server", ("server", "project"), False),
+    "login": ("login:login_server", ("server", "no_browser", "timeout"), False),
+    "logout": ("login:logout_server", ("server",), False),
+    "test": ("test:test_server", ("server", "timeout", "json"), False),
+    "allow": ("rights:allow_server", ("server", "right", "always"), False),
+    "deny": ("rights:deny_server", ("server", "right"), False),
+    "serve": (
+        "serve:serve_agent",
+        ("agent", "url", "token_env", "cwd", "allow", "deny", "name", "listen", "yes"),
+        True,
+    ),
 }
 _SEE_HELP: Final = "see dragoman mcp --help"
 
@@ -23,30 +37,62 @@ def run(call: CliCall) -> int:
     given = call.given
     if given.action is None:
         raise exits.CliError("mcp: missing action", hint=f"use {', '.join(ACTIONS)}; {_SEE_HELP}")
-    function, taken, takes_program = ACTIONS[given.action]
+    place, taken, takes_program = ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.removeprefix("--").replace("-", "_")
         if getattr(given, name) not in (None, False, []) and name not in taken:
             raise exits.CliError(f"mcp {given.action} does not take {option.flag}", hint=_SEE_HELP)
+    for word in ("server", "right"):
+        if getattr(given, word) is not None and word not in taken:
+            raise exits.CliError(f"mcp {given.action} does not take {getattr(given, word)!r}", hint=_SEE_HELP)
     if call.program is not None and not takes_program:
         raise exits.CliError(f"mcp {given.action} does not take a command after --", hint=_SEE_HELP)
-    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.mcp.{given.action}"), function)
+    module, _, function = place.partition(":")
+    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.mcp.{module}"), function)
     return action(call)
 
 
 COMMAND = CliCommand(
     run=run,
     description=(
-        "Connects agents with the Model Context Protocol (MCP). docs/agents-as-tools.md describes the tools.\n"
-        "  serve  be an MCP server on stdin and stdout, whose tools run turns of an agent: `prompt` gives it a task\n"
-        "         and returns its report with a session_id to continue, `result` waits for a task, `cancel` ends one.\n"
-        "         Rules decide what the agent may do; the rest is asked through the MCP client (elicitation), and\n"
-        "         refused if the client cannot ask"
+        "Manages the MCP servers of your sessions, and offers agents to MCP clients. docs/mcp.md describes servers,\n"
+        "docs/agents-as-tools.md describes `serve`.\n"
+        "  list    the servers of your settings and those the project proposes, with the state of their login\n"
+        "  add     write a server into your settings: a command after --, or an address with --url;\n"
+        "          with --project into the project's, as a proposal that each user has to accept\n"
+        "  remove  remove a server from your settings, or with --project from the project's\n"
+        "  login   log in to a server with OAuth, in your browser, or by pasting the address the browser ends at\n"
+        "  logout  remove a stored login\n"
+        "  test    connect to a server and show what it offers; exit code 7 if it wants a login, 3 if it does not\n"
+        "          answer in time, 8 for every other failure\n"
+        "  allow   let a server ask you questions (elicitation) or use the model (sampling; you are asked each time)\n"
+        "  deny    take that back\n"
+        "  serve   be an MCP server on stdin and stdout, whose tools run turns of an agent: `prompt` gives it a task\n"
+        "          and returns its report and a session_id to continue, `result` waits for a task, `cancel` ends one.\n"
+        "          Rules decide what the agent may do; the rest is asked through the MCP client (elicitation), and\n"
+        "          refused if the client cannot ask"
     ),
-    arguments=(Argument("action", "what to do", choices=tuple(ACTIONS), is_optional=True),),
+    arguments=(
+        Argument("action", "what to do", choices=tuple(ACTIONS), is_optional=True),
+        Argument("server", "the name of a server, or its address", is_optional=True, suggest=mcp_server_names),
+        Argument("right", "allow and deny: elicitation or sampling", is_optional=True),
+    ),
     options=(
+        CliOption("--url", "add: the address of the server; serve: the agent or host at this URL", value="URL"),
+        CliOption("--transport", "add: how an address is spoken to (default: http)", "KIND", ("http", "sse")),
+        CliOption("--header", "add: a header for each request", value="NAME=VALUE", is_repeatable=True),
+        CliOption("--env", "add: a variable for the command", value="NAME=VALUE", is_repeatable=True),
+        CliOption("--client-id", "add: an OAuth client that was registered before", value="ID"),
+        CliOption("--client-secret-env", "add: the variable that holds its secret", value="NAME"),
+        CliOption("--scope", "add: a scope to ask for", value="SCOPE", is_repeatable=True),
+        CliOption("--callback-port", "add: the port of the redirect that was registered", value="PORT"),
+        CliOption("--project", "add, remove: the project's settings, as a proposal"),
+        CliOption("--replace", "add: overwrite a server of this name"),
+        CliOption("--no-browser", "login: only show the page, do not open it"),
+        CliOption("--timeout", "login, test: the longest wait (login: 300, test: 60)", value="SECONDS"),
+        CliOption("--always", "allow: sampling without a question each time"),
+        JSON,
         AGENT,
-        URL,
         TOKEN_ENV,
         CliOption("--cwd", "serve: the folder the agent works in (default: the current one)", value="DIR"),
         CliOption("--allow", "serve: what the agent may do without asking", value="RULE", is_repeatable=True),
@@ -56,6 +102,11 @@ COMMAND = CliCommand(
         CliOption("--yes", "serve: a well-known agent that is not installed may be downloaded"),
     ),
     examples=(
+        "dragoman mcp add docs --url https://docs.example/mcp",
+        "dragoman mcp add files -- mcp-files --read-only",
+        "dragoman mcp login docs",
+        "dragoman mcp test docs",
+        "dragoman mcp allow docs sampling",
         "dragoman mcp serve -a claude --cwd ~/src/project",
         "dragoman mcp serve -a gemini --allow 'edit:src/**' --allow 'execute:npm test'",
         "dragoman mcp serve --url wss://agents.example/acp --token-env AGENTS_TOKEN",

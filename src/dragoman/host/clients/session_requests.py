@@ -12,6 +12,7 @@ from dragoman.errors import RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
 from dragoman.host.clients.attachment import Attachment
 from dragoman.host.clients.client_kind import options_for
+from dragoman.host.clients.older_history import OlderHistory
 from dragoman.host.clients.opening_keys import FACT, read_key
 from dragoman.host.clients.prompt_requests import PromptRequests
 from dragoman.host.clients.request_scope import RequestScope
@@ -41,6 +42,7 @@ class SessionRequests:
         self._client = client
         self._attachments: dict[str, Attachment] = {}
         self._observed: set[str] = set()
+        self._older = OlderHistory(host, client)
         self.methods: dict[str, Callable[[Call], Coroutine[Any, Any, object]]] = {
             "session/new": self._new,
             "session/load": self._load,
@@ -55,6 +57,7 @@ class SessionRequests:
             "_dragoman/detach": self._detach,
             "_dragoman/take": self._take,
             "_dragoman/ledger": self._ledger,
+            "_dragoman/history": self._older.answer,
             **PromptRequests(host, client).methods,
         }
 
@@ -113,7 +116,7 @@ class SessionRequests:
     async def _load(self, call: Call) -> object:
         request = read(call, v1.LoadSessionRequest)
         session = await self._opened(request)
-        cursor = await self._replay(session)
+        cursor = await self._replay(session, self._older.begin(session, own_meta(request.meta)))
         # The answer is the join: what is committed from here on is sent behind it.
         call.after_response(lambda: self._attach_from(session, cursor))
         return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
@@ -171,18 +174,23 @@ class SessionRequests:
         self._observe(session, meta)
         return session
 
-    async def _replay(self, session: HostedSession) -> int:
-        """Send the history in pages; gives the number of its last event."""
-        replay, peer, kind = HistoryReplay(), self._client.peer, self._client.kind
+    async def _replay(self, session: HostedSession, start: int) -> int:
+        """Send the history behind a number in pages; gives the number of its last event."""
+        peer, kind = self._client.peer, self._client.kind
+        replay = HistoryReplay(with_facts=kind.knows_us)
         own_id = msgspec.json.encode(session.id)
         cursor = 0
         for id, end in self._host.ancestry(session):
+            if start and end is not None:
+                continue
             cursor = 0
             while True:
                 head = session.head if end is None else end
                 events = [] if cursor >= head else session.log.read(id, cursor, _REPLAY_PAGE)
                 events = events if end is None else [event for event in events if event.number <= end]
-                for item in replay.feed(events) if events else replay.finish():
+                replay.skim(event for event in events if event.number <= start)
+                sent = [event for event in events if event.number > start] if start else events
+                for item in replay.feed(sent) if events else replay.finish():
                     converted = kind.convert(item.update, variant_of(item.update))
                     if converted is None or (item.child is not None and not kind.unstable):
                         continue

@@ -56,8 +56,16 @@ class _Chunk(msgspec.Struct):
 class HistoryReplay:
     """Folds events into updates, turn by turn."""
 
-    def __init__(self, *, with_prompts: bool = True) -> None:
+    def __init__(self, *, with_prompts: bool = True, with_facts: bool = False) -> None:
+        """Begin with nothing.
+
+        Args:
+            with_prompts: prompts become messages of the user.
+            with_facts: tool calls have in `_meta` how long they took and how their command ended.
+        """
         self._with_prompts = with_prompts
+        self._with_facts = with_facts
+        self._times: dict[str, tuple[float, float]] = {}
         self._shown = ShownTerminals()
         self._items: deque[Replayed | str] = deque()
         self._tools: dict[str, tuple[dict[str, Any], int]] = {}
@@ -94,6 +102,22 @@ class HistoryReplay:
         elif event.kind == "terminal":
             self._shown.note_event(event.body)
 
+    def skim(self, events: Iterable[LogEvent]) -> None:
+        """Events that are not sent: of them only what is sent at the end is kept, and prompts that wait."""
+        for event in events:
+            if event.kind == "prompt":
+                self.take(event)
+            elif event.kind == "start":
+                self._prompts.pop(_prompt_id(event.body), None)
+            elif event.kind == "update":
+                update, _, child, variant = stored_update(event.body)
+                if child is None and variant in _LAST:
+                    self._keep_last(variant, update, event.number)
+
+    def end_part(self) -> Iterator[Replayed]:
+        """What a part of the history has at its end."""
+        yield from self._end_turn()
+
     def finish(self) -> Iterator[Replayed]:
         """What a turn that still runs has so far, and the last plan, title, commands and usage."""
         yield from self._end_turn()
@@ -120,11 +144,14 @@ class HistoryReplay:
             return
         self._end_chunk()
         if variant in _LAST:
-            self._last[variant] = Replayed(_merged_info(self._last.get(variant), update), event.number)
+            self._keep_last(variant, update, event.number)
         elif variant in ("tool_call", "tool_call_update"):
-            self._tool(update, event.number)
+            self._tool(update, event)
         else:
             self._items.append(Replayed(update, event.number))
+
+    def _keep_last(self, variant: str, update: bytes, number: int) -> None:
+        self._last[variant] = Replayed(_merged_info(self._last.get(variant), update), number)
 
     def _join(self, update: bytes, number: int) -> bool:
         """Whether the piece was joined to the message before it, or starts one that may be joined."""
@@ -160,12 +187,16 @@ class HistoryReplay:
         update["content"] = {"type": "text", "text": "".join(held.content["text"])}
         self._items.append(Replayed(msgspec.json.encode(update), self._chunk_number))
 
-    def _tool(self, update: bytes, number: int) -> None:
+    def _tool(self, update: bytes, event: LogEvent) -> None:
+        number = event.number
         found: dict[str, Any] = msgspec.json.decode(update)
         id = str(found.get("toolCallId"))
         if id not in self._tools:
             self._items.append(id)
             self._tools[id] = ({}, number)
+            self._times[id] = (event.at, event.at)
+        elif found.get("status") in ("completed", "failed"):
+            self._times[id] = (self._times[id][0], event.at)
         known, _ = self._tools[id]
         self._shown.note_update(found)
         known.update({name: value for name, value in found.items() if value is not None})
@@ -179,7 +210,26 @@ class HistoryReplay:
                 yield item
             else:
                 call, number = self._tools.pop(item)
+                if self._with_facts:
+                    self._add_facts(call, *self._times.pop(item))
                 yield Replayed(msgspec.json.encode(self._last_state(call)), number)
+
+    def _add_facts(self, call: dict[str, Any], begun: float, ended: float) -> None:
+        """How long a call took, and how its command ended, for clients that show it."""
+        meta = call.get("_meta")
+        kept = {name: value for name, value in meta.items() if name not in _TERMINALS} if isinstance(meta, dict) else {}
+        own = kept.get("dragoman")
+        facts = dict(own) if isinstance(own, dict) else {}
+        if ended > begun:
+            facts.setdefault("seconds", round(ended - begun, 3))
+        ids = terminals_in(call.get("content"))
+        code = next((code for id in ids if (code := self._shown.exit_code(id)) is not None), None)
+        if code is None and isinstance(meta, dict) and isinstance(meta.get("terminal_exit"), dict):
+            code = meta["terminal_exit"].get("exit_code")
+        if isinstance(code, int):
+            facts["exitCode"] = code
+        if facts:
+            call["_meta"] = {**kept, "dragoman": facts}
 
     def _last_state(self, call: dict[str, Any]) -> dict[str, Any]:
         """A tool call as one update, with text in the place of terminals, which are gone."""

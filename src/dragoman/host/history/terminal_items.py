@@ -30,11 +30,12 @@ class TerminalPiece(NamedTuple):
 
 
 class _Shown:
-    __slots__ = ("is_cut", "text")
+    __slots__ = ("exit_code", "is_cut", "text")
 
     def __init__(self) -> None:
         self.text = ""
         self.is_cut = False
+        self.exit_code: int | None = None
 
     def add(self, text: str) -> None:
         self.text += text
@@ -56,6 +57,13 @@ class ShownTerminals:
         if output.is_whole:
             shown.text, shown.is_cut = "", True
         shown.add(output.text)
+        if output.is_over:
+            shown.exit_code = output.exit_code
+
+    def exit_code(self, terminal: str) -> int | None:
+        """The exit code of a terminal's command; None if it is not known, or was ended by a signal."""
+        shown = self._terminals.get(terminal)
+        return None if shown is None else shown.exit_code
 
     def note_update(self, update: dict[str, Any]) -> TerminalPiece | None:
         """A tool call as the agent sent it; the output that it reports in `_meta`, if it does."""
@@ -68,7 +76,10 @@ class ShownTerminals:
                 self._contents.pop(call, None)
         output = reported_output(update)
         if output is not None:
-            self._shown(output.terminal).add(output.text)
+            shown = self._shown(output.terminal)
+            shown.add(output.text)
+            if output.is_over:
+                shown.exit_code = output.exit_code
         return output
 
     def calls_of(self, terminal: str) -> list[tuple[str, list[Any]]]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dragoman.state import SessionState
     from dragoman.text.colour import Painter
     from dragoman.tui.attachments import Chip
-    from dragoman.tui.conversation import Opening
+    from dragoman.tui.interface import Opening
     from dragoman.tui.lines.changes import LineChanges
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
     from dragoman.view.watched import WatchedSession
@@ -163,7 +163,7 @@ class LineClient:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _show(self, *, is_over: bool = False) -> None:
-        self.write(*self._transcript.feed(self.talk.state, is_over=is_over))
+        self.write(*self._transcript.feed(self.talk.state, watched=self.talk.watched, is_over=is_over))
         self._written = (self.talk.session_id, self.talk.state)
         if self.talk.phase != self._phase:
             self._phase = self.talk.phase
@@ -211,7 +211,7 @@ class LineClient:
         if is_again:
             self._transcript.resume(state, *resume_place(before, state))
         is_over = not self.talk.is_running
-        self.write(*self._transcript.feed(state, is_over=is_over))
+        self.write(*self._transcript.feed(state, watched=self.talk.watched, is_over=is_over))
         self._transcript.omit_prompts()
         self._written = (self.talk.session_id, state)
 

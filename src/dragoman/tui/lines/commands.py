@@ -38,9 +38,7 @@ COMMANDS: Final = (
     LineCommand("thought", "", "write the last thought whole", f"{_HERE}.reading:show_thought"),
     LineCommand("traffic", "[N]", "the last messages between host and agent", f"{_HERE}.reading:show_traffic"),
     LineCommand("diff", "[TURN]", "show what a turn changed", f"{_HERE}.changes:diff"),
-    LineCommand(
-        "rewind", "[TURN]", "list the turns; with a number, take turns back, and ask", f"{_HERE}.changes:rewind"
-    ),
+    LineCommand("rewind", "[TURN]", "list the turns; with a number, take some back", f"{_HERE}.changes:rewind"),
     LineCommand("redo", "", "bring back what the last rewind took, and ask", f"{_HERE}.changes:redo"),
     LineCommand("export", "md|html|json [FILE]", "write the session to a file", f"{_HERE}.changes:export"),
     LineCommand("report", "[FILE]", "a report for a bug, without private contents", f"{_HERE}.changes:report"),
@@ -49,9 +47,7 @@ COMMANDS: Final = (
     LineCommand("new", "[AGENT]", "begin a new session", f"{_HERE}.sessions:begin_session"),
     LineCommand("mode", "[MODE]", "show or change the mode", f"{_HERE}.values:choose_mode"),
     LineCommand("model", "[MODEL]", "show or change the model", f"{_HERE}.values:choose_model"),
-    LineCommand(
-        "options", "[KEY VALUE]", "show or change what the agent offers", f"{_HERE}.values:set_option", ("set",)
-    ),
+    LineCommand("options", "[KEY VALUE]", "show or set what the agent offers", f"{_HERE}.values:set_option", ("set",)),
     LineCommand("settings", "", "show the settings of this client", f"{_HERE}.values:show_settings"),
     LineCommand("login", "", "log in to the agent"),
     LineCommand("retry", "", "try again after a failure", f"{_HERE}.sessions:retry"),
@@ -61,7 +57,7 @@ COMMANDS: Final = (
 )
 
 
-_ALWAYS_OURS: Final = frozenset({"stop", "queue", "drop", "sessions", "help", "leave"})
+_ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "help", "leave")
 
 
 def command_named(word: str) -> LineCommand | None:
@@ -96,8 +92,9 @@ def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
     for each in COMMANDS:
         also = f" (also {', '.join(f'/{alias}' for alias in each.aliases)})" if each.aliases else ""
         yield f"  {f'/{each.name} {each.words}'.rstrip():<27} {each.help}{also}"
-    yield "Other lines that begin with / are commands of the agent, and are sent to it. Where the agent has a command of"
-    yield "the same name, /dragoman:NAME is the one of this list; /stop, /queue, /drop, /sessions, /help and /leave are ours."
+    yield "Other lines that begin with / are commands of the agent, and are sent to it. Where the agent has one of the"
+    ours = ", ".join(f"/{name}" for name in _ALWAYS_OURS)
+    yield f"same name, /dragoman:NAME is the one of this list; always ours are {ours}."
 
 
 async def show_help(client: Any, words: str) -> None:

@@ -80,7 +80,7 @@ async def steer(client: LineClient, words: str) -> None:
         _ = await client.prompts.send(words)
     elif await client.talk.steer(words):
         client.write("note: added to the turn that runs")
-    elif not client.talk.is_running:
+    elif client.talk.accepts.steer:
         client.write("note: the turn has just ended; sent as the next prompt")
         _ = await client.prompts.send(words)
     else:

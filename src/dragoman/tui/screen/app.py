@@ -21,6 +21,7 @@ from dragoman._version import __version__
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
+from dragoman.tui.older_blocks import is_too_long
 from dragoman.tui.screen.action_card import ActionCard
 from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
 from dragoman.tui.screen.attached import AttachedSessions
@@ -32,7 +33,7 @@ from dragoman.tui.screen.frame import FrameLines
 from dragoman.tui.screen.input_hint import note
 from dragoman.tui.screen.keymap import Keymap
 from dragoman.tui.screen.parts import OneLine
-from dragoman.tui.screen.pasted_keys import guard_pastes
+from dragoman.tui.screen.pasted_keys import guard_pastes, type_keys
 from dragoman.tui.screen.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.shell_panel import ShellPanel
 from dragoman.tui.screen.start import ScreenStart, theme_of
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
-    from dragoman.tui.conversation import HostedConversation, Opening
+    from dragoman.tui.conversation import HostedConversation
+    from dragoman.tui.interface import Opening
     from dragoman.tui.screen.attached import AttachedConversation
     from dragoman.tui.screen.picker import Picker
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
@@ -177,15 +179,8 @@ class TerminalApp(App[None]):
         for problem in self.keymap.problems:
             self.note(problem)
         if self._start.typed:
-            self.call_after_refresh(self._type, self._start.typed)
+            self.call_after_refresh(type_keys, self, self._start.typed)
         self.call_after_refresh(load_function("dragoman.tui.screen.outside:end_on_hangup"), self)
-
-    def _type(self, typed: bytes) -> None:
-        """Take in keys that came before the screen."""
-        from dragoman.tui.screen.pasted_keys import PasteParser
-
-        for event in PasteParser().feed(typed.decode("utf-8", "replace")):
-            self.post_message(event)
 
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
@@ -223,6 +218,13 @@ class TerminalApp(App[None]):
         _ = self.talk.send(event.text, event.blocks)
         self.query_one(ShellPanel).close()
         self.query_one(Transcript).follow()
+
+    def on_transcript_reached_top(self, event: Transcript.ReachedTop) -> None:
+        self.start(self._show_older())
+
+    async def _show_older(self) -> None:
+        items = await self.talk.older_items()
+        self.query_one(Transcript).add_older(items, has_more=self.talk.has_older)
 
     def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
         note(self, event.text)
@@ -292,16 +294,6 @@ class TerminalApp(App[None]):
 
         _ = self.push_screen(picker, left)
 
-    # What goes on elsewhere
-
-    def needs_user(self, session_id: str, name: str) -> None:
-        """A session that is not shown needs the user."""
-        self.around.needs_user(session_id, name)
-
-    def ended_elsewhere(self, name: str, error: str) -> None:
-        """A turn of a session that is not shown ended."""
-        self.around.ended(name, error)
-
     # What the conversation calls
 
     def changed(self) -> None:
@@ -355,7 +347,12 @@ class TerminalApp(App[None]):
         if (not self._is_dirty and seconds == self.seconds) or self._batch_count:
             return
         self._is_dirty, self.seconds = False, seconds
-        self.query_one(Transcript).show_state(self.talk.state, is_new=self._is_reloaded)
+        transcript = self.query_one(Transcript)
+        transcript.show_state(self.talk.state, self.talk.watched, is_new=self._is_reloaded)
+        if self._is_reloaded:
+            transcript.has_older = self.talk.has_older
+        elif transcript.is_following and is_too_long(self.talk):
+            self.start(self.talk.shorten())
         self._is_reloaded = False
         self._is_dirty = self.cards.paint()  # the place of a question stays empty for a moment
         frame = self.frame
@@ -445,8 +442,11 @@ class TerminalApp(App[None]):
         self.note(f"{self.keymap.shown('interrupt')} again leaves; the work goes on")
 
     def action_leave(self, argument: str = "") -> None:
-        """Leave, if the input is empty."""
-        if self.query_one(PromptInput).text:
+        """Leave, if the input is empty; in the conversation the key scrolls."""
+        transcript = self.query_one(Transcript)
+        if transcript.has_focus and transcript.shown is not None:
+            transcript.walk.page(0.5)
+        elif self.query_one(PromptInput).text:
             self.note(f"there is a draft: {self.keymap.shown('interrupt')} twice leaves, Ctrl+U removes it")
         else:
             self.exit()

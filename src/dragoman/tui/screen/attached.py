@@ -18,7 +18,7 @@ from dragoman.tui.conversation import HostedConversation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dragoman.tui.conversation import Interface, Opening
+    from dragoman.tui.interface import Interface, Opening
     from dragoman.tui.screen.app import TerminalApp
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
@@ -71,7 +71,7 @@ class AttachedConversation:
         if self.is_shown:
             self._app.asked(question)
         else:
-            self._app.needs_user(self.talk.session_id or "", self.name)
+            self._app.around.needs_user(self.talk.session_id or "", self.name)
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
         if self.is_shown:
@@ -83,7 +83,7 @@ class AttachedConversation:
             self._app.form(form)
         else:
             self._kept.append(("form", (form,)))
-            self._app.needs_user(self.talk.session_id or "", self.name)
+            self._app.around.needs_user(self.talk.session_id or "", self.name)
 
     def form_withdrawn(self, form: OpenForm) -> None:
         self._kept = [each for each in self._kept if each != ("form", (form,))]
@@ -94,7 +94,7 @@ class AttachedConversation:
         if self.is_shown:
             self._app.ended(prompt, stop_reason, error)
         else:
-            self._app.ended_elsewhere(self.name, error)
+            self._app.around.ended(self.name, error)
 
     def note(self, text: str) -> None:
         self._app.note(text if self.is_shown else f"{self.name}: {text}")

@@ -197,7 +197,7 @@ class CardView(Widget, can_focus=True):
     def railed(self, lines: list[str], sign: str, *, style: str = "warn") -> list[RailLine]:
         """Lines behind a rail; the first one begins with a sign."""
         return [
-            ((f"{sign if not number else self.glyphs.agent} {line}", style if not number else ""),)  # type: ignore[misc]
+            ((f"{sign if not number else self.glyphs.agent} {line}", style if not number else ""),)
             for number, line in enumerate(lines)
         ]
 

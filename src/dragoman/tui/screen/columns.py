@@ -66,7 +66,7 @@ def session_lines(
         sign, style = state_sign(row.word, glyphs)
         space = width - 3 - (cells(row.cost) + 1 if row.cost else 0)
         text = fit(label(row.shown_name, 60), space)
-        lines.append(((mark, "user"), (f"{sign} ", style), (text, ""), (f" {row.cost}" if row.cost else "", "dim")))  # type: ignore[arg-type]
+        lines.append(((mark, "user"), (f"{sign} ", style), (text, ""), (f" {row.cost}" if row.cost else "", "dim")))
     return tuple(lines)
 
 
@@ -96,7 +96,7 @@ def plan_lines(
         signs = {"completed": (glyphs.done, "good"), "in_progress": (glyphs.running, "warn")}
         for entry in plan:
             sign, style = signs.get(str(entry.status), (glyphs.queued, "dim"))
-            lines.append(((f" {sign} ", style), (label(entry.content, width - 4), "")))  # type: ignore[arg-type]
+            lines.append(((f" {sign} ", style), (label(entry.content, width - 4), "")))
         lines.append(())
     if files:
         lines.append(((" files", "bold"),))

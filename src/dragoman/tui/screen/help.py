@@ -8,6 +8,7 @@ from dragoman.text.terminal import cells, fit
 from dragoman.text.visible import label
 from dragoman.tui.screen.actions import ACTIONS, FIXED_KEYS, shown_key
 from dragoman.tui.screen.picker import Picker, PickRow
+from dragoman.tui.screen.walking import WALK_KEYS
 
 if TYPE_CHECKING:
     from dragoman.tui.screen.app import TerminalApp
@@ -22,6 +23,9 @@ def help_rows(keymap: Keymap, width: int = 80) -> list[PickRow]:
     narrow = width < 60
     rows = [_heading("input")]
     for key, meaning in FIXED_KEYS:
+        rows.append(_row(key, meaning, "", width, narrow=narrow))
+    rows.append(_heading("walking the conversation"))
+    for key, meaning in WALK_KEYS:
         rows.append(_row(key, meaning, "", width, narrow=narrow))
     groups: dict[str, list[Any]] = {}
     for action in ACTIONS:

@@ -20,7 +20,6 @@ from dragoman.tui.external import edit_text, page_text
 from dragoman.tui.screen.copy import set_mouse
 from dragoman.tui.screen.input_hint import note
 from dragoman.tui.screen.prompt_input import PromptInput
-from dragoman.view.layout import text_of
 from dragoman.view.rails import RailView
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ def page_conversation(app: TerminalApp, argument: str = "") -> None:
     """Show the whole conversation in the user's pager, on the normal screen: its search and its selection work."""
 
     async def page() -> None:
+        from dragoman.view.layout import text_of  # (the first frame needs none of it)
+
         text = text_of(app.talk.state, RailView(max(20, app.size.width - 1), is_open=True))
         _ = await _outside(app, lambda: page_text(f"{text}\n", os.environ))
 

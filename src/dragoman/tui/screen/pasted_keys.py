@@ -15,6 +15,7 @@ from textual._xterm_parser import XTermParser
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from textual.app import App
     from textual.message import Message
 
 START: Final = "\x1b[200~"
@@ -78,3 +79,9 @@ def guard_pastes() -> None:
 
     driver: Any = linux_driver
     driver.XTermParser = PasteParser
+
+
+def type_keys(app: App[Any], typed: bytes) -> None:
+    """Take in keys that came before the screen."""
+    for event in PasteParser().feed(typed.decode("utf-8", "replace")):
+        app.post_message(event)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
+from rich.color import Color
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -20,15 +22,33 @@ STYLES: Final = {
     "": Style(),
     "dim": Style(dim=True),
     "bold": Style(bold=True),
+    "italic": Style(italic=True),
+    "strike": Style(strike=True),
+    "link": Style(underline=True),
     "user": Style(color="cyan", bold=True),
     "good": Style(color="green"),
     "bad": Style(color="red", bold=True),
     "warn": Style(color="yellow"),
     "added": Style(color="green"),
     "removed": Style(color="red"),
+    "changed": Style(reverse=True),
     "code": Style(color="blue"),
     "heading": Style(bold=True, underline=True),
     "reverse": Style(reverse=True),
+    "keyword": Style(color="magenta"),
+    "string": Style(color="green"),
+    "number": Style(color="cyan"),
+    "comment": Style(dim=True, italic=True),
+    "name": Style(color="blue"),
+    "type": Style(color="yellow"),
+}
+_ATTRIBUTES: Final = {
+    "1": {"bold": True},
+    "2": {"dim": True},
+    "3": {"italic": True},
+    "4": {"underline": True},
+    "7": {"reverse": True},
+    "9": {"strike": True},
 }
 
 _ASCII_SIGNS: Final = str.maketrans("…·─│█░•", "~--|#.*")
@@ -58,5 +78,38 @@ def _shown(text: str) -> str:
 
 
 def _style(name: str, base: Style | None) -> Style:
-    found = STYLES.get(name, STYLES[""])
+    found = STYLES.get(name) or style_named(name)
     return found if base is None else base + found
+
+
+@lru_cache(1024)
+def style_named(name: str) -> Style:
+    """The style of a name, of several joined by `+`, or of the codes of a terminal; nothing for an unknown one."""
+    found = Style()
+    for part in name.split("+"):
+        found += _colours(part[4:].split(";")) if part.startswith("sgr:") else STYLES.get(part, STYLES[""])
+    return found
+
+
+def _colours(codes: list[str]) -> Style:
+    given: dict[str, Any] = {}
+    at = 0
+    while at < len(codes):
+        code = codes[at]
+        if code in _ATTRIBUTES:
+            given |= _ATTRIBUTES[code]
+        elif code in ("38", "48") and len(codes) > at + 2:
+            side = "color" if code == "38" else "bgcolor"
+            if codes[at + 1] == "5":
+                given[side] = Color.from_ansi(int(codes[at + 2]))
+                at += 2
+            elif len(codes) > at + 4:
+                given[side] = Color.from_rgb(*map(int, codes[at + 2 : at + 5]))
+                at += 4
+        elif code.isdigit():
+            number = int(code)
+            bright = 8 if number >= 90 else 0
+            side = "color" if number % 60 // 10 == 3 else "bgcolor"
+            given[side] = Color.from_ansi(number % 10 + bright)
+        at += 1
+    return Style(**given)

@@ -1,0 +1,293 @@
+"""Another ACP agent as a subagent: a program that the user's settings name, inside the sandbox.
+
+Its own permission system cannot be bounded from here, so that the operating system bounds it: without a sandbox it is
+not started. Starting it needs the permission of a command, because inside it may change files of the project and run
+commands without asking: mode plan refuses it, modes ask and edit ask once, mode auto allows it as it allows commands in
+the sandbox. What it asks for is answered by the rules and the mode of the session, then by the user; its files and
+terminals are served with the same guard as those of any agent that `dragoman exec` runs. A project's file names none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from dragoman.builtin.command_guard import find_sandboxes
+from dragoman.builtin.subagents.declaration import AgentDeclaration
+from dragoman.builtin.subagents.run import RunEnd
+from dragoman.builtin.tools.tool import ToolError
+from dragoman.errors import ConfigError, DragomanError, StoreError
+from dragoman.policy import Request
+from dragoman.schema import UNSET, is_advertised, v1
+from dragoman.store.ids import new_id
+from dragoman.store.messages import message_to_row
+from dragoman.store.sessions import UsageRow
+from dragoman.text.terminal import one_line
+from dragoman.uistream.messages import TextPart, UIMessage
+
+if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from dragoman.builtin.session import OpenSession
+    from dragoman.builtin.subagents.progress import RunProgress
+    from dragoman.builtin.subagents.subagents import SessionSubagents
+    from dragoman.builtin.turn import TurnContext
+    from dragoman.client import RemoteAgent, Session
+    from dragoman.client.guard import AgentGuard
+    from dragoman.client.permission import Question
+    from dragoman.registry.agents import AgentEntry
+    from dragoman.registry.sandboxed import AgentSandbox
+    from dragoman.settings.file import SettingsFile
+    from dragoman.store.sessions import SessionRow
+
+_log = logging.getLogger("dragoman.builtin")
+
+# Updates that clients are shown of its session; its settings and commands are not for them.
+_SHOWN = (v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.ToolCall, v1.ToolCallUpdate, v1.Plan)
+
+
+def declared_in(settings: SettingsFile) -> tuple[AgentDeclaration, ...]:
+    """The agents that the user's settings allow."""
+    return tuple(
+        AgentDeclaration(
+            name,
+            member.description or f"The agent {member.agent}, which works by itself in a sandbox.",
+            source="settings",
+            path=str(settings.path),
+            agent=member.agent,
+        )
+        for name, member in settings.subagents.items()
+    )
+
+
+async def check_external(declared: AgentDeclaration, session: OpenSession) -> None:
+    """Raises: ToolError if there is no sandbox here, or no such agent."""
+    viewer = session.prompting
+    roots = (session.row.cwd,) if viewer is None else viewer.roots
+    found = await asyncio.to_thread(find_sandboxes, tuple(roots))
+    if not found.backends:
+        raise ToolError(
+            f"the subagent {declared.name} is the agent {declared.agent}, which runs only in a sandbox, because its "
+            f"permission cannot be bounded otherwise: {found.describe()}"
+        )
+    await asyncio.to_thread(find_entry, declared, session)
+
+
+def find_entry(declared: AgentDeclaration, session: OpenSession) -> AgentEntry:
+    """The agent's program, by the user's settings alone. Blocks. Raises: ToolError."""
+    from dragoman.registry.agents import load_agents
+    from dragoman.settings.effective import load_settings
+    from dragoman.settings.places import cache_dir, data_dir
+
+    try:
+        settings = load_settings(session.settings.config_dir)  # without the project, whose agents do not count
+        return load_agents(settings, data_dir(), cache_dir()).find(declared.agent)
+    except ConfigError as error:
+        raise ToolError(f"the subagent {declared.name} cannot be started: {error}") from error
+
+
+def permission_of(declared: AgentDeclaration, cwd: str) -> Request:
+    """What starting it needs permission for. Rules name it as the command `subagent NAME`."""
+    title = (
+        f"{declared.name}: run the agent {one_line(declared.agent)} in the sandbox, where it may change files of the "
+        "project and run commands"
+    )
+    home = os.path.expanduser("~")
+    return Request("dragoman", "execute", title, command=("subagent", declared.name), root=cwd, home=home)
+
+
+class ExternalRun:
+    """One run of another agent."""
+
+    def __init__(
+        self,
+        subagents: SessionSubagents,
+        declared: AgentDeclaration,
+        row: SessionRow,
+        parent: TurnContext,
+        progress: RunProgress,
+    ) -> None:
+        assert parent.subagents is not None
+        self._subagents = subagents
+        self._declared = declared
+        self._row = row
+        self._parent = parent
+        self._progress = progress
+        self._scope = parent.subagents.below(declared.name, parent.tool_call_id)
+        self._asked: set[str] = set()
+        self._text = ""
+        self._message_id: object = UNSET
+        self._used: list[UsageRow] = []
+
+    async def run(self, prompt: str) -> RunEnd:
+        """Give it the task and return its answer. Raises: ToolError if it cannot be started."""
+        from dragoman.registry.sandboxed import open_agent_sandbox
+
+        entry = await asyncio.to_thread(find_entry, self._declared, self._subagents.session)
+        roots = self._parent.roots
+        try:
+            inside = await asyncio.to_thread(open_agent_sandbox, entry, roots, cwd=self._parent.cwd)
+        except ConfigError as error:
+            raise ToolError(f"the subagent {self._declared.name} cannot run in the sandbox: {error}") from error
+        failure = ""
+        try:
+            failure = await self._talk(entry, inside, prompt)
+        except DragomanError as error:
+            failure = str(error)
+        finally:
+            inside.close()
+            for call_id in self._asked:
+                call = self._progress.calls.get(call_id)
+                if call is None or not call.is_over:
+                    await self._subagents.show(v1.ToolCallUpdate(self._shown_id(call_id), status="failed"))
+            await asyncio.shield(self._store(prompt))
+        return RunEnd(self._text.strip(), failure)
+
+    async def _talk(self, entry: AgentEntry, inside: AgentSandbox, prompt: str) -> str:
+        """Start it, let it work, end it. Returns why it failed, empty if it answered."""
+        from dragoman.registry.sandboxed import lacks_own_sandbox
+
+        sandbox, cwd = inside.sandbox, self._parent.cwd
+        guard = self._guard(entry, inside)
+        nested = await asyncio.to_thread(lacks_own_sandbox, entry, sandbox, cwd)
+        try:
+            async with await self._connected(entry, inside, guard) as agent:
+                session = await self._opened(agent)
+                if nested and entry.facts is not None:  # this sandbox takes the place of its own
+                    await session.set_mode(entry.facts.modes_without_sandbox[0])
+                turn = session.prompt(prompt)
+                async for update in turn:
+                    await self._take(update)
+                response = await turn
+                await self._account(session)
+        finally:
+            if guard.terminals is not None:
+                await guard.terminals.close()
+        if response.stop_reason in ("max_tokens", "max_turn_requests"):
+            self._progress.limit = str(response.stop_reason)
+        return f"it ended with {response.stop_reason}" if response.stop_reason in ("refusal", "cancelled") else ""
+
+    async def _connected(
+        self, entry: AgentEntry, inside: AgentSandbox, guard: AgentGuard
+    ) -> AbstractAsyncContextManager[RemoteAgent]:
+        from dragoman.client.connect import connect
+        from dragoman.process.child import Child
+        from dragoman.process.launch import launch
+        from dragoman.registry.sandboxed import confine_agent
+        from dragoman.transports.process import ProcessTransport
+
+        confined = await asyncio.to_thread(confine_agent, inside.sandbox, entry, self._parent.cwd)
+        program = launch(confined.argv, cwd=confined.cwd, env=confined.env, inherit_env=False, starter=confined.starter)
+        transport = ProcessTransport(Child(program, on_stderr=lambda data: _log.debug("%s: %r", entry.name, data)))
+        options = guard.options()
+        options["meta"] = {"dragoman": {"headless": True}}  # questions are not passed on; permission requests are
+        return connect(transport, **options)
+
+    async def _opened(self, agent: RemoteAgent) -> Session:
+        """Its session: the one of the earlier run, if this one goes on with it. Raises: ToolError."""
+        cwd, folders = self._parent.cwd, self._parent.roots[1:]
+        own = self._row.metadata["subagent"]
+        earlier = own.get("session")
+        if earlier is None:
+            session = await agent.new_session(cwd, additional_directories=folders)
+            metadata = {**self._row.metadata, "subagent": {**own, "session": session.id}}
+            await self._subagents.note_metadata(self._row, metadata)
+            return session
+        if is_advertised(agent.capabilities, "sessionCapabilities.resume"):
+            return await agent.resume_session(str(earlier), cwd, additional_directories=folders)
+        if is_advertised(agent.capabilities, "loadSession"):
+            return await agent.load_session(str(earlier), cwd, additional_directories=folders)
+        raise ToolError(f"the agent {self._declared.agent} cannot go on with a session; start a new task")
+
+    def _guard(self, entry: AgentEntry, inside: AgentSandbox) -> AgentGuard:
+        from dragoman.client.guard import AgentGuard
+        from dragoman.client.guarded_permissions import GuardedPermissions
+
+        decisions = GuardedPermissions(
+            self._parent.permissions.rules_in_force,
+            agent=entry.name,
+            asker=self,
+            root=self._parent.cwd,
+            reads_reasons=lambda: False,
+            confines=lambda: False,
+            own_files=() if entry.facts is None else entry.facts.own_files,
+        )
+        return AgentGuard(
+            decisions,
+            self._parent.roots,
+            sandbox=inside.sandbox,
+            is_required=True,
+            restores=self._subagents.session.settings.restores_protected or inside.sandbox.must_restore,
+            withheld=entry.quirks.withhold,
+            missing=entry.quirks.missing_file,
+        )
+
+    # What it reports and asks
+
+    async def _take(self, update: v1.SessionUpdate) -> None:
+        self._progress.take(update)
+        if isinstance(update, v1.AgentMessageChunk) and isinstance(update.content, v1.TextContent):
+            if update.message_id != self._message_id:
+                self._text, self._message_id = "", update.message_id
+            self._text += update.content.text
+        elif isinstance(update, v1.ToolCall):
+            self._text = ""  # the answer is what it says last
+        if isinstance(update, v1.ToolCallUpdate) and update.tool_call_id in self._asked:
+            shown = v1.ToolCallUpdate(self._shown_id(update.tool_call_id), status=update.status)
+            await self._subagents.show(shown)
+        if isinstance(update, _SHOWN):
+            await self._subagents.show_child(self._row.id, [update])
+
+    async def ask(self, question: Question, session: Session) -> str | None:
+        """Ask the user, through the parent's session; this makes it an `Asker`."""
+        from dragoman.policy.decide import Option
+
+        call = question.permission.tool_call
+        title = one_line(f"{' > '.join(self._scope.path)}: {call.title or question.request.title}")
+        shown = structs.replace(
+            call,
+            tool_call_id=self._shown_id(call.tool_call_id),
+            title=title,
+            kind=question.request.kind or call.kind,
+            content=list(question.diffs) or UNSET,
+            locations=UNSET,
+        )
+        options = [Option(each.option_id, one_line(each.name), each.kind) for each in question.permission.options]
+        if call.tool_call_id not in self._asked:
+            self._asked.add(call.tool_call_id)
+            await self._subagents.announce(shown, self._scope.call_id)
+        self._progress.note = "waits for a permission"
+        try:
+            return (await self._subagents.ask(shown, options)).option_id
+        finally:
+            self._progress.note = ""
+
+    def _shown_id(self, call_id: str) -> str:
+        """The id of its call in the parent's session, where another call may have the same."""
+        return f"{self._row.id}.{call_id}"
+
+    async def _account(self, session: Session) -> None:
+        """Count what it reports to have cost."""
+        usage = session.state.usage
+        cost = None if usage is None else usage.cost
+        if isinstance(cost, v1.Cost) and cost.currency == "USD":
+            call = UsageRow(f"agent:{self._declared.agent}", cost_usd=cost.amount)
+            self._subagents.session.usage.delegate(call)
+            self._used.append(call)
+
+    async def _store(self, prompt: str) -> None:
+        """Store the task and the answer, with the cost in the parent's session."""
+        session = self._subagents.session
+        asked = UIMessage(new_id("msg"), "user", [TextPart(prompt)])
+        answered = UIMessage(new_id("msg"), "assistant", [TextPart(self._text.strip())])
+        try:
+            for message in (asked, answered):
+                await session.store.add_message(self._row.id, message_to_row(message))
+            for call in self._used:
+                await session.store.add_usage(session.row.id, answered.id, call)
+        except StoreError as error:
+            _log.warning("what a subagent answered could not be stored: %s", error)

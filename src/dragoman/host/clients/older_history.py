@@ -1,0 +1,60 @@
+"""The part of a session's history that a client was not sent yet: a client that shows the end first asks for the rest.
+
+A client names in `session/load` how many events it wants (`_meta.dragoman.tail`); `_dragoman/history` then sends what
+is before them, page by page. What was sent is remembered per connection; another `session/load` begins again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from dragoman.errors import RequestError
+from dragoman.host.history.frames import variant_of
+from dragoman.host.history.pages import HistoryPage, tail_start
+
+if TYPE_CHECKING:
+    from dragoman.host.connection import HostConnection
+    from dragoman.host.host import Host
+    from dragoman.host.session import HostedSession
+    from dragoman.rpc import Call
+
+
+class OlderHistory:
+    """What is left of the sessions of one client: the logs, and up to which number."""
+
+    def __init__(self, host: Host, client: HostConnection) -> None:
+        self._host = host
+        self._client = client
+        self._left: dict[str, list[tuple[str, int]]] = {}
+
+    def begin(self, session: HostedSession, meta: dict[str, Any]) -> int:
+        """A client loads a session. Returns the number behind which it is sent everything; 0 for all of it."""
+        self._left.pop(session.id, None)
+        tail = meta.get("tail")
+        if not isinstance(tail, int) or isinstance(tail, bool) or tail < 1 or not self._client.kind.knows_us:
+            return 0
+        start = tail_start(session.log, session.id, session.head, tail)
+        if start:
+            logs = self._host.ancestry(session)
+            self._left[session.id] = [(id, start if end is None else end) for id, end in logs]
+        return start
+
+    async def answer(self, call: Call) -> object:
+        """The page before what was sent last."""
+        request: Any = msgspec.json.decode(call.params or b"{}")
+        id = str(request.get("sessionId") if isinstance(request, dict) else "")
+        session = self._host.find(id, self._client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        left = self._left.get(session.id)
+        if not left:
+            return {"updates": [], "hasMore": False}
+        log, before = left.pop()
+        page = HistoryPage(session.log, log, before, with_facts=True)
+        if page.start:
+            left.append((log, page.start))
+        kind = self._client.kind
+        converted = (kind.convert(item.update, variant_of(item.update)) for item in page.updates if item.child is None)
+        return {"updates": [msgspec.Raw(each) for each in converted if each is not None], "hasMore": bool(left)}

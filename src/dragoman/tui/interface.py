@@ -1,0 +1,45 @@
+"""What a conversation needs from outside: the user interface that shows it, and how sessions are opened."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from dragoman.tui.values import AskedQuestion, OpenForm, TypedPrompt
+
+
+class Interface(Protocol):
+    """What a conversation calls: all of it is synchronous, and only notes that something is to be drawn."""
+
+    def changed(self) -> None:
+        """The state, the phase, the prompts or the settings changed."""
+
+    def asked(self, question: AskedQuestion) -> None:
+        """The agent asks for permission."""
+
+    def withdrawn(self, question: AskedQuestion, why: str) -> None:
+        """A question is not open any more: it was answered elsewhere, or the agent took it back."""
+
+    def form(self, form: OpenForm) -> None:
+        """The agent asks for values."""
+
+    def form_withdrawn(self, form: OpenForm) -> None:
+        """A form is not open any more."""
+
+    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
+        """A turn ended: of a prompt of ours, or of another client if None."""
+
+    def note(self, text: str) -> None:
+        """A sentence for the user."""
+
+    def reloaded(self) -> None:
+        """`state` is another object, with the history of the session."""
+
+
+class Opening(Protocol):
+    """How a session is opened: made by the command line, which knows agents, rules and settings."""
+
+    cwd: str
+
+    def new(self, agent: str | None) -> dict[str, Any]:
+        """The params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""

@@ -1,0 +1,41 @@
+"""Questions to the host about prompts: what the agent takes in them, and the order of those that wait."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from dragoman.errors import ConnectionClosed, RequestError
+from dragoman.tui.values import AgentInput
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.client import RemoteAgent
+
+_ORDER_TRIES: Final = 20
+
+
+async def read_input(remote: RemoteAgent, session_id: str) -> AgentInput:
+    """Return what the agent takes; a host of an older version does not know, and gets text and links."""
+    with suppress(RequestError, ConnectionClosed):
+        found = await remote.request("_dragoman/input", {"sessionId": session_id})
+        if isinstance(found, dict):
+            image, embedded, steer = (found.get(name) is True for name in ("image", "embeddedContext", "steer"))
+            return AgentInput(image, embedded, steer)
+    return AgentInput()
+
+
+async def send_order(remote: RemoteAgent, session_id: str, waiting: Callable[[], list[str]]) -> str:
+    """Send the order of the prompts that wait. Returns what went wrong, for the user; empty if nothing did."""
+    for _ in range(_ORDER_TRIES):
+        try:
+            found = await remote.request("_dragoman/reorder", {"sessionId": session_id, "promptIds": waiting()})
+        except (RequestError, ConnectionClosed) as error:
+            return f"the host did not take the order of the prompts: {error}"
+        known = found.get("promptIds") if isinstance(found, dict) else None
+        if not isinstance(known, list) or set(waiting()) <= set(known):
+            break
+        await asyncio.sleep(0.02)  # one that was sent a moment ago is still on its way
+    return ""

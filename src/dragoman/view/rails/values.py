@@ -1,0 +1,71 @@
+"""What lines with rails are made of: glyphs, styles, runs, and how a view writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from dragoman.view.blocks import ShownTerminal
+
+Style: TypeAlias = str
+"""A name such as `bold` or `added`, several joined by `+`, or the colours of a terminal as `sgr:1;31`."""
+Run: TypeAlias = tuple[str, Style]
+RailLine: TypeAlias = tuple[Run, ...]
+Highlight: TypeAlias = Callable[[str, str], Sequence[Sequence[Run]] | None]
+"""From a path or a language, and a text, to the runs of each line; None if they are not known, or not yet."""
+Emulate: TypeAlias = "Callable[[ShownTerminal], Sequence[Sequence[Run]] | None]"
+"""The screen of a terminal whose program moves the cursor; None if there is none."""
+
+SIDE_BY_SIDE_COLUMNS: Final = 120
+
+
+class Glyphs(NamedTuple):
+    """The characters of the rail and of states; each is one column wide."""
+
+    you: str
+    agent: str
+    thought: str
+    tool: str
+    note: str
+    running: str
+    needs_you: str
+    queued: str
+    done: str
+    failed: str
+    cancelled: str
+    offline: str
+    bullet: str = "•"
+    rule: str = "─"
+    pipe: str = "│"
+    cross: str = "┼"
+    quote: str = "┃"
+    dot: str = "·"
+    cut: str = "…"
+
+
+UNICODE: Final = Glyphs("❯", "│", "┊", "▸", "!", "●", "◆", "○", "✔", "✘", "–", "~")
+ASCII: Final = Glyphs(
+    *(">", "|", ":", "#", "!", "*", "?", "o", "+", "x", "-", "~"), *("*", "-", "|", "+", ">", "-", "~")
+)
+
+
+def no_highlight(name: str, text: str) -> None:
+    """The highlighting of a view that has none."""
+
+
+def no_screen(terminal: ShownTerminal) -> None:
+    """The screens of a view that emulates no terminal."""
+
+
+class RailView(NamedTuple):
+    """How blocks are written."""
+
+    width: int
+    glyphs: Glyphs = UNICODE
+    is_open: bool = False
+    """Thoughts and long outputs are shown whole."""
+    is_side_by_side: bool = True
+    """Changes are shown side by side, if there are columns enough."""
+    highlight: Highlight = no_highlight
+    emulate: Emulate = no_screen

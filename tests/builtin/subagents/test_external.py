@@ -1,0 +1,144 @@
+"""Another ACP agent as a subagent: only in the sandbox, only what the user's settings name, asked like any agent."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from dragoman.process.sandbox import Available, available
+from tests.builtin.http_service import Answers, Service, ask
+from tests.builtin.subagents.test_runs import calls, output_of, settings, task, text_of
+
+HERE = available([str(Path.cwd())])
+needs_sandbox = pytest.mark.skipif(not HERE.backends, reason=HERE.describe())
+
+# An agent that does what each line of its prompt says: by itself, through the client, or after a permission.
+PROGRAM = """
+import os
+from dragoman.agent import Agent, Turn
+from dragoman.errors import RequestError
+
+agent = Agent("other")
+
+@agent.prompt
+async def reply(turn: Turn) -> None:
+    lines = []
+    for line in turn.prompt[0].text.splitlines():
+        verb, _, rest = line.partition(" ")
+        try:
+            if verb == "touch":
+                open(rest, "w").close()
+                said = f"touched {rest}"
+            elif verb == "write":
+                await turn.write_file(turn.session.path(rest), "text")
+                said = f"wrote {rest}"
+            elif verb == "delete":
+                place = turn.session.path(rest)
+                async with turn.tool(f"Delete {rest}", kind="delete", locations=[place], start=False) as call:
+                    said = f"{'may' if await call.ask() else 'may not'} delete {rest}"
+            else:
+                said = rest
+        except (OSError, RequestError) as error:
+            said = f"failed: {error}"
+        lines.append(said)
+    await turn.say("\\n".join(lines))
+    await turn.usage(10, 100, (0.25, "USD"))
+
+agent.run()
+"""
+
+
+@pytest.fixture
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Service:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "own"))
+    return Service(tmp_path)
+
+
+def allow_other(service: Service, **members: object) -> None:
+    program = service.project / "other.py"  # in a folder of the session: bubblewrap has a /tmp of its own
+    program.write_text(PROGRAM)
+    server = {"command": sys.executable, "args": [str(program)]}
+    settings(
+        service, {"agent_servers": {"other-agent": server}, "subagents": {"other": {"agent": "other-agent"}}, **members}
+    )
+
+
+@needs_sandbox
+async def test_another_agent_works_in_the_sandbox_after_one_permission(service: Service, tmp_path: Path) -> None:
+    allow_other(service)
+    user = Answers("allow_once")
+    async with service.session(permission=user) as session:
+        inside, outside = service.project / "in.txt", tmp_path / "out.txt"
+        await ask(session, task("other", f"touch {inside}", f"touch {outside}", "say the answer"), "say {result}")
+        (asked,) = user.asked
+        assert "in the sandbox, where it may change files" in str(asked.tool_call.title)
+        assert inside.exists()
+        assert not outside.exists()
+        assert "the answer" in session.state.text
+        assert session.state.usage is not None
+
+
+@needs_sandbox
+async def test_what_it_asks_is_answered_by_rules_first_and_then_by_the_user(service: Service) -> None:
+    allow_other(service, rules={"deny": ["edit:denied.txt"], "allow": ["execute:subagent *", "edit:allowed.txt"]})
+    user = Answers("reject_once", "allow_once")
+    async with service.session(permission=user) as session:
+        lines = ("write denied.txt", "write allowed.txt", "delete one.txt", "delete two.txt")
+        await ask(session, task("other", *lines), "say {result}")
+        first, _ = user.asked
+        assert str(first.tool_call.title) == "other: Delete one.txt"
+        assert first.session_id == session.id
+        run = next(call for call in calls(session) if call.kind == "other")
+        assert "may not delete one.txt" in output_of(run)
+        assert "may delete two.txt" in output_of(run)
+        assert "wrote allowed.txt" in output_of(run)
+        assert "Not permitted" in output_of(run)
+    assert not (service.project / "denied.txt").exists()
+
+
+@needs_sandbox
+async def test_mode_plan_does_not_start_another_agent(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "own"))
+    service = Service(tmp_path, mode="plan")
+    allow_other(service)
+    async with service.session("allow_once") as session:
+        await ask(session, task("other", "touch x"), "say {result}")
+        assert "mode plan only reads" in session.state.text
+
+
+@needs_sandbox
+async def test_what_it_costs_counts_in_the_answer(service: Service) -> None:
+    allow_other(service, rules={"allow": ["execute:subagent *"]})
+    async with service.session() as session:
+        response = await session.prompt(task("other", "say x"))
+        assert response.meta
+        assert response.meta["dragoman"]["usage"]["cost"]["amount"] == 0.25
+
+
+async def test_without_a_sandbox_it_is_refused_with_the_reason(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allow_other(service)
+    nothing = Available(backends=(), reasons={"bubblewrap": "not here"})
+    monkeypatch.setattr("dragoman.builtin.subagents.external.find_sandboxes", lambda roots: nothing)
+    async with service.session("allow_once") as session:
+        await ask(session, task("other", "touch x"), "say {result}")
+        assert "runs only in a sandbox, because its permission cannot be bounded otherwise" in session.state.text
+
+
+async def test_a_project_cannot_name_another_agent(service: Service) -> None:
+    own = service.project / ".dragoman"
+    own.mkdir()
+    (own / "settings.json").write_text(json.dumps({"subagents": {"other": {"agent": "scripted"}}}))
+    async with service.session("allow_once") as session:
+        await ask(session, task("other", "hello"), "say {result}")
+        assert "there is no agent 'other'" in session.state.text
+
+
+async def test_an_agent_that_does_not_exist_is_named(service: Service) -> None:
+    settings(service, {"subagents": {"other": {"agent": "no-such-agent"}}})
+    async with service.session("allow_once") as session:
+        await ask(session, task("other", "hello"), "say {result}")
+        assert "the subagent other cannot be started" in session.state.text or "sandbox" in session.state.text
+        assert text_of(calls(session)[0])

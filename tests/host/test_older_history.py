@@ -1,0 +1,94 @@
+"""A long history in parts: the end first, the rest by `_dragoman/history`."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from dragoman.host.history import pages
+from tests.host.kit import OURS, OnTheWire, hosted
+
+END = {"stopReason": "end_turn"}
+
+
+async def long_session(host: Any, source: OnTheWire, turns: int, seed: int) -> str:
+    """A session with messages, and calls that end later than they begin."""
+    numbers = random.Random(seed)
+    line, session = await host.opened()
+    assert isinstance(session, str)
+    for turn in range(turns):
+        id = line.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": f"prompt {turn}"}])
+        prompt = await source.agent.prompted()
+        agent, open_calls = source.agent, list[str]()
+        agent.update("session_info_update", title=f"title {turn}")
+        for number in range(numbers.randrange(5, 30)):
+            if numbers.random() < 0.5:
+                agent.say(f"{turn}.{number} ")
+            elif open_calls and numbers.random() < 0.6:
+                agent.update("tool_call_update", toolCallId=open_calls.pop(0), status="completed")
+            else:
+                open_calls.append(f"call-{turn}-{number}")
+                agent.update("tool_call", toolCallId=open_calls[-1], title="work", status="in_progress")
+        for call in open_calls:
+            agent.update("tool_call_update", toolCallId=call, status="completed")
+        agent.reply(prompt, END)
+        await line.answer_to(id)
+    return session
+
+
+def summary(updates: list[dict[str, Any]]) -> tuple[str, list[tuple[str, str]]]:
+    """All text in order, and the calls with their last status."""
+    text = "".join(update["content"]["text"] for update in updates if "chunk" in update["sessionUpdate"])
+    return text, [(each["toolCallId"], each["status"]) for each in updates if each["sessionUpdate"] == "tool_call"]
+
+
+async def loaded(line: Any, session: str, **own: object) -> list[dict[str, Any]]:
+    asked = line.ask("session/load", sessionId=session, cwd="/tmp", mcpServers=[], _meta={"dragoman": own})
+    before, _ = await line.answer_to(asked)
+    return [message["params"]["update"] for message in before if message["method"] == "session/update"]
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_the_parts_together_are_the_whole_history(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    monkeypatch.setattr(pages, "PAGE_EVENTS", 90)
+    monkeypatch.setattr(pages, "_STEP", 30)
+    source = OnTheWire()
+    async with hosted(source) as host:
+        session = await long_session(host, source, 25, seed)
+        whole = await loaded(await host.client(OURS), session)
+        line = await host.client(OURS)
+        tail = await loaded(line, session, tail=100)
+        assert 0 < len(tail) < len(whole) / 2
+        assert next(each for each in tail if each["sessionUpdate"] == "session_info_update")["title"] == "title 24"
+        parts, has_more = list[list[dict[str, Any]]](), True
+        while has_more:
+            _, answer = await line.answer_to(line.ask("_dragoman/history", sessionId=session))
+            parts.insert(0, answer["result"]["updates"])
+            has_more = answer["result"]["hasMore"]
+            assert len(parts) < 50
+        assert len(parts) > 2
+        found = [update for part in (*parts, tail) for update in part]
+        assert summary(found) == summary(whole)
+        _, answer = await line.answer_to(line.ask("_dragoman/history", sessionId=session))
+        assert answer["result"] == {"updates": [], "hasMore": False}
+
+
+async def test_a_short_session_is_sent_whole_and_has_nothing_older() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        session = await long_session(host, source, 2, 7)
+        whole = await loaded(await host.client(OURS), session)
+        line = await host.client(OURS)
+        assert await loaded(line, session, tail=4_000) == whole
+        _, answer = await line.answer_to(line.ask("_dragoman/history", sessionId=session))
+        assert answer["result"] == {"updates": [], "hasMore": False}
+
+
+async def test_nothing_is_sent_of_a_session_that_the_client_does_not_have() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line = await host.client(OURS)
+        _, answer = await line.answer_to(line.ask("_dragoman/history", sessionId="other"))
+        assert "there is no such session" in answer["error"]["message"]

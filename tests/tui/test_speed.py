@@ -1,0 +1,66 @@
+"""What the terminal client may cost: ratios within one run, and bounds that are far from what is measured."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("textual")
+
+from textual.strip import Strip
+
+from benchmarks import terminal
+from dragoman.schema import v1
+from dragoman.state import fold
+from dragoman.tui.screen.transcript import Transcript
+from tests.tui.test_screen import painted, shown
+
+
+def test_the_first_frame_imports_nothing_that_it_does_not_need() -> None:
+    assert terminal.taken("first_frame")["modules"] == []
+
+
+@pytest.mark.alone
+def test_the_first_frame_costs_at_most_1_6_times_the_import_of_textual() -> None:
+    # Turn by turn, and the best of each: what else the machine does is not counted.
+    runs = [(terminal.taken("import_textual")["cpu"], terminal.taken("first_frame")["cpu"]) for _ in range(7)]
+    assert min(frame for _, frame in runs) <= 1.6 * min(bare for bare, _ in runs), runs
+
+
+@pytest.mark.alone
+def test_keys_and_updates_take_less_than_50_ms_after_10000_updates() -> None:
+    found = terminal.taken("interaction")
+    assert max(found["type_ms"], found["scroll_ms"], found["update_ms"]) < 50, found
+    assert found["open_ms"] < 1_000, found
+
+
+@pytest.mark.alone
+def test_an_answer_on_the_screen_costs_at_most_15_times_plain_mode() -> None:
+    screen, plain = terminal.taken("streamed_screen"), terminal.taken("streamed_plain")
+    assert screen["whole"] <= 15 * plain["whole"], (screen, plain)
+
+
+def test_memory_stays_below_80_mb_after_10000_updates_and_100_mb_of_output() -> None:
+    assert terminal.taken("memory")["peak_mb"] < 80
+
+
+async def test_nothing_is_painted_when_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shown(monkeypatch) as (app, pilot):
+        transcript = app.query_one(Transcript)
+        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("text")))
+        await painted(app, pilot)
+        drawn: list[int] = []
+        render = transcript.render_line
+
+        def counted(y: int) -> Strip:
+            drawn.append(y)
+            return render(y)
+
+        monkeypatch.setattr(transcript, "render_line", counted)
+        app.changed()  # of something that is not in sight
+        app._paint()
+        await pilot.pause()
+        assert drawn == []
+        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent(" more")))
+        await painted(app, pilot)
+        assert drawn
+        assert transcript.unseen == 0
