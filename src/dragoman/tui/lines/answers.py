@@ -73,7 +73,7 @@ class LineAnswers:
 
     def asked(self, question: AskedQuestion) -> None:
         """Write a permission request."""
-        width, count = self._width(), len(self._talk.questions)
+        width, count = self._width(), sum(not each.answer.done() for each in self._talk.questions)
         self._write(*question_lines(question.request, width, self._paint))
         self._write(*answer_lines(question.request, width, self._paint))
         if count > 1:
@@ -95,9 +95,16 @@ class LineAnswers:
             chosen = question.options[number - 1]
             self._write(f"note: answered: {label(chosen.name, 80)}")
             self._talk.answer(question, chosen.option_id)
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        """Write the next question again: a number that was typed twice must not answer one that is far above."""
+        waiting = [each for each in self._talk.questions if not each.answer.done()]
+        if waiting:
+            self.asked(waiting[0])
 
     def _reject(self, reason: str) -> None:
-        question = self._talk.questions[0] if self._talk.questions else None
+        question = next((each for each in self._talk.questions if not each.answer.done()), None)
         if question is None:
             self._write("note: no question is open")
         elif not reason:
@@ -106,6 +113,7 @@ class LineAnswers:
             self._write("note: that came before the question could be read; answer again")
         elif self._talk.reject(question, reason):
             self._write("note: rejected, with your reason")
+            self._ask_next()
         else:
             self._write("note: the agent offers no answer that rejects this; answer with a number")
 
@@ -299,8 +307,9 @@ class LineAnswers:
         if self._form is not None and await self._take_form(text):
             return True
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-        if self._talk.questions and number is not None and self._by_line:
-            self.answer(self._talk.questions[0], number)
+        waiting = [each for each in self._talk.questions if not each.answer.done()]
+        if waiting and number is not None and self._by_line:
+            self.answer(waiting[0], number)
         elif text == "/why" or text.startswith("/why "):
             self._reject(text[4:].strip())
         elif text == "/login":
