@@ -52,14 +52,14 @@ def key_bindings(terminal: InlineTerminal) -> KeyBindings:
     _ = keys.add("tab", filter=answering)(lambda event: acts.leave_answers())
     for name, sequences in _TYPING.items():
         for sequence in sequences:
-            _ = keys.add(*sequence, filter=~answering)(_call(getattr(acts, name)))
+            _ = keys.add(*sequence, filter=~answering)(getattr(acts, name))
     for name, sequences in _ALWAYS.items():
         for sequence in sequences:
-            _ = keys.add(*sequence)(_call(getattr(acts, name)))
+            _ = keys.add(*sequence)(getattr(acts, name))
     return keys
 
 
-_TYPING: Final = {
+_TYPING: Final[dict[str, list[tuple[str, ...]]]] = {
     "enter": [("enter",)],
     "new_line": [("escape", "enter"), ("c-j",)],
     "tab": [("tab",)],
@@ -68,7 +68,7 @@ _TYPING: Final = {
     "search": [("c-r",)],
     "delete_before": [("backspace",)],
 }
-_ALWAYS: Final = {
+_ALWAYS: Final[dict[str, list[tuple[str, ...]]]] = {
     "paste": [(Keys.BracketedPaste,)],
     "escape": [("escape",)],
     "interrupt": [("c-c",)],
@@ -79,10 +79,6 @@ _ALWAYS: Final = {
     "edit": [("c-g",)],
     "suspend": [("c-z",)],
 }
-
-
-def _call(act: Callable[[Any], None]) -> Callable[[Any], None]:
-    return lambda event: act(event)
 
 
 class _Acts:

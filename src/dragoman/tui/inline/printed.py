@@ -157,7 +157,7 @@ class PrintedBlocks:
         self._markdown = MarkdownLines(self._view().glyphs.agent, self._view())
 
     def _grow(self, state: SessionState) -> Iterator[str]:
-        """Yield the parts of an answer that are closed; a thought and a message with other content wait for their end."""
+        """Yield the parts of an answer that are closed. A thought, and a message with images, wait for their end."""
         item = None if self._message is None else state.timeline[self._message]
         if not isinstance(item, Message) or item.role != "agent" or self._markdown is None or len(item.blocks) > 1:
             return
