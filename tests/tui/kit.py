@@ -11,7 +11,7 @@ from time import monotonic
 
 from tests.host.local.kit import HostPlaceKit
 
-SECONDS = 90.0
+SECONDS = 20.0
 
 
 class Plain:

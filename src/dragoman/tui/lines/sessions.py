@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dragoman.text.visible import label
 from dragoman.tui.session_rows import in_order
@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from dragoman.tui.lines.client import LineClient
     from dragoman.tui.values import ListedSession
+
+_FOLDER: Final = 50  # characters; of a longer path the end says more
 
 
 async def list_sessions(client: LineClient, words: str) -> None:
@@ -37,7 +39,7 @@ def _parts(row: ListedSession, folder: str) -> Iterator[str]:
     if row.folder != folder:
         home = os.path.expanduser("~")
         place = f"~{row.folder[len(home) :]}" if row.folder.startswith(f"{home}/") else row.folder
-        yield label(place, 60)
+        yield label(place if len(place) <= _FOLDER else f"…{place[-_FOLDER:]}", _FOLDER + 1)
     if row.steps_total:
         yield f"step {row.steps_done} of {row.steps_total}"
     if row.questions:
