@@ -11,7 +11,7 @@ from time import monotonic
 
 from tests.host.local.kit import HostPlaceKit
 
-SECONDS = 20.0
+SECONDS = 90.0
 
 
 class Plain:

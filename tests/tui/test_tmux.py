@@ -19,7 +19,7 @@ if shutil.which("tmux") is None:
 from tests.host.local.kit import HostPlaceKit, local_place
 from tests.tui.test_terminal import SCRIPTED
 
-SECONDS = 20.0
+SECONDS = 90.0
 
 
 class Tmux:

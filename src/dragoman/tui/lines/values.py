@@ -52,9 +52,10 @@ async def _choose(client: LineClient, values: Sequence[OptionValue], words: str,
             more = f", {label(each.description, 80)}" if each.description else ""
             now = ", chosen" if each.is_current else ""
             client.write(f"{number}: {label(each.name, 40)} ({label(str(each.value), 40)}){now}{more}")
-        client.write(
-            f"note: /{what} N, or a name, uses one" if what in ("mode", "model") else "note: choose by N or name"
-        )
+        command = what if what in ("mode", "model") else "options"
+        ours = "dragoman:" if any(each.name == command for each in client.talk.state.commands) else ""
+        key = "" if command == what else f" {label(what, 40)}"
+        client.write(f"note: /{ours}{command}{key} N, or a name, uses one")
     else:
         await _use(client, values, words, what)
 
