@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_without_a_name_the_built_in_agent_runs_and_a_script_is_marked_as_one(pl
     assert done.result["text"] == "hello"
     assert done.result["scripted"] is True
     assert done.result["agent"]["name"] == "dragoman"
-    assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
+    assert done.result["agent"]["command"][1:] == ["-P", "-m", "dragoman", "agent", "--model", "scripted"]
 
 
 @pytest.mark.parametrize("name", ["dragoman", "Dragoman"])
@@ -31,7 +32,20 @@ def test_the_built_in_agent_has_a_name(place: Place, name: str) -> None:
     done = place.run("-a", name, "--model", "scripted", "--output", "json", "say hello")
     assert done.code == 0, done.err
     assert done.result["text"] == "hello"
-    assert done.result["agent"]["command"][1:] == ["-m", "dragoman", "agent", "--model", "scripted"]
+    assert done.result["agent"]["command"][1:] == ["-P", "-m", "dragoman", "agent", "--model", "scripted"]
+
+
+@pytest.mark.parametrize("name", ["dragoman", "scripted"])
+def test_a_file_of_the_project_is_never_imported_by_an_agent_of_ours(place: Place, name: str) -> None:
+    """Python looks for modules in the current folder first, unless it is started with -P."""
+    folder = place.home / "their-project"
+    folder.mkdir()
+    for module in ("queue", "asyncio", "msgspec", "sqlite3"):
+        (folder / f"{module}.py").write_text("open('ran', 'w').close()\n")
+    model = ("--model", "scripted") if name == "dragoman" else ()
+    done = place.run("-a", name, *model, "--cwd", str(folder), "say hello")
+    assert done.code == 0, done.err
+    assert not (folder / "ran").exists()
 
 
 def test_the_event_of_the_session_states_that_a_script_is_played(place: Place) -> None:
@@ -220,3 +234,24 @@ def test_the_result_has_the_tokens_of_the_turn_in_all_parts(place: Place) -> Non
     assert used["total_tokens"] == sum(parts) > 0
     assert used["input_tokens"] > used["context_used"]  # the sum of two calls, not the last one
     assert used["cost"] is None  # a script has no price
+
+
+@pytest.mark.parametrize(
+    ("rules", "is_run"),
+    [
+        (("--allow", "mcp:play"), True),
+        (("--allow", "mcp:play:wipe"), True),
+        (("--allow", "mcp:other"), False),
+        ((), False),
+    ],
+)
+def test_rules_about_mcp_servers_cover_the_tools_that_the_built_in_agent_calls(
+    place: Place, rules: tuple[str, ...], is_run: bool
+) -> None:
+    """Also those that may change something: the agent names the server and the tool with the call."""
+    server = str(Path(__file__).parents[1] / "builtin" / "mcp" / "scripted_server.py")
+    config = {"mcpServers": {"play": {"command": sys.executable, "args": [server, "stdio"]}}}
+    (place.project / "mcp.json").write_text(json.dumps(config))
+    words = ("--model", "scripted", "--mcp-config", "mcp.json", "--output", "json", *rules)
+    done = place.run(*words, "call play_wipe {}\nsay {result}")
+    assert ("wiped" in done.result["text"]) is is_run, done.err

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from dragoman.builtin.context.system_prompt import system_prompt
 from dragoman.builtin.modes import MODES
+from dragoman.builtin.skills.index import skill_index
+from dragoman.builtin.skills.skill import Skill
 
 FOLDER = Path(__file__).parent / "data" / "system_prompts"
 MODELS = {
@@ -17,6 +19,14 @@ MODELS = {
 }
 # The other modes have the text of the first.
 MODES_WITH_TEXT = ("ask", "plan")
+SKILLS = skill_index(
+    (
+        Skill("release-notes", "Writes release notes. Use it before a release.", "user", "/home/u/skills/SKILL.md"),
+        Skill(
+            "team-style", "The style of this project.", "project", "/work/project/.agents/skills/team-style/SKILL.md"
+        ),
+    )
+)
 INSTRUCTIONS = '<instructions path="/work/project/AGENTS.md">\nUse tabs.\n</instructions>'
 
 
@@ -31,7 +41,13 @@ def variants() -> dict[str, str]:
 def prompt(family: str, mode: str = "ask", *, is_headless: bool = False) -> str:
     roots = ("/work/project", "/work/library")
     return system_prompt(
-        "/work/project", roots, MODES[mode], INSTRUCTIONS, model=MODELS[family], is_headless=is_headless
+        "/work/project",
+        roots,
+        MODES[mode],
+        INSTRUCTIONS,
+        model=MODELS[family],
+        is_headless=is_headless,
+        skills=SKILLS,
     )
 
 

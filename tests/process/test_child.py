@@ -53,6 +53,16 @@ async def test_the_return_code_is_that_of_the_child(script: str, returncode: int
     await child.close()
 
 
+async def test_the_processor_time_is_that_of_the_child_and_of_what_it_waited_for(way_of_noticing: str) -> None:
+    busy = python("import time\nwhile time.process_time() < 0.3: pass")
+    child = Child.spawn(["sh", "-c", '"$@"; exit 0', "sh", *busy])
+    assert child.cpu_seconds is None
+    await child.wait()
+    assert child.cpu_seconds is not None
+    assert child.cpu_seconds >= 0.3
+    await child.close()
+
+
 @pytest.mark.alone
 async def test_an_exit_is_noticed_at_once_while_grandchildren_hold_every_pipe(way_of_noticing: str) -> None:
     child = Child.spawn(["sh", "-c", "sleep 1000 & echo $!; exit 3"], patience=LONG)

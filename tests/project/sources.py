@@ -9,6 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 PACKAGE = ROOT / "src" / "dragoman"
+TASKS = PACKAGE / "evaluation" / "tasks"
 
 
 def project_files() -> list[Path]:
@@ -23,10 +24,15 @@ def project_files() -> list[Path]:
     return [path for name in listing.stdout.split("\0") if name and (path := ROOT / name).is_file()]
 
 
+def own_sources() -> list[Path]:
+    """The Python files of the package, without those of the projects that evaluation tasks start with."""
+    return [path for path in sorted(PACKAGE.rglob("*.py")) if TASKS not in path.parents]
+
+
 def package_modules() -> dict[str, Path]:
     """Module name -> file, for everything below `src/dragoman`."""
     modules = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in own_sources():
         parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
         modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return modules

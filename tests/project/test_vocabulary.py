@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.sources import PACKAGE, ROOT, is_generated, project_files
+from tests.project.sources import PACKAGE, ROOT, is_generated, own_sources, project_files
 
 # What to write instead, and how the replaced words are found. A pattern is matched against the words of one line in
 # lower case, with identifiers taken apart: `ToolAccess.write_text` is "tool access write text".
@@ -210,7 +210,7 @@ def test_other_words_are_not_found(sentence: str) -> None:
 def public_classes() -> dict[str, list[str]]:
     """Name of a class without underscore -> the modules that define one, generated code left out."""
     found: defaultdict[str, list[str]] = defaultdict(list)
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in own_sources():
         if not is_generated(path):
             for node in ast.parse(path.read_text()).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):

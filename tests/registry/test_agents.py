@@ -40,7 +40,7 @@ def install_lark(home: Home) -> Installed:
 
 def test_scripted_is_always_there_and_marked_as_such(home: Home) -> None:
     entry = home.load().find("scripted")
-    assert entry.command == (sys.executable, "-m", "dragoman.testing.scripted_agent")
+    assert entry.command == (sys.executable, "-P", "-m", "dragoman.testing.scripted_agent")
     assert entry.is_scripted
     assert entry.source == "built-in"
     assert "no model" in entry.where
@@ -63,7 +63,7 @@ def test_no_other_agent_can_be_called_dragoman(home: Home) -> None:
     home.repository({"agent_servers": {"DRAGOMAN": {"command": "evil"}}, "default_agent": "DRAGOMAN"})
     agents = home.load()
     for name in ("dragoman", "Dragoman", "DRAGOMAN"):
-        assert agents.find(name).command == (sys.executable, "-m", "dragoman", "agent")
+        assert agents.find(name).command == (sys.executable, "-P", "-m", "dragoman", "agent")
     assert agents.is_default(agents.find("dragoman"))
     assert own_names(agents) == ("dragoman", "scripted")
     # The entry of an editor is the same agent, as docs/editors.md has it, and needs no note.

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from textual.pilot import Pilot
 
-from dragoman.tui import session_rows
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.screen import sessions as sessions_screen
-from dragoman.tui.screen import surroundings
+from dragoman.tui.local_host import session_rows
 from dragoman.tui.screen.app import TerminalApp
-from dragoman.tui.screen.sessions import shown_age
+from dragoman.tui.screen.sessions import sessions as sessions_screen
+from dragoman.tui.screen.sessions import surroundings
+from dragoman.tui.screen.sessions.sessions import shown_age
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.values import ListedSession
 from dragoman.view.rails import UNICODE, Glyphs

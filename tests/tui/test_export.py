@@ -13,11 +13,11 @@ from dragoman.errors import DragomanError
 from dragoman.schema import v1
 from dragoman.state import fold
 from dragoman.trace.bug_report import ReportPart
-from dragoman.tui import exporting
-from dragoman.tui.exporting import ExportWish
-from dragoman.tui.private_file import FileExists, write_private
-from dragoman.tui.screen.export import ReportScreen
+from dragoman.tui.reporting import exporting
+from dragoman.tui.reporting.exporting import ExportWish
+from dragoman.tui.reporting.private_file import FileExists, write_private
 from dragoman.tui.screen.parts import Choice
+from dragoman.tui.screen.reporting.export import ReportScreen
 from tests.tui.grids import check_grid, grid
 from tests.tui.screens_kit import opened, press, sentence, settled, shown, type_in
 

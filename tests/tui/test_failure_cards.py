@@ -9,9 +9,9 @@ import pytest
 pytest.importorskip("textual")
 
 from dragoman.errors import ConfigError, RequestError
-from dragoman.tui.failures import explain
-from dragoman.tui.screen.action_card import ActionCard
-from dragoman.tui.screen.prompt_input import PromptInput
+from dragoman.tui.questions.failures import explain
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.questions.action_card import ActionCard
 from tests.tui.test_questions import Clock
 from tests.tui.test_screen import grid, painted, shown
 
@@ -85,7 +85,7 @@ async def test_a_report_holds_the_failure_and_none_of_the_keys(monkeypatch: pyte
     from dragoman.text.secrets import Secrets
 
     secrets = Secrets({"OPENAI_API_KEY": "sk-very-secret-key"})
-    monkeypatch.setattr("dragoman.tui.failures.known_keys", secrets)
+    monkeypatch.setattr("dragoman.tui.questions.failures.known_keys", secrets)
     data = {"reason": "agent_exited", "exitCode": 1, "stderr": ["bad key sk-very-secret-key"]}
     failure = explain(RequestError(-32603, "gone", data), is_fatal=False, agent="codex")
     report = failure.report([("agent", "codex sk-very-secret-key")])

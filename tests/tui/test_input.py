@@ -20,15 +20,15 @@ from dragoman.schema import v1
 from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.drafts import DraftFolder
-from dragoman.tui.screen import copy as screen_copy
 from dragoman.tui.screen.app import TerminalApp
-from dragoman.tui.screen.completion_menu import CompletionMenu
-from dragoman.tui.screen.copy import last_answer
-from dragoman.tui.screen.input_hint import InputHint
-from dragoman.tui.screen.prompt_input import PromptInput
-from dragoman.tui.screen.queue import QueueScreen
-from dragoman.tui.screen.shell_panel import ShellPanel
-from dragoman.tui.screen.transcript import Transcript
+from dragoman.tui.screen.conversation import copy as screen_copy
+from dragoman.tui.screen.conversation.copy import last_answer
+from dragoman.tui.screen.conversation.transcript import Transcript
+from dragoman.tui.screen.input.completion_menu import CompletionMenu
+from dragoman.tui.screen.input.input_hint import InputHint
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.input.queue import QueueScreen
+from dragoman.tui.screen.input.shell_panel import ShellPanel
 from dragoman.tui.values import AgentInput
 from tests.tui.test_screen import grid, painted
 
@@ -316,8 +316,15 @@ async def test_a_draft_stays_with_its_conversation_and_does_not_go_into_a_new_on
         first, app.talk = app.talk, HostedConversation(Folder(project), app)
         await press(pilot, "new")
         assert prompt.text == "new"
+        second, app.talk = app.talk, first
+        await until(pilot, lambda: prompt.text == "for one")
+        app.talk = second
+        await until(pilot, lambda: prompt.text == "new")
         app.talk = first
         await until(pilot, lambda: prompt.text == "for one")
+        second.session_id = "s2"  # connected, while the user was elsewhere
+        app.talk = second
+        await until(pilot, lambda: prompt.text == "new")
 
 
 async def test_a_draft_of_a_session_without_an_id_yet_goes_with_it(

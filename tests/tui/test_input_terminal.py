@@ -113,7 +113,7 @@ def test_text_is_added_to_a_turn_that_runs_and_prompts_behind_it_are_reordered(
     terminal = ready(place, terminals, *SCRIPTED)
     os.mkfifo(place.project / "gate")
     terminal.type("run cat gate\\\rsay {result}\r")
-    terminal.until("● execute")
+    terminal.until("● run")
     terminal.type("use tabs\x13")
     terminal.until("added to the turn")
     terminal.type("say one\rsay two\r")

@@ -15,8 +15,8 @@ pytest.importorskip("textual")
 
 from dragoman.trace.inspect.timeline import RecordingTimeline
 from dragoman.trace.reader import open_trace
-from dragoman.tui.screen.inspector import InspectorScreen
-from dragoman.tui.traffic import MOST_ROWS, TrafficModel, what_of
+from dragoman.tui.reporting.traffic import MOST_ROWS, TrafficModel, what_of
+from dragoman.tui.screen.reporting.inspector import InspectorScreen
 from tests.tui.grids import check_grid
 from tests.tui.screens_kit import opened, press, sentence, settled, shown, type_in
 
@@ -128,7 +128,7 @@ async def test_walking_searching_filtering_and_following(monkeypatch: pytest.Mon
         assert "paused" in lines[0]
         copied: list[str] = []
         monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
-        monkeypatch.setitem(__import__("sys").modules, "dragoman.tui.screen.copy", None)
+        monkeypatch.setitem(__import__("sys").modules, "dragoman.tui.screen.conversation.copy", None)
         lines = await press(app, pilot, "y")
         assert '"agent_message_chunk"' in copied[0]
         assert "copied" in sentence(lines)

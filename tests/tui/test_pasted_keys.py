@@ -8,8 +8,8 @@ pytest.importorskip("textual")
 
 from textual import events
 
-from dragoman.tui.screen import pasted_keys
-from dragoman.tui.screen.pasted_keys import PasteParser
+from dragoman.tui.screen.keys import pasted_keys
+from dragoman.tui.screen.keys.pasted_keys import PasteParser
 
 EVIL = "ls \x1b1\x1b]0;x\x07\r\x1b[31mred\x1b\x1b[200~ \x1b[20"
 STREAM = f"a\x1b[A\x1b[200~{EVIL}\x1b[201~b\x1b[200~\x1b[201~c"

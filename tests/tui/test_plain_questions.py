@@ -16,10 +16,10 @@ from dragoman.errors import ConfigError, ConnectionClosed, RemoteProtocolError, 
 from dragoman.host.local.start import NoHost
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
-from dragoman.tui.failures import Failure, explain, work_of
-from dragoman.tui.form_values import FormDialogue
-from dragoman.tui.logins import login_command, shown_command
 from dragoman.tui.question_lines import answer_lines, answers_of
+from dragoman.tui.questions.failures import Failure, explain, work_of
+from dragoman.tui.questions.form_values import FormDialogue
+from dragoman.tui.questions.logins import login_command, shown_command
 from tests.host.local.kit import HostPlaceKit, local_place, wait_for
 from tests.tui.kit import Plain
 from tests.tui.test_plain import SCRIPTED, opened

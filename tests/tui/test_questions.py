@@ -16,12 +16,12 @@ from textual.widgets import Input
 from dragoman.client.elicitation import pages
 from dragoman.errors import RequestError
 from dragoman.schema import v1
-from dragoman.tui.failures import explain
+from dragoman.tui.questions.failures import explain
 from dragoman.tui.screen.app import TerminalApp
-from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.form import FormScreen
-from dragoman.tui.screen.prompt_input import PromptInput
-from dragoman.tui.screen.question_screen import QuestionScreen, ReasonScreen
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.questions.card import QuestionCard
+from dragoman.tui.screen.questions.form import FormScreen
+from dragoman.tui.screen.questions.question_screen import QuestionScreen, ReasonScreen
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import ASCII
 from tests.tui.test_screen import EVIL, ask, grid, painted, question, shown
@@ -363,7 +363,7 @@ async def test_a_page_is_opened_by_a_key_only_and_its_host_is_named(monkeypatch:
         opened.append(url)
         return True
 
-    monkeypatch.setattr("dragoman.tui.screen.form.open_in_browser", open_page)
+    monkeypatch.setattr("dragoman.tui.screen.questions.form.open_in_browser", open_page)
     url = "https://login.xn--exmple-cua.org/start?state=1"
     async with shown(monkeypatch) as (app, pilot):
         request = v1.ElicitationUrlMode(message="Please look", session_id="s", elicitation_id="e", url=url)

@@ -11,10 +11,10 @@ pytest.importorskip("textual")
 
 from dragoman.schema import v1
 from dragoman.snapshots.attribution import AgentClaims
-from dragoman.tui.review_model import ReviewModel
-from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.prompt_input import PromptInput
-from dragoman.tui.screen.review import ReviewScreen
+from dragoman.tui.changes.review_model import ReviewModel
+from dragoman.tui.screen.changes.review import ReviewScreen
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.questions.card import QuestionCard
 from dragoman.tui.values import AskedQuestion
 from tests.snapshots.kit import Folder
 from tests.tui.grids import check_grid, grid

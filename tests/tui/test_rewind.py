@@ -10,7 +10,7 @@ pytest.importorskip("textual")
 
 from dragoman.schema import v1
 from dragoman.state import fold
-from dragoman.tui.screen.rewind import RewindScreen
+from dragoman.tui.screen.changes.rewind import RewindScreen
 from tests.snapshots.kit import Folder, contents
 from tests.tui.grids import check_grid, grid
 from tests.tui.screens_kit import opened, press, sentence, settled, shown, turns_of
@@ -126,7 +126,7 @@ async def test_two_escapes_open_the_menu_only_with_an_empty_input(
     async def found(talk: object) -> object:
         return turns_of(folder)
 
-    monkeypatch.setattr("dragoman.tui.screen.rewind.find_changes", found)
+    monkeypatch.setattr("dragoman.tui.screen.changes.rewind.find_changes", found)
     async with shown(monkeypatch) as (app, pilot):
         await press(app, pilot, *"hi")
         await press(app, pilot, "escape", "escape")

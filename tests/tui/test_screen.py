@@ -17,9 +17,9 @@ from dragoman.schema import v1
 from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.app import TerminalApp
-from dragoman.tui.screen.card import QuestionCard
-from dragoman.tui.screen.prompt_input import PromptInput
-from dragoman.tui.screen.transcript import Transcript
+from dragoman.tui.screen.conversation.transcript import Transcript
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.questions.card import QuestionCard
 from dragoman.tui.values import AskedQuestion
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"

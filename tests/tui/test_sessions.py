@@ -10,11 +10,11 @@ pytest.importorskip("textual")
 
 from dragoman.schema import v1
 from dragoman.state import fold
-from dragoman.tui import session_rows
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.screen import sessions, surroundings
-from dragoman.tui.screen.attached import MOST_ATTACHED
-from dragoman.tui.screen.prompt_input import PromptInput
+from dragoman.tui.local_host import session_rows
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.sessions import sessions, surroundings
+from dragoman.tui.screen.sessions.attached import MOST_ATTACHED
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.values import AskedQuestion, ListedSession
 from dragoman.view.rails import ASCII

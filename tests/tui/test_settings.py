@@ -16,13 +16,13 @@ from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.preferences import Preferences
-from dragoman.tui.screen.actions import ACTIONS
-from dragoman.tui.screen.keymap import Keymap, wrong_key
-from dragoman.tui.screen.options import preparer
-from dragoman.tui.screen.prompt_input import PromptInput
+from dragoman.tui.screen.choices.options import prepare_session
+from dragoman.tui.screen.conversation.transcript import Transcript
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.keys.actions import ACTIONS
+from dragoman.tui.screen.keys.keymap import Keymap, wrong_key
 from dragoman.tui.screen.start import ScreenStart
-from dragoman.tui.screen.transcript import Transcript
+from dragoman.tui.start.preferences import Preferences
 from tests.tui.grids import check_grid, grid
 from tests.tui.opened import opened, painted
 
@@ -167,7 +167,8 @@ def test_a_wrong_key_is_named_with_the_nearest(keys: dict[str, list[str]], probl
 async def test_every_action_can_be_bound_to_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     keys: dict[str, tuple[str, ...]] = {
-        action.name: (f"ctrl+shift+f{number}",) for number, action in enumerate(ACTIONS, 1)
+        action.name: (("ctrl+" if number < 20 else "shift+") + f"f{number % 20 + 1}",)
+        for number, action in enumerate(ACTIONS)
     }
     async with opened(monkeypatch, start=ScreenStart(ui=UiMembers(keys=keys))) as (app, pilot):
         monkeypatch.setattr(app, "action_do", lambda name, argument="": done.append(name))
@@ -206,10 +207,14 @@ async def test_the_help_shows_every_key_and_command(monkeypatch: pytest.MonkeyPa
         await pilot.pause()
         check_grid("help", app)
         assert all(line.isprintable() for line in grid(app))
-        if size[1] > 40:
-            text = "\n".join(grid(app))
-            assert all(f"/{action.name}" in text for action in ACTIONS)
-            assert "/compact" in text
+        text = "\n".join(grid(app))
+        for _ in range(len(ACTIONS)):
+            if "/compact" in text:
+                break
+            await pilot.press("pagedown")
+            text += "\n".join(grid(app))
+        assert all(f"/{action.name} " in text or f"/{action.name}\n" in text for action in ACTIONS)
+        assert "/compact" in text
         await pilot.press(*"the next mode")
         await pilot.pause()
         assert "Shift+Tab" in grid(app)[2]
@@ -291,12 +296,12 @@ async def test_remembered_values_are_set_before_the_first_prompt_and_never_keep_
     async with opened(monkeypatch, start=ScreenStart(preferences=preferences)) as (app, pilot):
         session: Any = FakeSession()
         prepared: Session = session
-        await preparer(app)(prepared, "claude --acp")
+        await prepare_session(app, prepared, "claude --acp")
         assert session.taken == [("model", "opus")]
         await painted(app, pilot)
         assert any("was not taken: not today" in line for line in grid(app))
         other: Any = FakeSession()
-        await preparer(app)(other, "codex")
+        await prepare_session(app, other, "codex")
         assert other.taken == []
 
 

@@ -11,7 +11,7 @@ from textual.strip import Strip
 from benchmarks import terminal
 from dragoman.schema import v1
 from dragoman.state import fold
-from dragoman.tui.screen.transcript import Transcript
+from dragoman.tui.screen.conversation.transcript import Transcript
 from tests.tui.test_screen import painted, shown
 
 

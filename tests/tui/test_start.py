@@ -15,13 +15,14 @@ from dragoman.errors import ConfigError
 from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import SessionState, fold
-from dragoman.tui import notifications, start_checks, terminal_facts
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.git_branch import branch_of
 from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.header import HeaderFacts, header_line
-from dragoman.tui.screen.notify import Notifier
+from dragoman.tui.screen.sessions.notify import Notifier
 from dragoman.tui.screen.start import ScreenStart, theme_of
+from dragoman.tui.start import start_checks
+from dragoman.tui.start.git_branch import branch_of
+from dragoman.tui.terminal import notifications, terminal_facts
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import RailView
 from tests.tui.grids import grid, reversed_lines
@@ -92,7 +93,7 @@ def test_a_late_answer_is_not_typed() -> None:
 
 
 async def test_keys_that_came_before_the_screen_are_typed_into_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from dragoman.tui.screen.prompt_input import PromptInput
+    from dragoman.tui.screen.input.prompt_input import PromptInput
 
     async with opened(monkeypatch, start=ScreenStart(typed=b"early")) as (app, pilot):
         for _ in range(3):
@@ -336,7 +337,7 @@ def test_a_full_disk_and_folders_that_cannot_be_written_are_named(
 
 
 def test_the_agents_of_this_machine_are_named_with_their_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dragoman.tui.agents_here import agents_here
+    from dragoman.tui.start.agents_here import agents_here
 
     for name in list(os.environ):
         if name.endswith(("_KEY", "_TOKEN", "_AUTH")):

@@ -10,7 +10,7 @@ from typing import Any
 from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.host_connection import _TurnEvents
+from dragoman.tui.local_host.host_connection import _TurnEvents
 
 
 class Remembering:

@@ -133,6 +133,18 @@ def test_a_call_of_a_sub_agent_names_the_call_that_it_belongs_to() -> None:
     assert "_meta" not in on_wire(project([c.ToolInputAvailable("z", "read", {})]))[0]
 
 
+def test_a_call_through_another_tool_is_shown_as_what_it_calls() -> None:
+    start = with_display(c.ToolInputStart("1", "call_tool"), "Call", ToolDisplay("other"))
+    given = c.ToolInputAvailable("1", "call_tool", {"name": "s_t", "arguments": {"a": 1}})
+    meant = ToolDisplay("read", mcp=("s", "t"), input={"a": 1})
+    projector = Projector()
+    announced, updated = on_wire(project([start, with_display(given, "s: t", meant)], projector))[:2]
+    assert (announced["title"], announced.get("kind", "other"), "_meta" in announced) == ("Call", "other", False)
+    assert (updated["title"], updated["kind"], updated["rawInput"]) == ("s: t", "read", {"a": 1})
+    assert updated["_meta"] == {"dragoman": {"mcp": {"server": "s", "tool": "t"}}}
+    assert projector.calls.patch("1").raw_input == {"a": 1}
+
+
 def test_a_finished_call_stores_its_diff_once() -> None:
     reducer = Reducer(UIMessage("m", "assistant", []))
     output = {"text": "done", "diffs": [{"path": "/w/a.py", "old": None, "new": "one\ntwo"}]}
@@ -437,6 +449,7 @@ def test_the_kind_table_names_the_tools_and_strangers_are_other() -> None:
         "web_fetch": "fetch",
         "skill": "think",
         "tool_search": "search",
+        "call_tool": "other",
     }
     assert set(KINDS.values()) <= v1.KNOWN_VALUES["ToolKind"]
 

@@ -23,6 +23,7 @@ from dragoman.builtin.models.providers import (
     provider_of,
 )
 from dragoman.errors import ConfigError, RequestError
+from dragoman.process.own_program import own_command
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _own_command() -> tuple[str, ...]:
     program = os.path.abspath(sys.argv[0])
     if os.path.basename(program) == "dragoman" and os.access(program, os.X_OK):
         return (program,)
-    return (sys.executable, "-m", "dragoman")
+    return own_command()
 
 
 def _refusal(message: str, providers: Sequence[Provider]) -> RequestError:

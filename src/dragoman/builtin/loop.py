@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import time
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -55,6 +56,8 @@ _log = logging.getLogger("dragoman.builtin")
 
 
 _CHANGES: Final = frozenset({"edit", "delete", "move"})
+CALL_TOOL: Final = "call_tool"
+"""The tool whose calls stand for calls of others; see `tools/tool_search.py`."""
 
 
 class WantedCall(msgspec.Struct, frozen=True):
@@ -76,7 +79,11 @@ class Loop:
         self._usage = usage
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
         self._offered = offered_tools(
-            context.tools, context.model.name, is_planning=context.modes is not None and context.modes.current == PLAN
+            context.tools,
+            context.model.name,
+            is_planning=context.modes is not None and context.modes.current == PLAN,
+            has_skills=context.skills is not None and bool(context.skills.index()),
+            searched=context.searched_tools,
         )
         self._specs = tuple(map(tool_spec, self._offered))
         # Two edits of one file that both read before either wrote would lose one of them. The permission is asked
@@ -295,16 +302,17 @@ class Loop:
         """Decode the arguments. Wrong ones become an error that says what is wrong, for the model."""
         tool = self._tool(call.tool_name)
         if tool is None:
-            known = ", ".join(sorted(self._context.tools))
+            known = ", ".join(sorted(self._context.tools.keys() - self._context.searched_tools))
             why = f"there is no tool {call.tool_name!r}; there are: {known}"
         else:
             try:
-                arguments = read_arguments(tool, call.input)
+                tool, given = self._meant(tool, call.input)
+                arguments = read_arguments(tool, given)
             except ToolError as error:
                 why = str(error)
             else:
                 wanted = WantedCall(call.tool_call_id, tool, arguments)
-                return self._described(call, tool, call.input if isinstance(call.input, dict) else {}), wanted
+                return self._described(call, tool, given if isinstance(given, dict) else {}), wanted
         dynamic = True if tool is None else call.dynamic
         kept = call.provider_metadata
         wrong = c.ToolInputError(
@@ -316,12 +324,23 @@ class Loop:
         """The tool that a model called by this name, which may be one that other agents use."""
         return self._context.tools.get(name) or self._context.tools.get(our_tool_name(name))
 
+    def _meant(self, tool: Tool, given: Any) -> tuple[Tool, Any]:
+        """The tool and the arguments of a call; of one through `call_tool`, those that it names. Raises: ToolError."""
+        if tool.name != CALL_TOOL:
+            return tool, given
+        from dragoman.builtin.tools.tool_search import unwrap
+
+        return unwrap(given, self._context.tools)
+
     def _described(self, chunk: Any, tool: Tool | None, arguments: dict[str, Any]) -> Any:
         """The chunk with the title, kind, locations and diffs that the tool gives it."""
         if tool is None:
             return chunk
         preview = tool.preview(with_our_names(tool, arguments), self._context.cwd)
-        return with_display(chunk, preview.title, ToolDisplay(tool.kind, preview.locations, preview.diffs))
+        is_other = our_tool_name(chunk.tool_name) == CALL_TOOL != tool.name
+        shown = arguments if is_other else UNSET
+        display = ToolDisplay(tool.kind, preview.locations, preview.diffs, mcp=preview.mcp, input=shown)
+        return with_display(chunk, preview.title, display)
 
     async def _preview(self, delta: c.ToolInputDelta) -> None:
         """Show the title and the locations that incomplete arguments give, if it is time to. Content comes later."""
@@ -330,7 +349,11 @@ class Loop:
         tool = None if found is None else self._tool(found[0])
         if found is None or tool is None:
             return
-        preview = tool.preview(with_our_names(tool, found[1]), context.cwd)
+        given: Any = found[1]
+        if "arguments" in given:  # before them, the name of another tool may be incomplete
+            with suppress(ToolError):
+                tool, given = self._meant(tool, given)
+        preview = tool.preview(with_our_names(tool, given if isinstance(given, dict) else {}), context.cwd)
         display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations))
         shown = {"tool_call_id": delta.tool_call_id, "title": preview.title, "display": display}
         await context.emit(c.Data(PREVIEW, shown, transient=True))

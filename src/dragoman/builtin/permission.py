@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from copy import copy
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +28,7 @@ from dragoman.settings.rule_file import RuleFile
 from dragoman.workspace.judging import off_loop_if_long
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.modes import Mode
@@ -56,6 +58,7 @@ class SessionRules:
         self._session_id = session_id
         self._file = RuleFile(settings.rules_file)
         self._answers: list[Rule] = []
+        self._folders: dict[str, list[Rule]] = {}
         self._files: dict[str, tuple[EffectiveSettings, Sequence[Rule]]] = {}
 
     async def load(self) -> None:
@@ -71,12 +74,24 @@ class SessionRules:
         If a file cannot be read it may hold a deny, so everything is asked about until it is mended.
         """
         try:
-            return (*self._file.rules(project), *self._settings_of(project)[1], *self._answers)
+            return (*self._file.rules(project), *self._settings_of(project)[1], *self._answers, *self._of_folders())
         except ConfigError as error:
             from dragoman.policy import Rule
 
             _log.warning("everything is asked about: %s", error)
             return (Rule("ask", "*", "pinned", "the rules cannot be read"), *self._answers)
+
+    def allow_reading(self, folder: str, why: str) -> None:
+        """Permit to read the files of a folder until the session is closed. A deny overrides it, as any rule."""
+        from dragoman.policy import Rule
+
+        for path in dict.fromkeys((folder, os.path.realpath(folder))):
+            # A star in a name would be read as a glob, so such a folder gets no rule, and the user is asked.
+            if not set(path) & set("*?"):
+                self._folders[path] = [Rule("allow", f"read:{path}{end}", "session", why) for end in ("", "/**")]
+
+    def _of_folders(self) -> Iterator[Rule]:
+        return chain.from_iterable(self._folders.values())
 
     async def remember(self, project: str, rule: str, action: Action, scope: RememberScope) -> None:
         """Store the rule of an "always" answer. Raises: StoreError."""
@@ -111,6 +126,14 @@ class SessionRules:
         except ConfigError as error:
             _log.warning("the subagents of the settings are left out: %s", error)
             return ()
+
+    def tool_search(self, project: str) -> str:
+        """When tools of MCP servers are searched instead of listed: `auto`, `on` or `off`."""
+        try:
+            return self._settings_of(project)[0].user.tool_search
+        except ConfigError as error:
+            _log.warning("the setting tool_search is left out: %s", error)
+            return "auto"
 
     def settings_of(self, project: str) -> EffectiveSettings:
         """The settings of the user and the project. Raises: ConfigError."""
@@ -232,6 +255,14 @@ class ToolPermissions:
     def verdict(self, request: Request) -> Verdict:
         """What rules and mode state about one request. The user is not asked."""
         return self._judge(request).verdict
+
+    def verdict_of_rules(self, request: Request) -> Verdict:
+        """What the rules alone state about a request of the user's own, whatever the mode forbids the agent."""
+        from dragoman.policy import judge
+        from dragoman.workspace.safety import with_facts
+
+        rules = self._rules_now(self._mode())
+        return judge(rules, with_facts(rules, request, self._roots))
 
     def rules_in_force(self) -> tuple[Rule, ...]:
         """The rules of this moment for another agent that runs in the sandbox: what the mode forbids is denied."""

@@ -24,7 +24,7 @@ import msgspec
 
 from dragoman.builtin.cancellation import complete, wait_or_cancel, was_asked_for
 from dragoman.builtin.context.command import Invocation
-from dragoman.builtin.context.commands import commands_update, invoked, read_commands
+from dragoman.builtin.context.commands import commands_update, find_command, invoked, read_commands
 from dragoman.builtin.context.instructions import read_instructions
 from dragoman.builtin.context.titles import begin_title
 from dragoman.builtin.hooks.open_hooks import OpenHooks
@@ -38,6 +38,7 @@ from dragoman.builtin.past import StoredPast
 from dragoman.builtin.permission import SessionRules
 from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
+from dragoman.builtin.skills.session_skills import SessionSkills
 from dragoman.builtin.steering import Steering
 from dragoman.builtin.subagents.subagents import SessionSubagents
 from dragoman.builtin.tools.jobs import close_jobs
@@ -107,6 +108,7 @@ class OpenSession:
         self.commands: dict[str, Command] = {}
         self.usage = SessionUsage(store, row.id)
         self.subagents = SessionSubagents(self)
+        self.skills = SessionSkills(self)
         self.has_sandbox = False
         self.has_rewound = False
         """Turns were taken back or brought back since the past was read."""
@@ -190,8 +192,8 @@ class OpenSession:
         self.warm_up()
         _ = self.begin_instructions(viewer)
         reading = asyncio.to_thread(read_commands, viewer.cwd, self.settings.config_dir)
-        listing = self.subagents.prepare(viewer)
-        commands, _, _ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare), listing)
+        listing = (self.subagents.prepare(viewer), self.skills.prepare(viewer))
+        commands, *_ = await asyncio.gather(reading, asyncio.to_thread(viewer.guard.prepare), *listing)
         self.commands = self._with_prompts(commands)
         self.has_sandbox = self.has_sandbox or viewer.guard.has_sandbox
         return viewer
@@ -464,7 +466,7 @@ class OpenSession:
         # have written the template.
         commands = self._with_prompts(read_commands(viewer.cwd, self.settings.config_dir))
         self._show_commands(commands)
-        return Invocation(name, arguments, commands.get(name))
+        return Invocation(name, arguments, find_command(commands, name))
 
     def begin_instructions(self, viewer: Viewer) -> asyncio.Future[Instructions]:
         """Begin to read the instruction files of the user and the project.

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.permission import ToolPermissions
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.refusals import UserAnswer
+    from dragoman.builtin.skills.session_skills import SessionSkills
     from dragoman.builtin.subagents.subagents import SubagentScope
     from dragoman.builtin.tools.tool import Tool, ToolAccess
     from dragoman.builtin.undo import SessionRewinding
@@ -161,6 +162,12 @@ class TurnContext(Struct):
     """Held while a file is changed; a turn and its subagents share it."""
     subagents: SubagentScope | None = None
     """Starts subagents; None where there can be none."""
+    config_dir: str = ""
+    """Folder with the user's own instructions."""
+    skills: SessionSkills | None = None
+    """The skills of the session; None where there are none."""
+    searched_tools: frozenset[str] = frozenset()
+    """Names of tools that are found with `tool_search` instead of being listed."""
     modes: ModeSwitch | None = None
     """The session's mode, for a tool that lets the user change it; None where no user can be asked."""
     hooks: SessionHooks | None = None

@@ -13,9 +13,10 @@ from dragoman.builtin.cancellation import shared
 from dragoman.builtin.checkpoints import KEY, Checkpoints
 from dragoman.builtin.context.environment_block import add_environment, add_line
 from dragoman.builtin.context.history import COMMAND, model_view
+from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
 from dragoman.builtin.context.own_prompt import prompt_for
-from dragoman.builtin.context.window.size import SessionWindows
+from dragoman.builtin.context.window.size import SessionWindows, window_of
 from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
@@ -47,6 +48,7 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
         message.metadata = {**message.metadata, KEY: prompt.checkpoint.uid}
     if prompt.is_for_model:
         await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(session.history))
+        await add_instruction_changes(session, prompt.viewer, message, session.history)
         ended = ended_jobs(session.memory)
         if ended:
             add_line(message, ended)
@@ -80,6 +82,10 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
     folder = await session.hooks.of(viewer.cwd)
     if folder.hooks is not None:
         folder.hooks.begin_turn()
+    skill = None if prompt.command is None or prompt.command.command is None else prompt.command.command.skill
+    session.skills.recall(session.history)
+    if skill is not None:
+        session.skills.permit(skill)
     return TurnContext(
         session.row.id,
         log.message,
@@ -104,6 +110,9 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         windows=SessionWindows(session),
         command=prompt.command if is_for_turn else None,
         subagents=SubagentScope(session.subagents),
+        config_dir=str(session.settings.config_dir),
+        skills=session.skills,
+        searched_tools=_searched_tools(session, viewer) if prompt.is_for_model or is_for_turn else frozenset(),
         modes=None if viewer.is_headless else SessionModeSwitch(session),
         checkpoint=prompt.checkpoint,
         rewinding=_rewinding(session, viewer) if is_for_turn and not viewer.is_headless else None,
@@ -139,4 +148,16 @@ async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn:
         await shared(environment.reading)
     if session.servers is not None:
         await session.servers.ready()
+    session.skills.settle()
     return model
+
+
+def _searched_tools(session: OpenSession, viewer: Viewer) -> frozenset[str]:
+    """The names of tools that are found with `tool_search`. The servers are ready."""
+    if session.servers is None or not session.servers.tools:
+        return frozenset()
+    from dragoman.builtin.tools.deferral import searched_tools
+
+    setting = session.rules.tool_search(viewer.cwd)
+    window, _ = window_of(session.model, SessionWindows(session))
+    return searched_tools(session.servers, session.tools, setting, window)

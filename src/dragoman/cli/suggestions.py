@@ -18,6 +18,13 @@ def provider_names() -> tuple[str, ...]:
     return tuple(provider.id for provider in login_providers())
 
 
+def task_names() -> tuple[str, ...]:
+    """Return the evaluation tasks that come with this program."""
+    from dragoman.evaluation.task import BUILT_IN
+
+    return tuple(sorted(folder.name for folder in BUILT_IN.iterdir() if (folder / "task.toml").is_file()))
+
+
 def session_ids() -> tuple[str, ...]:
     """Return the ids of the newest sessions in the ledger that need no quoting in a shell."""
     from dragoman.errors import StoreError

@@ -15,6 +15,7 @@ COMMANDS = {
     "conduct": "run an agent with proxies in front of it, a chain (unstable draft)",
     "connect": "bridge an editor to an agent or a host on another machine",
     "demo": "show a full turn of the built-in agent, with a scripted model",
+    "eval": "give an agent coding tasks, judge what it did, and compare agents",
     "exec": "send one prompt to an agent, for scripts",
     "guard": "put rules, limits and an audit log around an agent",
     "inspect": "show a recording: timeline, messages, sessions, broken rules",

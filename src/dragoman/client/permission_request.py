@@ -256,7 +256,9 @@ def _mcp_tool(source: _Source) -> tuple[str, str] | None:
     for name in names:
         if isinstance(name, str) and (found := _MCP_NAME.fullmatch(name)):
             return found["server"], found["tool"]
-    raw: Any = source.raw_input
+    ours = (source.meta or {}).get("dragoman")
+    named = ours.get("mcp") if isinstance(ours, dict) else None
+    raw: Any = named if isinstance(named, dict) else source.raw_input
     if isinstance(raw, dict) and {"server", "tool"} <= raw.keys() <= {"server", "tool", "arguments", "invocation"}:
         server, tool = raw["server"], raw["tool"]
         if isinstance(server, str) and isinstance(tool, str):

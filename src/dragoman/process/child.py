@@ -186,6 +186,11 @@ class Child:
         await asyncio.shield(self._exit)
         return self.returncode
 
+    @property
+    def cpu_seconds(self) -> float | None:
+        """The processor time of the program and of the children that it waited for; None until it has ended."""
+        return self._watch.cpu_seconds
+
     def begin_close(self) -> None:
         """Start the ladder if it is not under way; it goes on whether or not a task waits for it."""
         self._stdin = _closed(self._stdin)

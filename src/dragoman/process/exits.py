@@ -18,6 +18,8 @@ class ExitWatch:
     """Calls `ended` once on the loop, with the return code, or None if other code collected the status."""
 
     def __init__(self, pid: int, loop: asyncio.AbstractEventLoop, ended: Callable[[int | None], None]) -> None:
+        self.cpu_seconds: float | None = None
+        """The processor time of the child and of the children that it waited for; known when it has ended."""
         self._pid = pid
         self._loop = loop
         self._ended = ended
@@ -38,9 +40,10 @@ class ExitWatch:
 
     def _collect(self) -> None:
         try:
-            pid, status = os.waitpid(self._pid, os.WNOHANG)
+            pid, status, used = os.wait4(self._pid, os.WNOHANG)
             if pid == 0:
                 return
+            self.cpu_seconds = used.ru_utime + used.ru_stime
         except ChildProcessError:
             # The program ignores SIGCHLD or waits for every child it has: then the status is lost, the end is not.
             self._finish(None)
@@ -56,7 +59,9 @@ class ExitWatch:
         # Collected on this thread: macOS before 3.13 has no way to wait and leave the status for the loop.
         returncode: int | None = None
         with suppress(ChildProcessError):
-            returncode = os.waitstatus_to_exitcode(os.waitpid(self._pid, 0)[1])
+            _, status, used = os.wait4(self._pid, 0)
+            self.cpu_seconds = used.ru_utime + used.ru_stime
+            returncode = os.waitstatus_to_exitcode(status)
         with suppress(RuntimeError):  # the loop is closed, so no task waits any more
             self._loop.call_soon_threadsafe(self._finish, returncode)
 

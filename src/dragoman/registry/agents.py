@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
@@ -20,6 +19,7 @@ from msgspec.structs import replace
 
 from dragoman._version import __version__
 from dragoman.errors import ConfigError
+from dragoman.process.own_program import own_command
 from dragoman.registry.editors import editor_files, read_editor_agents
 from dragoman.registry.elsewhere import connect_command, header_variable, host_of
 from dragoman.registry.facts import AgentFacts, facts_of, foreign_keys
@@ -475,7 +475,7 @@ class Agents:
 def _built_in() -> AgentEntry:
     return AgentEntry(
         name=BUILT_IN,
-        command=(sys.executable, "-m", "dragoman", "agent"),
+        command=own_command("agent"),
         source="built-in",
         where="dragoman agent",
         version=__version__,
@@ -485,7 +485,7 @@ def _built_in() -> AgentEntry:
 def _scripted() -> AgentEntry:
     return AgentEntry(
         name=SCRIPTED,
-        command=(sys.executable, "-m", "dragoman.testing.scripted_agent"),
+        command=own_command(module="dragoman.testing.scripted_agent"),
         source="built-in",
         where="dragoman itself; it calls no model",
         version=__version__,

@@ -5,9 +5,9 @@ The built-in agent is recognised also as a command that was written out. Does no
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
+from dragoman.process.own_program import own_words
 from dragoman.registry.agents import BUILT_IN
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ def runs_built_in(entry: AgentEntry) -> bool:
 
 
 def _is_own_command(words: list[str]) -> bool:
-    program = os.path.basename(words[0]) if words else ""
-    if program.startswith("python") and words[1:3] == ["-m", "dragoman"]:
-        return words[3:4] == ["agent"]
-    return program == "dragoman" and words[1:2] == ["agent"]
+    own = own_words(words)
+    return own is not None and own[:1] == ["agent"]
 
 
 def runs_commands_at_client(entry: AgentEntry, mode: str | None) -> bool:

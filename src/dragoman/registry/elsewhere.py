@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from dragoman.process.own_program import own_command, own_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,16 +18,17 @@ HEADERS_VARIABLE: Final = "DRAGOMAN_CONNECT_HEADERS"
 def connect_command(url: str, token_env: str = "") -> tuple[str, ...]:
     """The program that stands for an agent elsewhere: it speaks to it as a local agent does."""
     token = ("--token-env", token_env) if token_env else ()
-    return (sys.executable, "-m", "dragoman", "connect", url, *token)
+    return own_command("connect", url, *token)
 
 
 def host_of(command: Sequence[str]) -> str:
     """The machine that a command of `connect_command` leads to, as a name for the agent; empty for other commands."""
-    if tuple(command[1:4]) != ("-m", "dragoman", "connect") or len(command) < 5:
+    own = own_words(command)
+    if own is None or own[:1] != ["connect"] or len(own) < 2:
         return ""
     from urllib.parse import urlsplit
 
-    return urlsplit(command[4]).hostname or command[4]
+    return urlsplit(own[1]).hostname or own[1]
 
 
 def header_variable(headers: Mapping[str, str]) -> dict[str, str]:

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
 Owner = Literal["user", "project"]
 
 FILE_NAME: Final = "settings.json"
+TOOL_SEARCH: Final = ("auto", "on", "off")
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
     *("system_prompt", "append_system_prompt", "serve", "host", "subagents", "hooks", "after_edit", "ui"),
+    "tool_search",
 )
 
 
@@ -110,6 +112,8 @@ class SettingsFile(Struct, frozen=True):
     ui: UiMembers = UiMembers()
     """How the terminal client looks and behaves."""
     subagents: dict[str, SubagentMember] = {}
+    tool_search: str = "auto"
+    """Whether the built-in agent lists the tools of MCP servers to the model, or lets it search them."""
     hooks: tuple[Hook, ...] = ()
     """Commands of the user or the project at certain moments; those of a project are proposals."""
     edit_commands: tuple[EditCommand, ...] = ()
@@ -183,6 +187,7 @@ class _Reader:
             host=self._host(),
             ui=self._ui(),
             subagents=self._subagents(),
+            tool_search=self._tool_search(),
             hooks=self._hooks(),
             edit_commands=self._edit_commands(),
             notes=tuple(self._notes),
@@ -220,6 +225,12 @@ class _Reader:
         if not isinstance(env, list) or not all(isinstance(each, str) for each in env):
             raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
         return HostMembers(float(idle), tuple(env))
+
+    def _tool_search(self) -> str:
+        wanted = self._user_text("tool_search", "choose how tools are found") or "auto"
+        if wanted not in TOOL_SEARCH:
+            raise self._document.error(f"tool_search must be {', '.join(TOOL_SEARCH[:-1])} or off", "tool_search")
+        return wanted
 
     def _ui(self) -> UiMembers:
         members = self._object("ui")

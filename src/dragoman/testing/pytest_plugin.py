@@ -7,10 +7,10 @@ pytest itself loads it, so that the package can be imported without pytest.
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dragoman.process.own_program import own_command
 from dragoman.testing.recorded import drive_as_recorded, replayed
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Recordings:
         """
         report = self._scratch / f"dragoman-report-{len(self._reports)}.json"
         self._reports[report] = recording
-        command = [sys.executable, "-m", "dragoman", "replay", str(self.path(recording)), "--report", str(report)]
+        command = [*own_command("replay", str(self.path(recording)), "--report", str(report))]
         return [*command, "--ignore", ",".join(ignore)] if ignore else command
 
     def verdict(self) -> str:

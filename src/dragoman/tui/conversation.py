@@ -21,11 +21,11 @@ from dragoman.host.local.start import NoHost
 from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
 from dragoman.tui.background import in_turn
-from dragoman.tui.failures import explain, work_of
-from dragoman.tui.host_connection import HostLink
-from dragoman.tui.older_blocks import TAIL_EVENTS, is_too_long, read_older
-from dragoman.tui.open_questions import OpenQuestions
-from dragoman.tui.prompt_requests import read_input, send_order
+from dragoman.tui.local_host.host_connection import HostLink
+from dragoman.tui.local_host.older_blocks import TAIL_EVENTS, is_too_long, read_older
+from dragoman.tui.local_host.prompt_requests import read_input, send_order
+from dragoman.tui.questions.failures import explain, work_of
+from dragoman.tui.questions.open_questions import OpenQuestions
 from dragoman.tui.values import AgentInput, TypedPrompt
 from dragoman.view.watched import WatchedSession
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from dragoman.client import RemoteAgent, Session
     from dragoman.state import TimelineItem
-    from dragoman.tui.failures import Failure
     from dragoman.tui.interface import Interface, Opening
+    from dragoman.tui.questions.failures import Failure
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
@@ -204,7 +204,7 @@ class HostedConversation:
 
     async def _look_at_turn(self, remote: RemoteAgent) -> None:
         """Find out which agent the session has, and whether a turn runs that was begun before we came."""
-        from dragoman.tui.session_rows import read_rows
+        from dragoman.tui.local_host.session_rows import read_rows
 
         for row in await read_rows(remote, 50):
             if row.session_id == self.session_id:
@@ -487,6 +487,6 @@ class HostedConversation:
 
     async def sessions(self) -> list[ListedSession]:
         """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
-        from dragoman.tui.session_rows import read_rows
+        from dragoman.tui.local_host.session_rows import read_rows
 
         return [] if self.remote is None else await read_rows(self.remote)

@@ -34,6 +34,8 @@ class DraftKeeper:
         self._first_at = 0.0
         self._last_at = 0.0
         self._is_broken = False
+        self._without_session: dict[HostedConversation, Draft] = {}
+        """Drafts of conversations that were left before they had a session to keep them for."""
 
     def begin(self) -> Draft | None:
         """The draft to begin with: that of the session, else one that a client of this folder left."""
@@ -76,13 +78,16 @@ class DraftKeeper:
         if talk is self._talk and session == self._session and folder == self._folder:
             return None
         is_same = talk is self._talk and self._session is None and folder == self._folder
-        before, self._session, self._talk = self._session, session, talk
+        before, left = self._session, self._talk
+        self._session, self._talk = session, talk
         text, chips = self._shown
         self._unsaved = None
         if is_same:
             self._save(session, text, chips, is_shown=True)
             self._remove(None)
             return None
+        if before is None and text:
+            self._without_session[left] = Draft(text, list(chips))
         self._save(before, text, chips, is_shown=False)
         if folder != self._folder:
             self._folder, self._drafts = folder, DraftFolder(folder)
@@ -92,7 +97,7 @@ class DraftKeeper:
         except OSError as error:
             self._failed(error)
             found = None
-        found = found or Draft("")
+        found = found or self._without_session.pop(talk, None) or Draft("")
         self._shown = (found.text, found.chips)
         return found
 

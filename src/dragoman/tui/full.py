@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
-from dragoman.tui.terminal_facts import ask_background, is_light_by_variable, shows_unicode
+from dragoman.tui.terminal.terminal_facts import ask_background, is_light_by_variable, shows_unicode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,9 +49,9 @@ def run(
     try:
         from dragoman.settings.file import UiMembers
         from dragoman.settings.places import data_dir
-        from dragoman.tui import preferences
         from dragoman.tui.screen.app import TerminalApp
         from dragoman.tui.screen.start import ScreenStart
+        from dragoman.tui.start import preferences
         from dragoman.view.rails import ASCII, UNICODE
     finally:
         if question is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dragoman.tui.preferences import MODE
+from dragoman.tui.start.preferences import MODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

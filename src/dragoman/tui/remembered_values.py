@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from dragoman.errors import DragomanError
 from dragoman.text.visible import label
 from dragoman.tui.option_values import values_of
-from dragoman.tui.preferences import MODE, agent_key
+from dragoman.tui.start.preferences import MODE, agent_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dragoman.client import Session
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.option_values import OptionValue
-    from dragoman.tui.preferences import Preferences
+    from dragoman.tui.start.preferences import Preferences
 
 
 async def set_and_remember(

@@ -40,6 +40,7 @@ KINDS: Final[dict[str, Kind]] = {
     "web_fetch": "fetch",
     "skill": "think",
     "tool_search": "search",
+    "call_tool": "other",
 }
 
 
@@ -66,6 +67,10 @@ class ToolDisplay(Struct, frozen=True, omit_defaults=True):
     diffs: tuple[FileDiff, ...] = ()
     parent: str | None = None
     """The call that this one belongs to, such as that of a sub-agent: `_meta.dragoman.parentToolCallId`."""
+    mcp: tuple[str, str] | None = None
+    """The MCP server and its tool, for rules of the client: `_meta.dragoman.mcp`."""
+    input: Any = UNSET
+    """The arguments to show, where they are not the call's own: those of a call that was made through another tool."""
 
 
 class ToolOutput(Struct, frozen=True, omit_defaults=True):

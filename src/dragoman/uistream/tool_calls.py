@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from dragoman.schema import v1
 from dragoman.text.terminal import one_line
@@ -41,11 +41,12 @@ _RAW_OUTPUT_NAMES: Final = {
 class ShownCall:
     """One tool call as far as the client has been shown it."""
 
-    __slots__ = ("content", "is_hidden", "kind", "locations", "parent", "raw_input", "status", "title")
+    __slots__ = ("content", "is_hidden", "kind", "locations", "mcp", "parent", "raw_input", "status", "title")
 
     def __init__(self, title: str, kind: str, *, is_hidden: bool = False, parent: str | None = None) -> None:
         self.title = one_line(title)
         self.parent = parent
+        self.mcp: tuple[str, str] | None = None
         self.kind = kind
         self.is_hidden = is_hidden
         self.status = "pending"
@@ -161,11 +162,15 @@ class ToolCallUpdates:
 
     def input_available(self, chunk: c.ToolInputAvailable) -> Sequence[v1.SessionUpdate]:
         call, announced = self._announce(chunk)
+        display = display_of(chunk.tool_name, chunk.provider_metadata)
         call.raw_input = chunk.input
-        changes = call.show(chunk.title or "", display_of(chunk.tool_name, chunk.provider_metadata))
+        changes = call.show(chunk.title or "", display)
+        if display.input is not UNSET:  # the arguments have named the tool that is really called
+            call.raw_input, call.kind, call.mcp = display.input, display.kind, display.mcp
+            changes["meta"] = _meta(call)
         if self._starts_on_input or chunk.provider_executed is True:
             self._ready.append(chunk.tool_call_id)
-        return (*announced, *_changed(chunk.tool_call_id, call, raw_input=chunk.input, kind=call.kind, **changes))
+        return (*announced, *_changed(chunk.tool_call_id, call, raw_input=call.raw_input, kind=call.kind, **changes))
 
     def input_error(self, chunk: c.ToolInputError) -> Sequence[v1.SessionUpdate]:
         call, announced = self._announce(chunk)
@@ -218,6 +223,7 @@ class ToolCallUpdates:
         display = display_of(chunk.tool_name, chunk.provider_metadata)
         is_hidden = self._is_hidden(chunk.tool_name)
         call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=is_hidden, parent=display.parent)
+        call.mcp = display.mcp
         self._calls[chunk.tool_call_id] = call
         return call, () if call.is_hidden else (_announced(chunk.tool_call_id, call),)
 
@@ -242,8 +248,14 @@ class ToolCallUpdates:
 
 
 def _announced(tool_call_id: str, call: ShownCall) -> v1.ToolCall:
-    meta = UNSET if call.parent is None else {"dragoman": {"parentToolCallId": call.parent}}
-    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending", meta=meta)
+    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending", meta=_meta(call))
+
+
+def _meta(call: ShownCall) -> dict[str, Any] | UnsetType:
+    own: dict[str, Any] = {} if call.parent is None else {"parentToolCallId": call.parent}
+    if call.mcp is not None:
+        own["mcp"] = {"server": call.mcp[0], "tool": call.mcp[1]}
+    return {"dragoman": own} if own else UNSET
 
 
 def _changed(tool_call_id: str, call: ShownCall, **members: Any) -> Sequence[v1.SessionUpdate]:

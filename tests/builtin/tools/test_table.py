@@ -26,9 +26,12 @@ ODD = st.recursive(
 )
 
 
+LAST = ["web_search", "web_fetch", "tool_search", "call_tool"]
+
+
 def test_the_tools_come_in_one_order() -> None:
     names = ["read", "write", "edit", "apply_patch", "glob", "grep", "bash", "bash_output", "bash_stop"]
-    assert list(TOOLS) == [*names, "todo", "question", "task", "present_plan", "web_search", "web_fetch"]
+    assert list(TOOLS) == [*names, "todo", "question", "task", "skill", "present_plan", *LAST]
     assert list(built_in_tools()) == list(TOOLS)
 
 

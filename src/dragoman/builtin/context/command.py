@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
 from dragoman.builtin.context.history import COMMAND
+
+if TYPE_CHECKING:
+    from dragoman.builtin.skills.skill import Skill
 
 _PLACE: Final = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
 
@@ -20,6 +23,10 @@ class Command(Struct, frozen=True):
     hint: str = ""
     body: str | None = None
     source: Literal["agent", "user", "project", "mcp"] = "agent"
+    has_places: bool = True
+    """Whether `$1` and `$ARGUMENTS` in the body stand for arguments."""
+    skill: Skill | None = None
+    """The skill that it starts; its body is read when it is called."""
 
     @property
     def shown(self) -> str:
@@ -29,7 +36,7 @@ class Command(Struct, frozen=True):
     def expand(self, arguments: str) -> str:
         """Expand the template: `$1` to `$9` are single arguments, `$ARGUMENTS` is all of them."""
         body = self.body or ""
-        if not _PLACE.search(body):
+        if not self.has_places or not _PLACE.search(body):
             return f"{body}\n\n{arguments}" if arguments else body
         words = _words(arguments)
 

@@ -18,6 +18,7 @@ from msgspec import UNSET
 
 from dragoman.builtin.context.command import Command
 from dragoman.builtin.context.own_commands import OWN
+from dragoman.builtin.skills.places import skill_places
 from dragoman.schema import v1
 from dragoman.settings.project import PROJECT_FOLDER, find_project
 
@@ -49,7 +50,21 @@ def read_commands(cwd: str, config_dir: Path) -> dict[str, Command]:
         for command in _templates(folder / PROJECT_FOLDER / FOLDER, "project", root=folder):
             name = f"project:{command.name}" if command.name in found else command.name
             found.setdefault(name, Command(name, command.description, command.hint, command.body, "project"))
+    if skill_places(cwd, config_dir):
+        from dragoman.builtin.skills.loading import skill_commands  # most users have no skills
+
+        found |= skill_commands(cwd, config_dir, found)
     return found
+
+
+def find_command(commands: Mapping[str, Command], name: str) -> Command | None:
+    """Return the command of a name, that of a skill with its text; None if there is none."""
+    command = commands.get(name)
+    if command is None or command.skill is None or command.source == "mcp":
+        return command
+    from dragoman.builtin.skills.loading import with_text
+
+    return with_text(command)
 
 
 def invoked(text: str) -> tuple[str, str] | None:

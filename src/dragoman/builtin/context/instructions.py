@@ -41,6 +41,8 @@ class Instructions(Struct, frozen=True):
     paths: tuple[str, ...] = ()
     """The files, in the order of their texts."""
     is_cut: bool = False
+    files: dict[str, str] = {}
+    """The whole texts by path, the nearest to the working folder first."""
 
 
 def read_instructions(
@@ -54,12 +56,9 @@ def read_instructions(
     left, is_cut = limit_bytes, False
     passages: list[str] = []
     paths: list[str] = []
-    seen: set[str] = set()
-    for path, text in _nearest_first(cwd, directories, config_dir):
-        if text in seen:
-            continue
-        seen.add(text)
-        kept = _beginning(text, left)
+    files = read_instruction_files(cwd, directories, config_dir)
+    for path, text in files.items():
+        kept = beginning(text, left)
         left -= len(kept.encode())
         if kept != text:
             is_cut = True
@@ -70,7 +69,24 @@ def read_instructions(
         paths.append(path)
     if not passages:
         return Instructions()
-    return Instructions("\n\n".join((_OPENING, *reversed(passages))), tuple(reversed(paths)), is_cut)
+    return Instructions("\n\n".join((_OPENING, *reversed(passages))), tuple(reversed(paths)), is_cut, files)
+
+
+def read_instruction_files(cwd: str, directories: Sequence[str] = (), config_dir: Path | None = None) -> dict[str, str]:
+    """Return the whole texts by path, the nearest to `cwd` first. Of files with the same text, the first counts."""
+    found: dict[str, str] = {}
+    for path, text in _nearest_first(cwd, directories, config_dir):
+        found.setdefault(text, path)
+    return {path: text for text, path in found.items()}
+
+
+def instruction_paths(cwd: str, directories: Sequence[str] = (), config_dir: Path | None = None) -> tuple[str, ...]:
+    """Return every path that can hold instructions for work in `cwd`, whether the file exists or not."""
+    here = Path(os.path.realpath(cwd))
+    project = find_project(here)
+    folders = [folder for folder in (here, *here.parents) if folder.is_relative_to(project)]
+    folders += [*map(Path, reversed(directories)), *((config_dir,) if config_dir is not None else ())]
+    return tuple(str(folder / name) for folder in folders for name in NAMES)
 
 
 def _nearest_first(cwd: str, directories: Sequence[str], config_dir: Path | None) -> Iterator[tuple[str, str]]:
@@ -108,7 +124,7 @@ def _found(
                 yield shown or str(path), text
 
 
-def _beginning(text: str, limit_bytes: int) -> str:
+def beginning(text: str, limit_bytes: int) -> str:
     """Return as many whole lines as fit in the limit."""
     content = text.encode()
     if len(content) <= limit_bytes:

@@ -41,11 +41,13 @@ ACTIONS: Final = {
     "mcp": "dragoman.builtin.mcp.command:show_servers",
     "mode": f"{_HERE}:set_mode",
     "model": f"{_HERE}:set_model",
+    "skills": "dragoman.builtin.skills.command:show_skills",
 }
 TURN_COMMANDS: Final = {
     "compact": f"{_WINDOW}:compact",
     "context": f"{_WINDOW}:show_context",
     "redo": f"{_UNDO}:redo",
+    "remember": "dragoman.builtin.context.memory:remember",
     "rewind": f"{_UNDO}:rewind",
     "undo": f"{_UNDO}:undo",
 }
@@ -58,18 +60,38 @@ Read the changed code in its surroundings. Report what is wrong or likely to bre
 and line, why it is wrong, and what to do instead. Leave out what is a matter of taste. If there is nothing, say so.
 Change nothing."""
 
+_INIT: Final = """\
+Write `AGENTS.md` in the root of this project: what a coding agent that has never seen it must know to work in it. If
+there is one, read it first and improve it: keep what is right, correct what is wrong, add what is missing.
+What I want it to state in particular (may be empty): $ARGUMENTS
+
+Find out, by reading and not by guessing:
+- the README, the contribution guide, and instructions for other agents (CLAUDE.md, GEMINI.md, .cursor/rules,
+  .cursorrules, .github/copilot-instructions.md); take over what still holds;
+- the files of build, tests and CI (package.json, pyproject.toml, Cargo.toml, go.mod, Makefile, workflows): the exact
+  commands to install, build, lint, type-check and test, and to run one single test;
+- the structure: which folder owns what, where a request or a command enters, what is generated and must not be edited;
+- habits of the code that a newcomer would break: names, errors, tests, commits.
+
+Write at most 100 lines of Markdown, commands first. Every line must be specific to this project and useful for many
+tasks: leave out what is obvious from a file listing, general advice, and what you could not verify. Write no secrets.
+State no command that you have not seen in a file. In the end, name what you were not sure about."""
+
 OWN: Final = (
     Command("agents", "List the agents that can be subagents, and where each is declared"),
     Command(CLEAR, "Let the model forget the conversation; it stays stored and visible"),
     Command("compact", "Replace the older part of the conversation by a summary", "what to keep in particular"),
     Command("context", "Show what fills the context window"),
     Command("help", "Show the commands there are"),
+    Command("init", "Write a first AGENTS.md from the project, or improve the one there is", "what matters", _INIT),
     Command("mcp", "Show the MCP servers and what they offer, or connect one again", "[NAME | reconnect NAME]"),
     Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
     Command("model", "Show or change the model", "PROVIDER:NAME"),
     Command("redo", "Bring back what the last /undo or /rewind took back"),
+    Command("remember", "Add a line to your instructions or the project's", "[user|project] TEXT"),
     Command("review", "Review changes that are not committed yet, or what you name", "what to review", _REVIEW),
     Command("rewind", "List the turns, or take back one and all after it, with their files", "the number of a turn"),
+    Command("skills", "List the skills there are, and where each comes from"),
     Command("undo", "Take back the last turn, with its files"),
 )
 

@@ -35,6 +35,7 @@ def prompt_for(session: OpenSession, viewer: Viewer, instructions: str) -> str:
         instructions,
         model=session.model_name,
         is_headless=viewer.is_headless,
+        skills=session.skills.index(),
         own=OwnPrompt(settings.system_prompt, settings.append_system_prompt).with_session(of_session),
     )
 

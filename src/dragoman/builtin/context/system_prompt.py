@@ -1,9 +1,9 @@
 """The system prompt.
 
-Owns its order: how the agent works, the instructions of the user and the project, what the user adds, the folders,
-whether a user can be asked, the mode. A session with one model always gives the same bytes, so that the provider's
-prompt cache applies; what changes during a session comes last. The day and the state of the repository are not here:
-they are a part of the user's message, see `environment_block.py`. Pure.
+Owns its order: how the agent works, the instructions of the user and the project, the index of skills, what the user
+adds, the folders, whether a user can be asked, the mode. A session with one model always gives the same bytes, so that
+the provider's prompt cache applies; what changes during a session comes last. The day and the state of the repository
+are not here: they are a part of the user's message, see `environment_block.py`. Pure.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ def system_prompt(
     is_headless: bool = False,
     own: OwnPrompt | None = None,
     role: str = "",
+    skills: str = "",
 ) -> str:
     """Return the whole text.
 
@@ -75,6 +76,7 @@ def system_prompt(
         is_headless: no user can be asked.
         own: what the user or the client puts into the prompt.
         role: of a subagent; takes the place of what is written about questions and plans.
+        skills: the index of skills.
     """
     own = own or OwnPrompt()
     base = own.override or "\n\n".join(FAMILIES[family_of(model)])
@@ -87,4 +89,4 @@ def system_prompt(
     is_planning = mode.id == "plan" and not role
     planning = PLANNING if is_planning else ""
     presenting = PRESENTING if is_planning and not is_headless else ""
-    return "\n\n".join(filter(None, (base, instructions, own.append, where, asking, planning, presenting)))
+    return "\n\n".join(filter(None, (base, instructions, skills, own.append, where, asking, planning, presenting)))

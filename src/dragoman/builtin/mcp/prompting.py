@@ -1,4 +1,4 @@
-"""What MCP servers add to a prompt before its turn: the text of a server's prompt, and resources the user mentions.
+"""What MCP servers add to a prompt before its turn: the text of a server's prompt or skill, and mentioned resources.
 
 Owns where both go: the text of a prompt is stored with the message, as that of a template is; a resource becomes a part
 of the message. What cannot be read is reported to the user, and to the model where it would miss it.
@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.context.history import COMMAND
-from dragoman.builtin.mcp.resources import mentions_of, read_mention
+from dragoman.builtin.mcp.resources import mentions_of, read_mention, read_request
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.text.visible import label
 from dragoman.uistream.content import RESOURCE
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.mcp.servers import McpServers
     from dragoman.builtin.queued_prompt import QueuedPrompt
     from dragoman.builtin.session import OpenSession
+    from dragoman.builtin.skills.skill import Skill
     from dragoman.uistream.messages import UIMessage
 
 LONGEST_SECONDS: Final = 30.0
@@ -35,7 +36,10 @@ async def add_from_servers(servers: McpServers, session: OpenSession, prompt: Qu
         message.metadata[COMMAND] = {"name": command.name}  # without a text, no request to a model has it
         try:
             async with asyncio.timeout(LONGEST_SECONDS):
-                text = await servers.prompt(command.name, command.arguments, own)
+                if command.command.skill is not None:
+                    text = await _skill(command.command.skill, command.arguments, servers, session, prompt)
+                else:
+                    text = await servers.prompt(command.name, command.arguments, own)
         except TimeoutError:
             prompt.answer = f"The prompt was not sent: its server did not answer within {LONGEST_SECONDS:g} s."
         except ToolError as error:
@@ -51,3 +55,15 @@ async def add_from_servers(servers: McpServers, session: OpenSession, prompt: Qu
         if found.problem:
             title = f"{label(f'@{mention.server}:{mention.uri}', _COLUMNS)} could not be read"
             await prompt.viewer.notify("warning", title, found.problem)
+
+
+async def _skill(skill: Skill, words: str, servers: McpServers, session: OpenSession, prompt: QueuedPrompt) -> str:
+    """The text of a skill that the user starts. Raises: ToolError, also if a rule denies to read it."""
+    from dragoman.builtin.skills.of_servers import server_skill_text
+
+    request = read_request(skill.server, skill.path, prompt.viewer.cwd)
+    verdict = prompt.viewer.permissions(session.rules).verdict(request)
+    if verdict.action == "deny":
+        raise ToolError(f"a rule does not allow to read the skill: {verdict.why}")
+    text = f"Work with this skill, which I start:\n\n{await server_skill_text(skill, servers)}"
+    return f"{text}\n\n{words}" if words else text

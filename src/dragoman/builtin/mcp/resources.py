@@ -76,7 +76,7 @@ class ResourceTool(Tool):
     def requests(self, arguments: ResourceArguments, context: ToolContext) -> tuple[Request, ...]:
         if not arguments.uri or not arguments.server:
             return ()  # what the servers have listed is known already
-        return (_request(arguments.server, arguments.uri, context.cwd),)
+        return (read_request(arguments.server, arguments.uri, context.cwd),)
 
     async def run(self, arguments: ResourceArguments, context: ToolContext) -> ToolOutput:
         if not arguments.uri or not arguments.server:
@@ -99,7 +99,8 @@ class ResourceTool(Tool):
         return "\n".join((*lines[:_LISTED], *more))
 
 
-def _request(server: str, uri: str, cwd: str) -> Request:
+def read_request(server: str, uri: str, cwd: str) -> Request:
+    """Return the request for permission to read a resource."""
     title = shorten(f"{server}: read {uri}", _LINE_CHARACTERS)
     return Request("dragoman", "read", title, mcp=(server, NAME), root=cwd, home=os.path.expanduser("~"))
 
@@ -145,7 +146,7 @@ async def read_mention(
 ) -> MentionedResource:
     """Read a mentioned resource. Never raises for what a server does."""
     name = f"@{mention.server}:{mention.uri}"
-    verdict = judge(_request(mention.server, mention.uri, cwd))
+    verdict = judge(read_request(mention.server, mention.uri, cwd))
     if verdict.action == "deny":
         return _missing(name, f"a rule does not allow it: {verdict.why}")
     try:

@@ -76,6 +76,8 @@ class McpServers:
         self._resource_tool = ResourceTool(self)
         self._background: set[asyncio.Future[None]] = set()
         self._beginning: asyncio.Task[Opener | None] | None = None
+        self.are_searched = False
+        """Whether the tools are found with `tool_search`, for the rest of the session."""
 
     @property
     def tools(self) -> dict[str, McpTool]:
@@ -148,8 +150,14 @@ class McpServers:
     # Prompts
 
     def commands(self, taken: Container[str]) -> dict[str, Command]:
-        """The prompts of the servers as commands, by name."""
-        return {name: command for name, (command, _, _) in prompt_commands(self.all, taken).items()}
+        """The prompts and the skills of the servers as commands, by name."""
+        found = {name: command for name, (command, _, _) in prompt_commands(self.all, taken).items()}
+        if any(server.listing.resources for server in self.all):
+            from dragoman.builtin.skills.of_servers import server_skill_commands
+
+            skills = server_skill_commands(self, taken)
+            found |= {name: command for name, command in skills.items() if name not in found}
+        return found
 
     async def prompt(self, name: str, arguments: str, taken: Container[str]) -> str:
         """Return the text of a prompt for the model. Raises: ToolError."""

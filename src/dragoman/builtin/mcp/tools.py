@@ -84,7 +84,7 @@ class McpTool:
         self._title = cut(f"{server}: {shown}".strip(), TITLE_CHARACTERS)
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        return Preview(self._title)
+        return Preview(self._title, mcp=(self.server, self.offer.name))
 
     async def check(self, arguments: Any, context: ToolContext) -> None:
         """Only the server knows what a call would do."""

@@ -23,6 +23,7 @@ from msgspec import Struct, structs
 from dragoman.builtin.cancellation import complete, wait_or_cancel, was_asked_for
 from dragoman.builtin.context.environment_block import add_environment
 from dragoman.builtin.context.history import model_view
+from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.system_prompt import OwnPrompt, system_prompt
 from dragoman.builtin.loop import Loop
 from dragoman.builtin.models.choice import effort_for
@@ -147,6 +148,8 @@ class SubagentRun:
         await past.read(history)
         message = UIMessage(self._prompt_id, "user", [TextPart(prompt)])
         await asyncio.to_thread(add_environment, message, self._parent.cwd, model_view(history))
+        if self._subagents.session.prompting is not None:
+            await add_instruction_changes(self._subagents.session, self._subagents.session.prompting, message, history)
         chosen = choose_tools(self._declared, self._parent.tools, may_delegate=self._scope.may_delegate)
         context = await self._context((*history, message), chosen)
         beginning = store.begin_turn(self._row.id, message_to_row(message), self._log.message.id)
@@ -189,7 +192,7 @@ class SubagentRun:
             emit=self._log.emit,
             ask=self._ask,
             memory=self._memory,
-            system=await self._system(model),
+            system=await self._system(model, has_skills="skill" in chosen.tools),
             effort=effort_for(model.name, session.row.effort),
             limits=structs.replace(parent.limits, steps=steps),
             spending=DelegatedSpending(self._subagents, self._progress),
@@ -204,7 +207,7 @@ class SubagentRun:
             tool_call_id="",
         )
 
-    async def _system(self, model: Model) -> str:
+    async def _system(self, model: Model, *, has_skills: bool) -> str:
         session, parent = self._subagents.session, self._parent
         mode = MODES.get(self._declared.mode) or session.mode
         role = _ROLE.format(
@@ -215,7 +218,10 @@ class SubagentRun:
         settings = session.settings
         own = OwnPrompt(settings.system_prompt, settings.append_system_prompt)
         instructions = await self._subagents.instructions()
-        return system_prompt(parent.cwd, parent.roots, mode, instructions, model=model.name, own=own, role=role)
+        skills = session.skills.index() if has_skills else ""
+        return system_prompt(
+            parent.cwd, parent.roots, mode, instructions, model=model.name, own=own, role=role, skills=skills
+        )
 
     async def _end(
         self, writer: asyncio.Task[None], usage: Sequence[UsageRow], error: Exception | None, *, was_cancelled: bool

@@ -31,6 +31,8 @@ _TOOL_NAMES: Final = {
     "present_plan": "ExitPlanMode exit_plan_mode plan_exit",
     "question": "AskUserQuestion ask_user",
     "task": "Task Agent",
+    "tool_search": "ToolSearch search_tools find_tools",
+    "skill": "Skill activate_skill load_skill use_skill",
     "web_fetch": "WebFetch webfetch",
     "web_search": "WebSearch websearch google_web_search",
 }
@@ -77,7 +79,9 @@ _ARGUMENTS: Final[dict[str, dict[str, str]]] = {
         "id": "task_id taskId resume agent_id",
         "background": "run_in_background is_background",
     },
+    "skill": {"name": "skill skill_name skillName command"},
     "question": {"choices": "options", "multiple": "multiSelect multi_select"},
+    "tool_search": {"limit": "max_results maxResults top_k"},
     "web_fetch": {"url": "uri link"},
     "web_search": {"query": "q search_query"},
 }
@@ -90,6 +94,7 @@ _IGNORED: Final = {
     "present_plan": "plan_filename allowedPrompts",
     "todo": "explanation",
     "question": "header",
+    "skill": "args arguments",
     "task": "model effort isolation name max_turns",
     "web_fetch": "prompt timeout",
 }

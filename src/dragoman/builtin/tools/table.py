@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _PATCHING: Final = re.compile(r"(?:gpt-(?:[5-9]|\d\d)|codex)(?!.*oss)", re.IGNORECASE)
 _PATCH: Final = frozenset({"apply_patch"})
 _NO_PATCH: Final = frozenset({"edit", "write"})
+_SEARCHING: Final = frozenset({"tool_search", "call_tool"})
 
 
 def built_in_tools() -> dict[str, BuiltInTool]:
@@ -34,26 +35,41 @@ def built_in_tools() -> dict[str, BuiltInTool]:
         BuiltInTool("todo", "todo", "TodoTool"),
         BuiltInTool("question", "question", "QuestionTool"),
         ListedTool("task", "task", "TaskTool"),
+        BuiltInTool("skill", "skill", "SkillTool"),
         BuiltInTool("present_plan", "present_plan", "PresentPlanTool"),
         BuiltInTool("web_search", "web_search", "WebSearchTool"),
         BuiltInTool("web_fetch", "web_fetch", "WebFetchTool"),
+        ListedTool("tool_search", "tool_search", "ToolSearchTool"),
+        BuiltInTool("call_tool", "tool_search", "CallTool"),
     )
     return {tool.name: tool for tool in tools}
 
 
-def offered_tools(tools: Mapping[str, Tool], model: str, *, is_planning: bool = False) -> list[Tool]:
+def offered_tools(
+    tools: Mapping[str, Tool],
+    model: str,
+    *,
+    is_planning: bool = False,
+    has_skills: bool = False,
+    searched: frozenset[str] = frozenset(),
+) -> list[Tool]:
     """Return the tools that a model is given: it changes files by patches, or by `edit` and `write`.
 
     What cannot work here is left out, such as `web_search` without a search service.
 
     Args:
         is_planning: the session is in plan mode, and a user can accept the plan.
+        has_skills: the system prompt has an index of skills.
+        searched: names of tools that `tool_search` finds; they are listed all the same where it cannot be called.
 
     A call of one that was left out works all the same, since models know several from their training.
     """
     left_out = _NO_PATCH if _PATCHING.search(model.partition(":")[2]) else _PATCH
     if not is_planning:
         left_out |= {"present_plan"}
+    if not has_skills:
+        left_out |= {"skill"}
+    left_out |= searched if searched and tools.keys() >= _SEARCHING else _SEARCHING
     return [tool for name, tool in tools.items() if name not in left_out and not _lacks_service(tool)]
 
 

@@ -53,6 +53,8 @@ class Preview(Struct, frozen=True):
     title: str
     locations: tuple[Location, ...] = ()
     diffs: tuple[FileDiff, ...] = ()
+    mcp: tuple[str, str] | None = None
+    """The MCP server and its tool."""
 
 
 class CommandResult(Struct, frozen=True):

@@ -15,6 +15,7 @@ from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import paint, write_json, write_note, write_table
 from dragoman.cli.named_agent import AGENT, TOKEN_ENV, URL
 from dragoman.cli.remote_check import Judged, judge_served, message_cases, read_judged, request_cases
+from dragoman.process.own_program import own_command
 from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import REDRAW, one_line
 
@@ -280,7 +281,7 @@ def _in_its_version(given: Any, judged: Judged) -> Judged:
         )
     if given.protocol != "2025.1" or not judged.program:
         return judged
-    translated = (sys.executable, "-m", "dragoman", "translate", "--client", "1", "--agent", "2025.1", "--lazy", "--")
+    translated = own_command("translate", "--client", "1", "--agent", "2025.1", "--lazy", "--")
     return judged._replace(program=(*translated, *judged.program))
 
 

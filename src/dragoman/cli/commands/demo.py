@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from dragoman.cli.command import CliCall, CliCommand, CliOption
+from dragoman.process.own_program import own_command
 
 RULES = ("edit:*.txt", "execute:tee welcome.txt")
 PROMPT = "Make the greeting friendlier."
@@ -92,7 +93,7 @@ def _show(call: CliCall) -> int:
         _introduce(folder, rules)
         # The demo's session does not belong to the user's sessions; its store is removed with the rest.
         kept = ["--store", f"{home}/sessions.db", "--log", f"{home}/agent.log"]
-        agent = [sys.executable, "-m", "dragoman", "agent", "--model", f"scripted:{script}", *kept]
+        agent = [*own_command("agent", "--model", f"scripted:{script}"), *kept]
         # Verbose, so that progress is shown even if stderr is not a terminal.
         return execute(parse("exec", EXEC, ["--cwd", folder, *allowed, "--verbose", PROMPT, "--", *agent]))
 

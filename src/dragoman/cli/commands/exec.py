@@ -40,6 +40,8 @@ def _run(call: CliCall) -> int:
     if call.given.queue or call.given.no_wait:
         flag = "--queue" if call.given.queue else "--no-wait"
         raise exits.CliError(f"{flag} goes with --session", hint="dragoman exec --session NAME 'PROMPT'")
+    if call.given.hold and call.given.file is None:
+        raise exits.CliError("--hold reads stdin, so the prompt has to be in a file", hint="--hold --file PROMPT.md")
     from dragoman.cli.exec.run import execute
 
     return execute(call)
@@ -163,6 +165,7 @@ COMMAND = CliCommand(
             choices=("text", "json", "events", "raw"),
         ),
         CliOption("--no-snapshots", "do not look at the folders before and after the turn (dragoman sessions diff)"),
+        CliOption("--hold", "with --file: end the agent, after its result, only when stdin ends or gets a line"),
         CliOption("--patch", "write the changes of the run as a patch for git apply", value="FILE"),
         CliOption("--record", "record the conversation, as dragoman record does", value="FILE"),
         CliOption(

@@ -10,6 +10,7 @@ from dragoman.adapters.programs import PROGRAMS
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.wrap.editor_settings import EDITORS
+from dragoman.process.own_program import own_command
 
 if TYPE_CHECKING:
     from dragoman.agent import Agent
@@ -40,7 +41,7 @@ def run(call: CliCall) -> int:
 def wrap_command(call: CliCall) -> list[str]:
     """The command that starts the same wrapped agent from any folder."""
     given = call.given
-    words = [sys.executable, "-m", "dragoman", "wrap"]
+    words = [*own_command("wrap")]
     if given.source is not None:
         words.append(given.source)
         if ":" in given.source and not given.source.startswith(("http://", "https://")):

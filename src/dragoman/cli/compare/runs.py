@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,6 +12,7 @@ from msgspec import Struct
 
 from dragoman.errors import DragomanError
 from dragoman.process.child import Child, Patience
+from dragoman.process.own_program import own_command
 from dragoman.text.terminal import duration
 from dragoman.text.visible import label
 
@@ -118,7 +118,7 @@ async def run_all(
 
 async def _run(contestant: Contestant, words: Sequence[str], cwd: str) -> ComparedRun:
     model = [] if contestant.model is None else ["--model", contestant.model]
-    argv = [sys.executable, "-m", "dragoman", "exec", "--output", "json", "--quiet", "-a", contestant.agent, *model]
+    argv = [*own_command("exec"), "--output", "json", "--quiet", "-a", contestant.agent, *model]
     start = monotonic()
     child = Child.spawn([*argv, "--worktree", contestant.worktree, *words], cwd=cwd, patience=_PATIENCE)
     stdin, stdout = child.take_pipes()

@@ -64,6 +64,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """Further folders that may be written in the sandbox."""
     fails_on_deny: bool = False
     stops_on_violation: bool = False
+    holds_agent: bool = False
+    """After the result the agent runs until stdin ends."""
     is_sure: bool = False
     """`--yes`: a well-known agent may be downloaded without a question."""
     form: Form = "text"
@@ -128,6 +130,7 @@ def read_options(call: CliCall) -> Options:
         writable=tuple(folder("--sandbox-write", path) for path in given.sandbox_write),
         fails_on_deny=given.fail_on_deny,
         stops_on_violation=given.stop_on_violation,
+        holds_agent=given.hold,
         is_sure=given.yes,
         form=given.output or "text",
         recording=given.record,

@@ -169,6 +169,13 @@ class Run:
             await changes.finish(session)
             if not self._can_retry():
                 self._write_result()
+                await self._hold(request)
+
+    async def _hold(self, request: RunRequest) -> None:
+        if request.options.holds_agent:
+            from dragoman.cli.exec.hold import wait_for_stdin
+
+            await wait_for_stdin()
 
     def _follow_changes(self, request: RunRequest, conn: RunConnection) -> RunChanges:
         from dragoman.cli.exec.changes import RunChanges

@@ -83,7 +83,7 @@ async def _login(spec: ServerSpec, tokens: TokenStore, seconds: float, *, opens:
 
 
 async def _show_page(url: str, *, opens: bool) -> None:
-    from dragoman.cli.prompt.browser import inspect, is_web, open_in_browser
+    from dragoman.client.elicitation.pages import inspect, is_web, open_in_browser
     from dragoman.text.visible import spelled
 
     host, warnings = inspect(url)

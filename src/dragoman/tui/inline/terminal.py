@@ -32,7 +32,7 @@ from dragoman.tui.inline.keys import HELP, key_bindings
 from dragoman.tui.inline.live import INPUT_LINES, LIVE_LINES, status_line
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.client import LineClient, is_leaving
-from dragoman.tui.terminal_facts import shows_unicode
+from dragoman.tui.terminal.terminal_facts import shows_unicode
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-import sys
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from dragoman.errors import DragomanError, LoginFailed
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, log_path
+from dragoman.process.own_program import own_command
 from dragoman.schema import v1
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
-from dragoman.tui.failures import HUNG_SECONDS, hung
 from dragoman.tui.question_lines import answer_lines, answers_of, question_lines
+from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dragoman.client.login import LoginMethod
     from dragoman.text.colour import Painter
     from dragoman.tui.conversation import HostedConversation
-    from dragoman.tui.failures import Failure, FailureChoice
-    from dragoman.tui.form_values import FormDialogue
+    from dragoman.tui.questions.failures import Failure, FailureChoice
+    from dragoman.tui.questions.form_values import FormDialogue
     from dragoman.tui.values import AskedQuestion, OpenForm
 
 
@@ -132,7 +132,7 @@ class LineAnswers:
 
     def _begin(self, form: OpenForm) -> None:
         from dragoman.client.elicitation.form import UnreadableForm
-        from dragoman.tui.form_values import FormDialogue, page_lines
+        from dragoman.tui.questions.form_values import FormDialogue, page_lines
 
         self._form, request = form, form.request
         if isinstance(request, v1.ElicitationUrlMode):
@@ -193,7 +193,7 @@ class LineAnswers:
     # Logins
 
     async def _log_in(self) -> None:
-        from dragoman.tui.logins import method_lines, methods_of
+        from dragoman.tui.questions.logins import method_lines, methods_of
 
         try:
             self._methods = await methods_of(self._talk)
@@ -204,7 +204,7 @@ class LineAnswers:
         self._write("answer with a number and Enter; /cancel does not log in")
 
     async def _use_method(self, number: int) -> None:
-        from dragoman.tui.logins import log_in_by_terminal, use
+        from dragoman.tui.questions.logins import log_in_by_terminal, use
 
         if not 1 <= number <= len(self._methods):
             self._write(f"note: the answers are 1 to {len(self._methods)}")
@@ -268,7 +268,7 @@ class LineAnswers:
             case "log":
                 self._write(f"note: the log is {log_path(find_places().first)}")
             case "report":
-                from dragoman.tui.reports import facts_of
+                from dragoman.tui.reporting.reports import facts_of
 
                 self._write("note: a report, keys removed:", *trouble.report(facts_of(talk)).splitlines())
             case "agent":
@@ -278,7 +278,7 @@ class LineAnswers:
                 self._write(f"question: run {shlex.join(['dragoman', *trouble.program])}?", "  y: yes", "  n: no")
 
     def _offer_agents(self) -> None:
-        from dragoman.tui.agent_names import known_agents
+        from dragoman.tui.start.agent_names import known_agents
 
         self._agents = known_agents(self._talk.folder)
         self._write("question: which agent?")
@@ -287,7 +287,7 @@ class LineAnswers:
     async def _install(self, program: tuple[str, ...]) -> None:
         from dragoman.process.foreground import run_in_foreground
 
-        code = await run_in_foreground([sys.executable, "-m", "dragoman", *program], cwd=self._talk.folder)
+        code = await run_in_foreground(own_command(*program), cwd=self._talk.folder)
         if code:
             self._write(f"error: it was not installed: exit code {code}")
         else:

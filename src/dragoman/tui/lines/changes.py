@@ -10,11 +10,11 @@ from dragoman.errors import DragomanError
 from dragoman.snapshots.session_turns import BY
 from dragoman.text.terminal import duration, one_line, size
 from dragoman.text.visible import label, spelled
-from dragoman.tui.exporting import ExportWish, export_session, report_parts
-from dragoman.tui.private_file import FileExists, file_place, write_private
-from dragoman.tui.review_model import ReviewModel, unified
-from dragoman.tui.rewind_model import RewindModel, plan_lines, rewind_title
-from dragoman.tui.session_changes import find_changes, turn_number
+from dragoman.tui.changes.review_model import ReviewModel, unified
+from dragoman.tui.changes.rewind_model import RewindModel, plan_lines, rewind_title
+from dragoman.tui.changes.session_changes import find_changes, turn_number
+from dragoman.tui.reporting.exporting import ExportWish, export_session, report_parts
+from dragoman.tui.reporting.private_file import FileExists, file_place, write_private
 from dragoman.tui.values import SETTLE_SECONDS
 
 if TYPE_CHECKING:

@@ -20,8 +20,8 @@ from dragoman.tui.lines.answers import LineAnswers
 from dragoman.tui.lines.commands import load_function, own_command
 from dragoman.tui.lines.prompts import PromptSender
 from dragoman.tui.lines.resuming import resume_place
-from dragoman.tui.preferences import FILE_NAME, Preferences
 from dragoman.tui.remembered_values import prepare_by
+from dragoman.tui.start.preferences import FILE_NAME, Preferences
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -1,7 +1,7 @@
 """The slash commands of the line modes: one table for what a word does, for the help, and for completion.
 
-A command that the full screen has, too, has the same name there (`screen/actions.py`). The functions are imported when
-they are first used: most sessions need few of them.
+A command that the full screen has, too, has the same name there (`screen/keys/actions.py`). The functions are imported
+when they are first used: most sessions need few of them.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ async def show_thought(client: LineClient, words: str) -> None:
 
 async def show_traffic(client: LineClient, words: str) -> None:
     """Write the last messages between host and agent. Raises: RequestError, ConnectionClosed."""
-    from dragoman.tui.traffic import METHOD, TrafficModel, is_broken, kind_of, what_of
+    from dragoman.tui.reporting.traffic import METHOD, TrafficModel, is_broken, kind_of, what_of
 
     talk, model = client.talk, TrafficModel()
     if talk.remote is None or talk.session_id is None:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.visible import label
-from dragoman.tui.session_rows import in_order
+from dragoman.tui.local_host.session_rows import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

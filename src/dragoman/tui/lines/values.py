@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from dragoman.settings.documents import did_you_mean
 from dragoman.text.visible import label
 from dragoman.tui.option_values import models_of, modes_of, named, values_of
-from dragoman.tui.preferences import agent_key
 from dragoman.tui.remembered_values import set_and_remember
+from dragoman.tui.start.preferences import agent_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -21,27 +21,27 @@ from dragoman._version import __version__
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
-from dragoman.tui.older_blocks import is_too_long
-from dragoman.tui.screen.action_card import ActionCard
-from dragoman.tui.screen.actions import ACTIONS, action_named, load_function
-from dragoman.tui.screen.attached import AttachedSessions
-from dragoman.tui.screen.card import CardView, QuestionCard
-from dragoman.tui.screen.cards import Cards
+from dragoman.tui.local_host.older_blocks import is_too_long
 from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
-from dragoman.tui.screen.farewell import last_exchange
+from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.frame import FrameLines
-from dragoman.tui.screen.input_hint import note
-from dragoman.tui.screen.keymap import Keymap
+from dragoman.tui.screen.hangup import end_on_hangup
+from dragoman.tui.screen.input.input_hint import note
+from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
+from dragoman.tui.screen.input.shell_panel import ShellPanel
+from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_function
+from dragoman.tui.screen.keys.keymap import Keymap
+from dragoman.tui.screen.keys.pasted_keys import guard_pastes, type_keys
+from dragoman.tui.screen.keys.textual_keys import drop_late_answers, keep_alt_digits
 from dragoman.tui.screen.parts import OneLine
-from dragoman.tui.screen.pasted_keys import guard_pastes, type_keys
-from dragoman.tui.screen.prompt_input import PromptInput, input_parts
-from dragoman.tui.screen.shell_panel import ShellPanel
+from dragoman.tui.screen.questions.action_card import ActionCard
+from dragoman.tui.screen.questions.card import CardView, QuestionCard
+from dragoman.tui.screen.questions.cards import Cards
+from dragoman.tui.screen.sessions.attached import AttachedSessions
+from dragoman.tui.screen.sessions.surroundings import Surroundings
 from dragoman.tui.screen.start import ScreenStart, theme_of
 from dragoman.tui.screen.strips import use_ascii
-from dragoman.tui.screen.surroundings import Surroundings
-from dragoman.tui.screen.textual_keys import drop_late_answers, keep_alt_digits
-from dragoman.tui.screen.transcript import Transcript
-from dragoman.tui.terminal_facts import is_remote
+from dragoman.tui.terminal.terminal_facts import is_remote
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
@@ -50,10 +50,11 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from dragoman.client import Session
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.interface import Opening
-    from dragoman.tui.screen.attached import AttachedConversation
     from dragoman.tui.screen.picker import Picker
+    from dragoman.tui.screen.sessions.attached import AttachedConversation
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
     from dragoman.view.rails import Glyphs
 
@@ -162,7 +163,7 @@ class TerminalApp(App[None]):
         if self._first:
             _ = self.talk.send(self._first)
         if self._start.chooses:
-            from dragoman.tui.screen.sessions import choose_first
+            from dragoman.tui.screen.sessions.sessions import choose_first
 
             self.start(choose_first(self))
         else:
@@ -180,11 +181,12 @@ class TerminalApp(App[None]):
             self.note(problem)
         if self._start.typed:
             self.call_after_refresh(type_keys, self, self._start.typed)
-        self.call_after_refresh(load_function("dragoman.tui.screen.outside:end_on_hangup"), self)
+        self.call_after_refresh(end_on_hangup, self)
 
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
-        self.last_exchange = last_exchange(self.talk.state, RailView(self.size.width, self.glyphs))
+        view = RailView(self.size.width, self.glyphs)
+        self.last_exchange = load_function("farewell:last_exchange")(self.talk.state, view)
         await self.attached.leave_all()
         for task in self._work:
             task.cancel()
@@ -246,9 +248,11 @@ class TerminalApp(App[None]):
 
     def run_talk(self, talk: HostedConversation) -> None:
         """Connect a conversation."""
-        from dragoman.tui.screen.options import preparer
 
-        talk.prepare = preparer(self)
+        async def prepare(session: Session, agent: str) -> None:
+            await load_function("choices.options:prepare_session")(self, session, agent)
+
+        talk.prepare = prepare
         self.start(talk.run())
 
     def show_session(self, row: ListedSession | None, *, agent: str | None = None) -> None:
@@ -259,6 +263,7 @@ class TerminalApp(App[None]):
         before, self.talk = self.talk, found.talk
         if before is found.talk:
             return
+        self.query_one(PromptInput).follow_session()
         self.cards.put(None)
         self.around.notifier.pace.forget(self.talk.session_id or "")
         self.reloaded()

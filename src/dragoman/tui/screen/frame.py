@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.text.terminal import cells, duration, one_line, size
 from dragoman.text.visible import label
-from dragoman.tui.screen.actions import action_named
 from dragoman.tui.screen.columns import LEFT_WIDTH, RIGHT_WIDTH, ChangedFiles, plan_lines, session_lines
 from dragoman.tui.screen.header import HeaderFacts, header_line
+from dragoman.tui.screen.keys.actions import action_named
 from dragoman.view.rails import UNICODE
 
 if TYPE_CHECKING:

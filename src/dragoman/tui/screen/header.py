@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.text.terminal import cells, clip, duration
 from dragoman.text.visible import label
-from dragoman.tui.session_rows import shown_cost
+from dragoman.tui.local_host.session_rows import shown_cost
 
 if TYPE_CHECKING:
     from dragoman.state import SessionState

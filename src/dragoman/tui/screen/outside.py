@@ -1,4 +1,4 @@
-"""Leaving the full screen for a moment: an editor, a pager, the shell behind Ctrl+Z; and a terminal that hangs up.
+"""Leaving the full screen for a moment: an editor, a pager, the shell behind Ctrl+Z.
 
 While another program has the terminal nothing is drawn, and the connection is served as always: a host does not wait
 for an editor.
@@ -6,28 +6,22 @@ for an editor.
 
 from __future__ import annotations
 
-import asyncio
 import os
-import signal
-import threading
-from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from textual.app import SuspendNotSupported
 
 from dragoman.errors import DragomanError
 from dragoman.tui.external import edit_text, page_text
-from dragoman.tui.screen.copy import set_mouse
-from dragoman.tui.screen.input_hint import note
-from dragoman.tui.screen.prompt_input import PromptInput
+from dragoman.tui.screen.conversation.copy import set_mouse
+from dragoman.tui.screen.input.input_hint import note
+from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.view.rails import RailView
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dragoman.tui.screen.app import TerminalApp
-
-_HANGUP_SECONDS: Final = 3.0
 
 
 def edit_draft(app: TerminalApp, argument: str = "") -> None:
@@ -80,23 +74,3 @@ def suspend_client(app: TerminalApp, argument: str = "") -> None:
     """Stop this program, as Ctrl+Z does with others; `fg` brings it back."""
     app.query_one(PromptInput).save_draft()
     app.action_suspend_process()
-
-
-def end_on_hangup(app: TerminalApp) -> None:
-    """End this client when its terminal is gone; the host and its sessions go on.
-
-    Restoring a terminal that is not there can wait forever, so there is a limit.
-    """
-
-    def hang_up() -> None:
-        with suppress(Exception):
-            app.query_one(PromptInput).save_draft()
-        limit = threading.Timer(_HANGUP_SECONDS, os._exit, (0,))
-        limit.daemon = True
-        limit.start()
-        app.exit()
-
-    loop = asyncio.get_running_loop()
-    with suppress(RuntimeError, ValueError):  # not the main thread, as in a test
-        for number in (signal.SIGHUP, signal.SIGTERM):
-            loop.add_signal_handler(number, hang_up)

@@ -9,7 +9,7 @@ from dragoman.settings.file import UiMembers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dragoman.tui.preferences import Preferences
+    from dragoman.tui.start.preferences import Preferences
 
 
 class ScreenStart(NamedTuple):

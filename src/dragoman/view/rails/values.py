@@ -17,7 +17,8 @@ Highlight: TypeAlias = Callable[[str, str], Sequence[Sequence[Run]] | None]
 Emulate: TypeAlias = "Callable[[ShownTerminal], Sequence[Sequence[Run]] | None]"
 """The screen of a terminal whose program moves the cursor; None if there is none."""
 
-SIDE_BY_SIDE_COLUMNS: Final = 120
+SIDE_BY_SIDE_COLUMNS: Final = 108
+"""Of the conversation. A screen of 120 has them when its outer columns are folded away, one of 160 next to them."""
 
 
 class Glyphs(NamedTuple):

@@ -21,6 +21,14 @@ CONTEXT: Final = "context"
 """Key in the metadata of an assistant's message: a `Counted`."""
 
 
+class InstructionNote(Struct, omit_defaults=True):
+    """A change of an instruction file that was announced to the model; the digest is empty if the file is gone."""
+
+    path: str
+    text: str
+    digest: str = ""
+
+
 class Notes(Struct, omit_defaults=True):
     """What is carried over from one summary to the next without the model: none of it depends on how well it writes."""
 
@@ -35,6 +43,10 @@ class Notes(Struct, omit_defaults=True):
     """What the user added while the turn ran, the newest last."""
     jobs: list[str] = []
     """Where commands run, and the background jobs, at the time of the summary. The next one has its own list."""
+    instructions: list[InstructionNote] = []
+    """Instructions that changed during the session, the last announcement of each file."""
+    skills: list[str] = []
+    """Names of skills that were loaded."""
 
 
 class TailStart(Struct):

@@ -1,7 +1,7 @@
 """The facts of a conversation that a summary carries over word for word: no model decides about them.
 
 Owns how they are found: the first wish, sentences of the user that forbid or require something, files read and changed,
-the to-do list, background jobs. Pure.
+the to-do list, background jobs, changed instructions, skills. Pure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.builtin.context.history import ends_of
 from dragoman.builtin.context.window.estimate import BYTES_PER_TOKEN, tokens_in
-from dragoman.builtin.context.window.facts import Notes
+from dragoman.builtin.context.window.facts import InstructionNote, Notes
 from dragoman.uistream.messages import DataPart, OtherPart, TextPart, ToolPart
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _RULE_CHARACTERS: Final = 400
 _MOST_RULES: Final = 40
 _MOST_FILES: Final = 60
 _MOST_STEERED: Final = 10
+_LISTS: Final = ("rules", "read", "changed", "todo", "steered", "jobs", "instructions", "skills")
 _READING: Final = frozenset({"read"})
 _CHANGING: Final = frozenset({"write", "edit", "patch", "apply_patch", "multi_edit", "notebook_edit"})
 _SENTENCE: Final = re.compile(r"[^.!?\n]+(?:[.!?](?=\S)[^.!?\n]*)*[.!?]?")
@@ -63,7 +64,26 @@ def notes_of(
         list(todo) or next((_entries(data) for data in reversed(plans)), before.todo),
         [*before.steered, *(text[:_GOAL_CHARACTERS] for text in steered)][-_MOST_STEERED:],
         list(jobs),
+        _instructions(units, before),
+        _newest([*before.skills, *_skills(calls)]),
     )
+
+
+def _instructions(units: Sequence[Unit], before: Notes) -> list[InstructionNote]:
+    """The last announcement of each file, the newest last."""
+    notes = {note.path: note for note in before.instructions}
+    for part in (part for unit in units if unit.is_user for part in unit.parts):
+        match part:
+            case DataPart(name="environment", data={"text": str(text), "instructions": {"path": str(path), **rest}}):
+                notes.pop(path, None)
+                notes[path] = InstructionNote(path, text, str(rest.get("digest", "")))
+    return list(notes.values())
+
+
+def _skills(calls: Sequence[ToolPart]) -> Iterator[str]:
+    for call in calls:
+        if call.name == "skill" and call.state == "output-available" and isinstance(call.input, dict):
+            yield str(call.input.get("name", ""))
 
 
 def rules_in(text: str) -> Iterator[str]:
@@ -103,6 +123,10 @@ def fixed_block(notes: Notes) -> str:
         blocks.append("The to-do list:\n" + _listed(lines))
     if notes.jobs:
         blocks.append("Commands and background jobs:\n" + _listed(notes.jobs))
+    if notes.instructions:
+        blocks.append("Instructions that changed:\n" + "\n\n".join(note.text for note in notes.instructions))
+    if notes.skills:
+        blocks.append("Skills that were loaded; load one again if you still need it:\n" + _listed(notes.skills))
     if notes.changed:
         blocks.append("Files changed so far:\n" + _listed(notes.changed))
     if notes.read:
@@ -114,9 +138,13 @@ def fit_notes(notes: Notes, tokens: int) -> Notes:
     """Return the notes within a size: what is oldest and easiest to find again goes first, the goal and rules last."""
     notes = msgspec.structs.replace(
         notes,
-        **{name: list(getattr(notes, name)) for name in ("rules", "read", "changed", "todo", "steered", "jobs")},
+        **{name: list(getattr(notes, name)) for name in _LISTS},
     )
-    for listed in (notes.read, notes.steered, notes.changed, notes.jobs, notes.todo, notes.rules):
+    lists: tuple[list[Any], ...] = (
+        *(notes.read, notes.steered, notes.changed, notes.skills, notes.jobs, notes.todo),
+        *(notes.instructions, notes.rules),  # a change that is dropped is announced again with the next message
+    )
+    for listed in lists:
         while listed and tokens_in(fixed_block(notes)) > tokens:
             del listed[0]
     if tokens_in(fixed_block(notes)) > tokens:

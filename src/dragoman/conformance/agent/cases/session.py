@@ -238,7 +238,7 @@ async def _write_relative(probe: AgentProbe, there: Path, name: str) -> None:
 
 def _server(mark: Path) -> dict[str, Any]:
     mark.unlink(missing_ok=True)
-    args = ["-m", "dragoman.conformance.agent.mcp_stub", str(mark)]
+    args = ["-P", "-m", "dragoman.conformance.agent.mcp_stub", str(mark)]
     # An agent may pass its server no more environment than it was given.
     env = [{"name": "PYTHONPATH", "value": os.pathsep.join(path for path in sys.path if path)}]
     return {"name": mark.name, "command": sys.executable, "args": args, "env": env}

@@ -1,0 +1,11 @@
+from judge_kit import TESTS, WORK, check, need, report, run
+
+
+@check("tests that must begin to pass, and go on passing")
+def passes():
+    program = (TESTS / "hidden.mjs").read_text().replace("@MODULE@", (WORK / "recent-cache.js").as_uri())
+    done = run("node", "--input-type=module", "-", given=program)
+    need(done.returncode == 0, done.stderr.strip()[-300:])
+
+
+report()

@@ -1,0 +1,1 @@
+# Licence: example, see LICENCE

@@ -1,0 +1,48 @@
+import json
+
+from judge_kit import TESTS, check, need, python, report
+
+CASES = json.loads((TESTS / "cases.json").read_text())
+
+
+PROGRAM = """
+import json, os, sys
+sys.path.insert(0, os.getcwd())
+from template import TemplateError, render
+right = 0
+for template, values, expected in json.load(open(sys.argv[1])):
+    try:
+        found = render(template, values)
+    except TemplateError:
+        found = None
+    except Exception:
+        found = Ellipsis
+    right += found == expected and type(found) is type(expected)
+print(right)
+"""
+NAMED = """
+import template
+assert issubclass(template.TemplateError, ValueError)
+try:
+    template.render("{{ a | shout }}", {"a": "b"})
+except template.TemplateError as error:
+    assert "shout" in str(error), error
+else:
+    raise AssertionError("an unknown filter is accepted")
+"""
+
+
+@check("40 cases of the specification")
+def cases():
+    done = python("-c", PROGRAM, str(TESTS / "cases.json"))
+    need(done.returncode == 0, done.stderr.strip()[-300:])
+    return int(done.stdout.split()[-1]) / len(CASES)
+
+
+@check("a TemplateError is a ValueError and names an unknown filter")
+def errors():
+    done = python("-c", "import os, sys; sys.path.insert(0, os.getcwd())\n" + NAMED)
+    need(done.returncode == 0, done.stderr.strip()[-300:])
+
+
+report()

@@ -1,0 +1,20 @@
+"""Prices."""
+
+from decimal import ROUND_DOWN, Decimal
+
+CENT = Decimal("0.01")
+
+
+def price(net, rate):
+    """Return the gross price of a net price, to the cent."""
+    return (Decimal(net) * (1 + Decimal(rate))).quantize(CENT, rounding=ROUND_DOWN)
+
+
+def total(prices):
+    """Return the sum of prices."""
+    return sum(prices, Decimal(0))
+
+
+def discounted(amount, percent):
+    """Return an amount less a discount."""
+    return (amount * (100 - Decimal(percent)) / 100).quantize(CENT)

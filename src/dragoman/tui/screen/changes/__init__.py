@@ -1,0 +1,1 @@
+"""Review and rewind on the full screen; their models are in `tui/changes/`."""

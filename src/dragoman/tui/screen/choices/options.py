@@ -1,0 +1,106 @@
+"""Model, mode and options of the agent, chosen from lists, and remembered for new sessions of the agent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dragoman.settings.documents import did_you_mean
+from dragoman.text.terminal import fit
+from dragoman.text.visible import label
+from dragoman.tui.option_values import all_values, models_of, modes_of, named
+from dragoman.tui.remembered_values import prepare_by, set_and_remember
+from dragoman.tui.screen.picker import Picker, PickRow
+from dragoman.tui.start.preferences import agent_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.client import Session
+    from dragoman.tui.option_values import OptionValue
+    from dragoman.tui.screen.app import TerminalApp
+    from dragoman.view.rails import RailLine
+
+
+def next_mode(app: TerminalApp, argument: str = "") -> None:
+    """Go to the next mode, or to the one that is named."""
+    values = modes_of(app.talk.state)
+    if not values:
+        app.note("the agent has no modes")
+    elif argument:
+        _use_named(app, values, argument, "mode")
+    else:
+        current = next((place for place, each in enumerate(values) if each.is_current), -1)
+        app.start(use_value(app, values[(current + 1) % len(values)]))
+
+
+def choose_model(app: TerminalApp, argument: str = "") -> None:
+    """Choose the model, or take the one that is named. An agent without a choice of models shows its options."""
+    values = models_of(app.talk.state)
+    if argument and values:
+        _use_named(app, values, argument, "model")
+    elif values:
+        _show(app, "model", values)
+    else:
+        choose_option(app)
+
+
+def choose_option(app: TerminalApp, argument: str = "") -> None:
+    """Choose a mode or a value of an option."""
+    values = all_values(app.talk.state)
+    if not values:
+        app.note("the agent has neither modes nor options")
+        return
+    _show(app, "modes and options", values)
+
+
+async def use_value(app: TerminalApp, chosen: OptionValue) -> None:
+    """Set a value in the session, and remember it for the agent. Raises: RequestError, ConnectionClosed."""
+    await set_and_remember(app.talk, app.preferences, chosen, app.note)
+
+
+async def prepare_session(app: TerminalApp, session: Session, agent: str) -> None:
+    """Set the remembered values in a new session, before its first prompt."""
+    await prepare_by(app.preferences, app.note)(session, agent)
+
+
+def _use_named(app: TerminalApp, values: Sequence[OptionValue], name: str, what: str) -> None:
+    same = named(values, name)
+    if len({each.value for each in same}) == 1:
+        app.start(use_value(app, same[0]))
+    elif same:
+        app.note(f"several are like {label(name, 30)}: {', '.join(label(each.name, 20) for each in same[:5])}")
+    else:
+        near = did_you_mean(name, [each.name for each in values] + [str(each.value) for each in values])
+        app.note(f"there is no {what} {label(name, 30)}{f'; {label(near, 60)}' if near else ''}")
+
+
+def _show(app: TerminalApp, title: str, values: Sequence[OptionValue]) -> None:
+    rows: list[PickRow] = []
+    group = ""
+    agent = agent_key(app.talk.agent)
+    remembered = {} if app.preferences is None else app.preferences.of(agent)
+    space = min(44, max(20, app.size.width // 2 - 8))
+    for each in values:
+        if each.group != group:
+            group = each.group
+            rows.append(PickRow(((f" {label(group, 60)}", "bold"),), is_heading=True))
+        mark = app.glyphs.done if each.is_current else " "
+        kept = " (remembered)" if remembered.get(each.option) == each.value else ""
+        more = f" {label(each.description, max(10, app.size.width - space - 20), '')}{kept}"
+        line: RailLine = ((f"{mark} ", "good"), (fit(label(each.name, 60), space), ""), (more, "dim"))
+        search = f"{each.name} {each.value} {each.group} {each.description}"
+        rows.append(PickRow(line, each, search, is_current=each.is_current))
+    footer = "type to filter · Enter use, and remember for this agent · Esc back"
+    picker = Picker(
+        f"{title} of {label(agent, 30)}" if agent else title,
+        rows,
+        right=f"{len(values)} values",
+        footer=footer,
+        glyphs=app.glyphs,
+    )
+
+    def use(chosen: Any) -> None:
+        if chosen is not None:
+            app.start(use_value(app, chosen))
+
+    app.show_picker(picker, use)

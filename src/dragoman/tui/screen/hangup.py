@@ -1,0 +1,37 @@
+"""The end of the client when its terminal is gone, or when the system ends it; the host and its sessions go on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from dragoman.tui.screen.input.prompt_input import PromptInput
+
+if TYPE_CHECKING:
+    from dragoman.tui.screen.app import TerminalApp
+
+_HANGUP_SECONDS: Final = 3.0
+
+
+def end_on_hangup(app: TerminalApp) -> None:
+    """End this client when its terminal is gone; the host and its sessions go on.
+
+    Restoring a terminal that is not there can wait forever, so there is a limit.
+    """
+
+    def hang_up() -> None:
+        with suppress(Exception):
+            app.query_one(PromptInput).save_draft()
+        limit = threading.Timer(_HANGUP_SECONDS, os._exit, (0,))
+        limit.daemon = True
+        limit.start()
+        app.exit()
+
+    loop = asyncio.get_running_loop()
+    with suppress(RuntimeError, ValueError):  # not the main thread, as in a test
+        for number in (signal.SIGHUP, signal.SIGTERM):
+            loop.add_signal_handler(number, hang_up)

@@ -1,0 +1,471 @@
+"""The input: an editor of several lines with the keys of a shell, completion, history, attachments and a kept draft.
+
+Printable keys only type. Enter sends (or runs, behind `!`), and a pasted line end never does. What was typed and not
+sent belongs to the user: it is kept on disk for its session, and no key but a deletion removes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+from textual.binding import Binding
+from textual.message import Message
+from textual.widgets import TextArea
+
+from dragoman.text.terminal import harmless
+from dragoman.tui.attachments import (
+    build,
+    chip_before,
+    chips_in,
+    clean_paste,
+    image_path,
+    is_long_paste,
+    listed,
+    paste_chip,
+    written_out,
+)
+from dragoman.tui.completion import OwnCommand, mentions
+from dragoman.tui.draft_keeper import DraftKeeper
+from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
+from dragoman.tui.screen.input.completion_menu import CompletionMenu
+from dragoman.tui.screen.input.input_hint import InputHint
+from dragoman.tui.screen.input.shell_panel import ShellPanel
+from dragoman.tui.screen.keys.actions import ACTIONS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from textual import events
+    from textual.widget import Widget
+
+    from dragoman.schema import v1
+    from dragoman.tui.attachments import Chip
+    from dragoman.tui.conversation import HostedConversation
+
+_TICK_SECONDS: Final = 0.15
+_MOST_CHIPS: Final = 100
+_MOST_CHARACTERS: Final = 32 << 20
+"""Of all chips; those of prompts that were sent are kept for the history only as long as they fit."""
+_NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter"})
+
+
+def _keep_new_line_keys() -> None:
+    """Let Alt+Enter and Shift+Enter, as most terminals send them, begin a new line: Textual takes them for Enter."""
+    from textual import _ansi_sequences
+    from textual.keys import Keys
+
+    for sequence in ("\x1b\r", "\x1b\n", "\x1b[27;2;13~", "\x1b[27;3;13~"):
+        _ansi_sequences.ANSI_SEQUENCES_KEYS[sequence] = (Keys.ControlJ,)  # type: ignore[index]
+
+
+def input_parts(talk: Callable[[], HostedConversation]) -> Iterable[Widget]:
+    """The input with what belongs above it. `talk` gives the conversation in sight, which may become another one."""
+    yield ShellPanel(talk, id="shell")
+    yield CompletionMenu(talk, [OwnCommand(each.name, each.help) for each in ACTIONS], id="menu")
+    yield InputHint(id="hint")
+    yield PromptInput(talk, id="input")
+
+
+class PromptInput(TextArea):
+    """The editor of the prompt."""
+
+    DEFAULT_CSS = """
+    PromptInput { height: auto; min-height: 1; max-height: 8; border: none; padding: 0 0 0 2; }
+    PromptInput:focus { border: none; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("ctrl+f", "cursor_right", "forward", show=False),
+        Binding("ctrl+b", "cursor_left", "back", show=False),
+        Binding("alt+f", "cursor_word_right", "forward a word", show=False),
+        Binding("alt+b", "cursor_word_left", "back a word", show=False),
+        Binding("ctrl+y", "yank", "put back what was deleted", show=False),
+        Binding("ctrl+underscore", "undo", "undo", show=False),
+    ]
+
+    class Sent(Message):
+        """The user sent a text, with what is attached to it."""
+
+        def __init__(self, text: str, blocks: Sequence[v1.ContentBlock] = ()) -> None:
+            super().__init__()
+            self.text = text
+            self.blocks = blocks
+
+    class Noted(Message):
+        """A sentence for the user."""
+
+        def __init__(self, text: str) -> None:
+            super().__init__()
+            self.text = text
+
+    def __init__(self, talk: Callable[[], HostedConversation], **settings: Any) -> None:
+        _keep_new_line_keys()
+        super().__init__(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", **settings)
+        self.chips: dict[str, Chip] = {}
+        self._talk_now = talk
+        self._history = PromptHistory(talk().folder)
+        self._keeper = DraftKeeper(talk, self._note)
+        self._folder = talk().folder
+        self._killed = ""
+        self._is_killing = False
+        self._looked_at = ""
+        self._search: tuple[str, int | None, str] | None = None  # the words, the place of the match, the draft
+        self._building = asyncio.Lock()
+
+    # Life
+
+    def on_mount(self) -> None:
+        draft = self._keeper.begin()
+        if draft is not None:
+            self.chips |= {chip.word: chip for chip in draft.chips}
+            self.put(draft.text)
+            self._note("the draft that was not sent is back")
+        if self._history.problem:
+            self._note(self._history.problem)
+        self.set_interval(_TICK_SECONDS, self._tick)
+
+    def on_unmount(self) -> None:
+        self._keeper.flush()
+
+    def _tick(self) -> None:
+        self.follow_session()
+        self._keeper.tick()
+        if self.text != self._looked_at:
+            self._looked_at = self.text
+            if mentions(self.text) or any(word in self.text for word in self.chips):
+                self.run_worker(self._list_attached(self.text), exclusive=True, group="attached")
+            else:
+                self._hint.attached(())
+
+    def save_draft(self) -> None:
+        """Write the draft at once: the program ends, or is stopped."""
+        self._keeper.flush()
+
+    def follow_session(self) -> None:
+        """The draft belongs to its session: before a key is taken, the input is that of the session in sight."""
+        draft = self._keeper.follow()
+        if self._talk.folder != self._folder:
+            self._folder = self._talk.folder
+            self._history = PromptHistory(self._folder)
+        if draft is not None:
+            self.chips |= {chip.word: chip for chip in draft.chips}
+            self.put(draft.text)
+
+    def _note(self, text: str) -> None:
+        self.post_message(self.Noted(text))
+
+    @property
+    def _talk(self) -> HostedConversation:
+        """The conversation in sight."""
+        return self._talk_now()
+
+    @property
+    def _menu(self) -> CompletionMenu:
+        return self.screen.query_one(CompletionMenu)
+
+    @property
+    def _hint(self) -> InputHint:
+        return self.screen.query_one(InputHint)
+
+    @property
+    def _cursor(self) -> int:
+        """The place of the cursor as a number of characters."""
+        row, column = self.cursor_location
+        return sum(len(line) + 1 for line in self.document.lines[:row]) + column
+
+    def _location(self, index: int) -> tuple[int, int]:
+        """A number of characters as line and column."""
+        before = self.text[:index]
+        return before.count("\n"), index - before.rfind("\n") - 1
+
+    # The text
+
+    def put(self, text: str) -> None:
+        """Show another text, with the cursor at its end."""
+        self.text = harmless(text)
+        self.move_cursor(self.document.end)
+        self._menu.forget()
+        self._keep_draft()
+
+    def put_before(self, text: str) -> None:
+        """Put a text before the draft, which stays."""
+        self.put(f"{text}\n{self.text}" if self.text.strip() else text)
+
+    def attach(self, chip: Chip) -> None:
+        """Put an attachment where the cursor is."""
+        if len(self.chips) >= _MOST_CHIPS or sum(len(each.text) for each in self.chips.values()) > _MOST_CHARACTERS:
+            self.chips = {each.word: each for each in chips_in(self.text, self.chips)}
+        self.chips[chip.word] = chip
+        before = self.text[: self._cursor]
+        lead = " " if before and not before[-1].isspace() else ""
+        self.insert(f"{lead}{chip.word} ", maintain_selection_offset=False)
+        self._keep_draft()
+
+    def _keep_draft(self) -> None:
+        """Note the text at once: when the session becomes another one, it must be known whose text it was."""
+        if self._search is None:
+            self._keeper.changed(self.text, chips_in(self.text, self.chips))
+
+    def on_text_area_changed(self) -> None:
+        self.follow_session()
+        self._keep_draft()
+        # The input may be of another height after this, and be somewhere else: the real cursor must follow.
+        self.call_after_refresh(self._place_cursor)
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._place_cursor)
+
+    def _place_cursor(self) -> None:
+        """Put the real cursor where the text goes: an input method opens its window at the real cursor."""
+        if self.has_focus:
+            self.app.cursor_position = self.cursor_screen_offset
+
+    async def _list_attached(self, text: str) -> None:
+        rows = await asyncio.to_thread(listed, text, self._folder, dict(self.chips), self._talk.accepts)
+        if self.text == text:
+            self._hint.attached(rows)
+
+    # Keys
+
+    async def _on_key(self, event: events.Key) -> None:
+        self.follow_session()
+        key = event.key
+        if key not in ("ctrl+k", "ctrl+u", "ctrl+w", "alt+backspace", "ctrl+backspace"):
+            self._is_killing = False
+        taken = self._search_key(event) if self._search is not None else await self._own_key(key)
+        if taken:
+            event.stop()
+            event.prevent_default()
+            return
+        before = self.text
+        bound = self._bindings.key_to_bindings.get(key, ())
+        if bound:
+            # At once: a binding runs only after the key went up to the app, and letters typed behind it would overtake.
+            event.stop()
+            event.prevent_default()
+            await self.run_action(bound[0].action)
+            return
+        await super()._on_key(event)
+        if self.text != before:
+            self._edited()
+
+    async def _own_key(self, key: str) -> bool:
+        """Do what a key means here; False if it only types or moves."""
+        menu = self._menu
+        if key == "enter":
+            self._enter()
+        elif key in _NEW_LINE_KEYS:
+            self.insert("\n", maintain_selection_offset=False)
+            self._edited()
+        elif key == "ctrl+r":
+            self._begin_search()
+        elif key == "escape":
+            return menu.dismiss() or self._stop_shell()
+        elif key in ("up", "down") and menu.is_open:
+            menu.move(-1 if key == "up" else 1)
+        elif key == "up" and self._is_at_edge(-1):
+            if not self.text and self._talk.queued:
+                await self.app.run_action("do('queue')")
+            else:
+                self._walk(self._history.older(self.text))
+        elif key == "down" and self._is_at_edge(1):
+            self._walk(self._history.newer())
+        else:
+            return False
+        return True
+
+    def _is_at_edge(self, step: int) -> bool:
+        """Whether the cursor is in the first (-1) or last line, as the lines are broken on the screen."""
+        row = self.wrapped_document.location_to_offset(self.cursor_location).y
+        return row == (0 if step < 0 else self.wrapped_document.height - 1)
+
+    def _edited(self) -> None:
+        """The user changed the text."""
+        self._history.stay()
+        self._keep_draft()
+        self._menu.look(self.text, self._cursor)
+
+    def _stop_shell(self) -> bool:
+        return self.screen.query_one(ShellPanel).escape()
+
+    def on_text_area_selection_changed(self) -> None:
+        menu = self._menu
+        if menu.is_open:
+            menu.moved(self.text, self._cursor)
+
+    # Completion
+
+    def accept_suggestion(self, *, is_first_enough: bool = True) -> bool:
+        """Put the chosen row of the menu into the text; False if there is none to take."""
+        taken = self._menu.take(is_first_enough=is_first_enough)
+        if taken is None:
+            return False
+        word, inserted = taken
+        end = word.end
+        if inserted.endswith(" ") and self.text[end : end + 1] == " ":
+            end += 1
+        _ = self.replace(inserted, self._location(word.start), self._location(end), maintain_selection_offset=False)
+        self.move_cursor(self._location(word.start + len(inserted)))
+        self._history.stay()
+        self._keep_draft()
+        if inserted.endswith("/"):
+            self._menu.look(self.text, self._cursor)
+        else:
+            self._menu.forget()
+        return True
+
+    # Sending
+
+    def _enter(self) -> None:
+        if self.accept_suggestion(is_first_enough=False):
+            return
+        cursor = self._cursor
+        if self.text[:cursor].endswith("\\"):
+            start = self._location(cursor - 1)
+            _ = self.replace("\n", start, self.cursor_location, maintain_selection_offset=False)
+            self._edited()
+            return
+        text = self.text.strip()
+        if not text:
+            return
+        self.take_text()
+        if text.startswith("!"):
+            self.screen.query_one(ShellPanel).ask(text[1:], self)
+        else:
+            self.send(text)
+
+    def take_text(self) -> str:
+        """Take the text out of the input, into the history."""
+        text = self.text.strip()
+        if text:
+            self._history.add(text, written_out(text, self.chips, LONGEST_ENTRY // 4))
+        self.text = ""
+        self._menu.forget()
+        self._keeper.changed("", ())
+        self._keeper.flush()
+        return text
+
+    def send(self, text: str) -> None:
+        """Send a text with what is attached to it; prompts are sent in the order in which they were typed."""
+        has_more = bool(mentions(text)) or any(word in text for word in self.chips)
+        if has_more or self._building.locked():
+            self.run_worker(self._build_and_send(text), group="building")
+        else:
+            self.post_message(self.Sent(text))
+
+    async def _build_and_send(self, text: str) -> None:
+        async with self._building:
+            self.post_message(self.Sent(text, await self.build(text)))
+
+    async def build(self, text: str) -> Sequence[v1.ContentBlock]:
+        """The blocks of what is attached to a text; what cannot be sent becomes a note."""
+        made = await asyncio.to_thread(build, text, self._folder, dict(self.chips), self._talk.accepts)
+        for note in made.notes:
+            self._note(note)
+        return made.blocks
+
+    # History
+
+    def _walk(self, text: str | None) -> None:
+        if text is not None:
+            self.put(text)
+
+    def _begin_search(self) -> None:
+        self._menu.forget()
+        self._search = ("", None, self.text)
+        self._hint.searching("", found=True)
+
+    def _search_key(self, event: events.Key) -> bool:
+        """A key while the history is searched: Enter keeps what was found in the input and does not send it."""
+        assert self._search is not None
+        words, place, draft = self._search
+        key = event.key
+        if key == "escape":
+            self._end_search()
+            self.put(draft)
+        elif key == "ctrl+r":
+            self._find(words, place)
+        elif key == "backspace":
+            self._find(words[:-1], None)
+        elif event.is_printable and event.character is not None:
+            self._find(words + event.character, None if place is None else place + 1)
+        else:
+            self._end_search()
+            return key in ("enter", "tab")
+        return True
+
+    def _end_search(self) -> None:
+        if self._search is not None:
+            self._search = None
+            self._hint.searching(None)
+            self._keep_draft()
+
+    def _find(self, words: str, before: int | None) -> None:
+        assert self._search is not None
+        found = self._history.find(words, before) if words else None
+        draft = self._search[2]
+        if found is not None:
+            self._search = (words, found[0], draft)
+            self.put(found[1])
+        else:
+            self._search = (words, self._search[1], draft)
+        self._hint.searching(words, found=found is not None or not words)
+
+    # Pasting
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.follow_session()
+        self._end_search()
+        text = clean_paste(event.text)
+        image = image_path(text, self._folder)
+        if image is not None:
+            self.insert(f"{image} ", maintain_selection_offset=False)
+        elif is_long_paste(text):
+            self.attach(paste_chip(text, self.chips))
+        elif text:
+            _ = self.replace(text, *self.selection, maintain_selection_offset=False)
+        self._history.stay()
+        self._keep_draft()
+        self._menu.forget()
+
+    # Deleting
+
+    def action_delete_left(self) -> None:
+        chip = chip_before(self.text, self._cursor, self.chips) if self.selection.is_empty else None
+        if chip is None:
+            super().action_delete_left()
+        else:
+            start = self._location(self._cursor - len(chip.word))
+            _ = self.delete(start, self.cursor_location, maintain_selection_offset=False)
+        self._edited()
+
+    def _kill(self, action: Callable[[], None]) -> None:
+        """Delete, and keep what was deleted for Ctrl+Y; what is deleted at one place in a row is kept together."""
+        before, cursor = self.text, self._cursor
+        action()
+        count, place = len(before) - len(self.text), self._cursor
+        piece = before[place : place + count]
+        if not self._is_killing:
+            self._killed = piece
+        else:
+            self._killed = piece + self._killed if place < cursor else self._killed + piece
+        self._is_killing = True
+        self._edited()
+
+    def action_delete_word_left(self) -> None:
+        self._kill(super().action_delete_word_left)
+
+    def action_delete_to_start_of_line(self) -> None:
+        self._kill(super().action_delete_to_start_of_line)
+
+    async def action_delete_to_end_of_line_or_delete_line(self) -> None:
+        at_end = self.cursor_at_end_of_line
+        self._kill(super().action_delete_right if at_end else super().action_delete_to_end_of_line)
+
+    def action_yank(self) -> None:
+        """Put back what was deleted last."""
+        if self._killed:
+            _ = self.replace(self._killed, *self.selection, maintain_selection_offset=False)
+            self._edited()

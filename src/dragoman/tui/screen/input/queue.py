@@ -1,0 +1,124 @@
+"""The prompts that wait for their turn: to edit, reorder or delete them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from rich.text import Text
+from textual.binding import Binding
+from textual.screen import ModalScreen
+from textual.widgets import OptionList
+from textual.widgets.option_list import Option
+
+from dragoman.text.visible import label
+from dragoman.tui.screen.input.prompt_input import PromptInput
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from dragoman.tui.screen.app import TerminalApp
+    from dragoman.tui.values import TypedPrompt
+
+_KEYS = "Enter edit · Shift+Up, Shift+Down (or K, J) move · d delete · Esc back"
+
+
+def choose_queued(app: TerminalApp, argument: str = "") -> None:
+    """Show the prompts that wait."""
+    if not app.talk.queued:
+        app.note("nothing waits")
+        return
+    _ = app.push_screen(QueueScreen(app))
+
+
+class QueueScreen(ModalScreen[None]):
+    """The prompts that wait, the next one first. It is closed when none is left."""
+
+    DEFAULT_CSS = """
+    QueueScreen { align: center middle; }
+    QueueScreen OptionList { width: 90%; max-height: 80%; border: round; }
+    """
+    BINDINGS: ClassVar[list[Any]] = [
+        Binding("escape", "leave", "back"),
+        Binding("shift+up,K", "move(-1)", "earlier", priority=True),
+        Binding("shift+down,J", "move(1)", "later", priority=True),
+        Binding("d,delete,backspace", "drop", "delete"),
+        Binding("j", "step(1)", "down"),
+        Binding("k", "step(-1)", "up"),
+    ]
+
+    def __init__(self, app: TerminalApp) -> None:
+        super().__init__()
+        self._app = app
+        self._shown: list[TypedPrompt] = []
+
+    def compose(self) -> ComposeResult:
+        found = OptionList()
+        found.border_title = Text("prompts that wait")
+        found.border_subtitle = Text(_KEYS)
+        yield found
+
+    def on_mount(self) -> None:
+        self._draw(0)
+        self.set_interval(0.2, self._follow)
+
+    @property
+    def _list(self) -> OptionList:
+        return self.query_one(OptionList)
+
+    def _follow(self) -> None:
+        """A turn may begin while the list is open: its prompt leaves the list."""
+        if self._app.talk.queued != self._shown:
+            chosen = self._chosen()
+            waiting = self._app.talk.queued
+            self._draw(waiting.index(chosen) if chosen in waiting else 0)
+
+    def _draw(self, row: int) -> None:
+        self._shown = self._app.talk.queued
+        if not self._shown:
+            _ = self.dismiss(None)
+            return
+        # `Text`, not a string: markup in a prompt would be read.
+        rows = [Option(Text(f"{number}. {label(each.text, 200)}")) for number, each in enumerate(self._shown, 1)]
+        self._list.set_options(rows)
+        self._list.highlighted = min(row, len(rows) - 1)
+
+    def _chosen(self) -> TypedPrompt | None:
+        row = self._list.highlighted
+        return self._shown[row] if row is not None and row < len(self._shown) else None
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        prompt = self._shown[event.option_index] if event.option_index < len(self._shown) else None
+        if prompt is not None and self._app.talk.take_back(prompt):
+            self._app.query_one(PromptInput).put_before(prompt.text)
+            _ = self.dismiss(None)
+        else:
+            self._app.note("its turn runs already")
+            self._follow()
+
+    def action_move(self, step: int) -> None:
+        """Let the chosen prompt run earlier or later."""
+        row, order = self._list.highlighted, list(self._app.talk.queued)
+        chosen = self._chosen()
+        if row is None or chosen not in order:
+            return
+        place = order.index(chosen)
+        other = place + step
+        if 0 <= other < len(order):
+            order[place], order[other] = order[other], order[place]
+            _ = self._app.talk.reorder(order)
+            self._draw(other)
+
+    def action_drop(self) -> None:
+        """Delete the chosen prompt."""
+        chosen, row = self._chosen(), self._list.highlighted or 0
+        if chosen is not None and not self._app.talk.take_back(chosen):
+            self._app.note("its turn runs already")
+        self._draw(row)
+
+    def action_step(self, step: int) -> None:
+        """Choose the next one."""
+        (self._list.action_cursor_down if step > 0 else self._list.action_cursor_up)()
+
+    def action_leave(self) -> None:
+        """Close the list."""
+        _ = self.dismiss(None)

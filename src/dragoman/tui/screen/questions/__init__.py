@@ -1,0 +1,1 @@
+"""Cards and screens that wait for the user: permissions, forms, logins, failures. Read `card.py` first."""

@@ -1,0 +1,130 @@
+"""The two cards above the input: the question that is open, and what else waits for the user.
+
+Owns which card is shown, and what a key in a card does. What counts as an answer is decided in `card.py`.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from dragoman.text.visible import label
+from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.keys.actions import load_function
+from dragoman.tui.screen.questions.action_card import ActionCard
+from dragoman.tui.screen.questions.card import QuestionCard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual import events
+
+    from dragoman.tui.screen.app import TerminalApp
+    from dragoman.tui.screen.questions.action_card import CardSheet
+
+
+class Cards:
+    """The cards of one app."""
+
+    def __init__(self, app: TerminalApp) -> None:
+        self._app = app
+        self._sheet: CardSheet | None = None
+        self.clock: Callable[[], float] = monotonic
+        """The time that cards go by."""
+
+    def put(self, sheet: CardSheet | None) -> None:
+        """Show a sheet in the second card, or none."""
+        self._sheet = sheet
+        self._app.changed()
+
+    def paint(self) -> bool:
+        """Show what waits. True if that has to be done again soon: a place stays empty for a moment."""
+        app = self._app
+        card, action = app.query_one("#card", QuestionCard), app.query_one(ActionCard)
+        card.clock = action.clock = self.clock
+        had_focus = card.has_focus or action.has_focus
+        questions = app.talk.questions
+        is_waiting = not card.show(questions[0] if questions else None, len(questions))
+        sheet = self._current_sheet()
+        action.show(None if card.display else sheet)
+        if not card.display and not action.display and (had_focus or app.focused is None):
+            app.query_one(PromptInput).focus()
+        return is_waiting
+
+    def _current_sheet(self) -> CardSheet | None:
+        """What the second card shows: a form that waits, what a command put there, or a failure."""
+        app = self._app
+        if app.talk.forms:
+            from dragoman.tui.screen.questions.form import form_sheet
+
+            return form_sheet(app, app.talk.forms[0])
+        if self._sheet is not None:
+            return self._sheet
+        if app.talk.trouble is None and not app.talk.silence_seconds:
+            return None
+        from dragoman.tui.screen.questions.failure import failure_sheet
+
+        return failure_sheet(app)
+
+    # Keys
+
+    def key(self, event: events.Key) -> bool:
+        """A key while a card has the keyboard; False if none has."""
+        card, action = self._app.query_one("#card", QuestionCard), self._app.query_one(ActionCard)
+        if card.has_focus:
+            _ = self.question_key(card, event)
+        elif action.has_focus:
+            self._sheet_key(action, event)
+        else:
+            return False
+        return True
+
+    def answer_in_sight(self, number: int) -> None:
+        """Answer the question in sight with a number."""
+        found = self._app.screen.query(QuestionCard)
+        if found:
+            self._answer(found.first(), number, self.clock())
+
+    def question_key(self, card: QuestionCard, event: events.Key) -> bool:
+        """A key in the card of a question; False if it means nothing there."""
+        read_at = self._read_at(event)
+        key, question = event.key, card.question
+        if question is None:
+            return False
+        if key.isdigit() and len(key) == 1:
+            self._answer(card, int(key), read_at)
+        elif key in ("up", "down"):
+            card.select(-1 if key == "up" else 1)
+        elif key == "enter":
+            if card.selected is None:
+                card.problem = "choose an answer first: Up, Down, or its number"
+                card.refresh()
+            else:
+                self._answer(card, card.selected, read_at)
+        elif key == "v" and card.id == "card":
+            load_function("questions.question_screen:open_question")(self._app, question)
+        elif key == "w" and card.is_settled(read_at):
+            load_function("questions.question_screen:ask_reason")(self._app, question)
+        else:
+            return card.scroll_key(key)
+        return True
+
+    def _answer(self, card: QuestionCard, number: int, read_at: float) -> None:
+        question, option = card.question, card.choose(number, read_at)
+        if question is not None and option is not None:
+            card.closing = f"answered: {label(question.options[number - 1].name, 60)}"
+            self._app.query_one("#card", QuestionCard).closing = card.closing
+            self._app.talk.answer(question, option)
+        self._app.changed()
+
+    def _sheet_key(self, card: ActionCard, event: events.Key) -> None:
+        found = card.press(event.character or event.key, self._read_at(event))
+        if found is not None:
+            found.run(self._app)
+            self._app.changed()
+        else:
+            card.scroll_key(event.key)
+
+    def _read_at(self, event: events.Key) -> float:
+        """When a key was read: one that was typed before a card was in sight may be handled after it."""
+        return event.time if self.clock is monotonic else self.clock()

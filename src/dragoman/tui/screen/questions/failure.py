@@ -1,0 +1,140 @@
+"""Failures on the full screen: a card with what happened and what was kept, and keys to go on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from dragoman.host.local.place import find_places
+from dragoman.host.local.start import log_path
+from dragoman.process.own_program import own_command
+from dragoman.text.visible import label
+from dragoman.tui.questions.failures import HUNG_SECONDS, hung
+from dragoman.tui.reporting.reports import facts_of
+from dragoman.tui.screen.parts import Choice
+from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.tui.questions.failures import Act, Failure
+    from dragoman.tui.screen.app import TerminalApp
+
+
+def failure_sheet(app: TerminalApp) -> CardSheet | None:
+    """The card of what went wrong; None if nothing did."""
+    talk = app.talk
+    if talk.trouble is None and talk.silence_seconds >= HUNG_SECONDS:
+        talk.trouble = hung(label(talk.agent, 40, "the agent"), talk.silence_seconds)
+    elif talk.trouble is not None and talk.trouble.kind == "hung" and talk.silence_seconds < HUNG_SECONDS:
+        talk.trouble = None  # it goes on
+    trouble = talk.trouble
+    if trouble is None:
+        return None
+    keys = [SheetKey(each.key, each.text, _runner(each.act, trouble)) for each in trouble.choices]
+    return CardSheet(trouble, lambda width: trouble.lines(), keys, is_bad=True)
+
+
+def _runner(act: Act, trouble: Failure) -> Callable[[TerminalApp], None]:
+    return lambda app: _do(app, act, trouble)
+
+
+def _do(app: TerminalApp, act: Act, trouble: Failure) -> None:
+    talk = app.talk
+    match act:
+        case "restart":
+            app.start(talk.restart())
+        case "retry":
+            talk.retry()
+        case "new":
+            app.start(talk.begin_again())
+        case "stop":
+            app.start(talk.cancel())
+        case "dismiss":
+            talk.dismiss_trouble()
+        case "agent":
+            _choose_agent(app)
+        case "login":
+            from dragoman.tui.screen.questions.login import log_in
+
+            log_in(app)
+        case "install":
+            _confirm_install(app, trouble)
+        case "log":
+            app.start(_open_log(app))
+        case "report":
+            _copy(app, trouble.report(facts_of(talk)))
+
+
+def _choose_agent(app: TerminalApp) -> None:
+    from dragoman.errors import ConfigError
+    from dragoman.tui.start.agent_names import known_agents
+
+    try:
+        names = known_agents(app.talk.folder)
+    except ConfigError as error:
+        app.note(str(error))
+        return
+
+    def use(chosen: int | None) -> None:
+        if chosen is not None:
+            app.start(app.talk.begin_again(names[chosen]))
+
+    _ = app.push_screen(Choice("another agent", [label(name, 60) for name in names]), use)
+
+
+def _confirm_install(app: TerminalApp, trouble: Failure) -> None:
+    command = shlex.join(["dragoman", *trouble.program])
+
+    def run(chosen: int | None) -> None:
+        if chosen == 1:
+            app.start(_install(app, trouble))
+
+    _ = app.push_screen(Choice(f"run {command}?", ["no", "yes, download and install it"]), run)
+
+
+async def _install(app: TerminalApp, trouble: Failure) -> None:
+
+    code, problem = 0, ""
+    from dragoman.errors import DragomanError
+    from dragoman.process.foreground import run_in_foreground
+
+    with app.batch_update(), app.suspend():
+        try:
+            code = await run_in_foreground(own_command(*trouble.program), cwd=app.talk.folder)
+        except DragomanError as error:
+            problem = str(error)
+    if problem or code:
+        app.note(problem or f"it was not installed: exit code {code}")
+    else:
+        app.talk.retry()
+
+
+async def _open_log(app: TerminalApp) -> None:
+    """Show the log of the host in the user's pager."""
+    from dragoman.errors import DragomanError
+    from dragoman.process.foreground import run_in_foreground
+
+    path = log_path(find_places().first)
+    pager = shlex.split(os.environ.get("PAGER") or "less") or ["less"]
+    problem = ""
+    with app.batch_update(), app.suspend():
+        try:
+            await run_in_foreground([*pager, path])
+        except DragomanError as error:
+            problem = str(error)
+    if problem:
+        app.note(f"{problem}; the log is {path}")
+
+
+def _copy(app: TerminalApp, text: str) -> None:
+    from importlib import import_module
+
+    try:
+        copy_text = import_module("dragoman.tui.screen.conversation.copy").copy_text
+    except ModuleNotFoundError:
+        app.copy_to_clipboard(text)
+        app.note("the report was sent to the clipboard of the terminal")
+        return
+    copy_text(app, text)

@@ -1,0 +1,75 @@
+"""Logins on the full screen: the methods of the agent in a card, and a program that gets the terminal for a while."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dragoman.errors import DragomanError, LoginFailed
+from dragoman.host.local.start import NoHost
+from dragoman.text.terminal import one_line
+from dragoman.tui.questions.logins import log_in_by_terminal, method_lines, methods_of, use
+from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.client.login import LoginMethod
+    from dragoman.tui.screen.app import TerminalApp
+
+
+def log_in(app: TerminalApp, argument: str = "") -> None:
+    """Show how the user can log in to the agent."""
+    app.note("asking the agent for its login methods")
+    app.start(_offer(app))
+
+
+async def _offer(app: TerminalApp) -> None:
+    try:
+        methods = await methods_of(app.talk)
+    except (NoHost, DragomanError, OSError) as error:
+        app.note(f"the login methods are not known: {error}")
+        return
+    app.cards.put(_sheet(app, methods))
+
+
+def _sheet(app: TerminalApp, methods: list[LoginMethod]) -> CardSheet:
+    lines = ["how do you want to log in?", *method_lines(methods)]
+    keys = [SheetKey(str(number), "", _user(method)) for number, method in enumerate(methods[:9], 1)]
+    close = SheetKey("x", "close this card", lambda app: app.cards.put(None))
+    numbered = SheetKey("1", f"to {len(keys)}: log in", keys[0].run)
+    return CardSheet(methods, lambda width: lines, [numbered, *keys[1:], close])
+
+
+def _user(method: LoginMethod) -> Callable[[TerminalApp], None]:
+    return lambda app: app.start(_use(app, method))
+
+
+async def _use(app: TerminalApp, method: LoginMethod) -> None:
+    app.cards.put(None)
+    app.note(f"logging in: {one_line(method.name)}")
+    try:
+        if method.kind == "terminal":
+            await _in_terminal(app, method)
+        else:
+            await use(app.talk, method)
+    except (LoginFailed, NoHost, DragomanError, OSError) as error:
+        app.note(str(error))
+        await _offer(app)
+        return
+    app.note("logged in")
+    if app.talk.phase == "failed":
+        app.talk.retry()
+    elif app.talk.trouble is not None:
+        app.talk.dismiss_trouble()
+
+
+async def _in_terminal(app: TerminalApp, method: LoginMethod) -> None:
+    """Run the login program while this one does not draw and does not read."""
+    problem: Exception | None = None
+    with app.batch_update(), app.suspend():
+        try:
+            await log_in_by_terminal(app.talk, method)
+        except (LoginFailed, NoHost, DragomanError, OSError) as error:
+            problem = error  # `suspend` gives the terminal back only if nothing is raised in it
+    if problem is not None:
+        raise problem

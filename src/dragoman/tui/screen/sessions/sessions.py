@@ -1,0 +1,245 @@
+"""The sessions of the host: choose one, begin one, go to the next one, copy or end one."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from dragoman.errors import ConfigError
+from dragoman.text.terminal import cells, fit
+from dragoman.text.visible import label
+from dragoman.tui.local_host.session_rows import end_session, fork_session, in_order
+from dragoman.tui.screen.columns import short_folder, state_sign
+from dragoman.tui.screen.picker import Picker, PickRow
+from dragoman.tui.values import ListedSession
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.tui.screen.app import TerminalApp
+    from dragoman.view.rails import Glyphs
+
+NEW: Final = "new"
+"""What the list is left with for a new session."""
+_FOOTER: Final = "type to filter · Enter open · n new · f fork · d diff · x end · a all folders"
+_NARROW: Final = 70
+_WIDE: Final = 100
+_WORD, _AGENT, _AGE, _COST = 11, 9, 9, 6
+_GONE: Final = ("closed",)
+
+
+class SessionPicker(Picker):
+    """The list of sessions, the ones of this folder first."""
+
+    def __init__(self, rows: Sequence[ListedSession], folder: str, glyphs: Glyphs, width: int) -> None:
+        """Make the list.
+
+        Args:
+            rows: all sessions of the host.
+            folder: whose sessions come first.
+            glyphs: the signs of states.
+            width: of the screen.
+        """
+        self.sessions = list(rows)
+        self._folder, self._glyphs, self._width = folder, glyphs, width
+        self._shows_all = False
+        super().__init__(
+            f"dragoman · {short_folder(folder, max(10, width - 30))}",
+            self._made_rows(),
+            right=self._count(),
+            footer=_FOOTER,
+            glyphs=glyphs,
+            commands={
+                "n": lambda value: self._leave(NEW),
+                "f": self._fork,
+                "d": lambda value: None if value is None else self._leave(("diff", value)),
+                "x": self._end,
+                "a": lambda value: self._toggle(),
+            },
+        )
+
+    def show_sessions(self, rows: Sequence[ListedSession]) -> None:
+        """Show the sessions as they are by then."""
+        self.sessions = list(rows)
+        self.right = self._count()
+        self.set_rows(self._made_rows())
+
+    def on_resize(self) -> None:
+        """Lay the rows out again."""
+        self._width = self.app.size.width
+        self.set_rows(self._made_rows())
+
+    def _leave(self, value: Any) -> None:
+        _ = self.dismiss(value)
+
+    def _toggle(self) -> None:
+        self._shows_all = not self._shows_all
+        self.set_rows(self._made_rows())
+
+    def _count(self) -> str:
+        here = sum(row.folder == self._folder for row in self.sessions)
+        return f"{here} of {len(self.sessions)} here"
+
+    def _made_rows(self) -> list[PickRow]:
+        rows = [row for row in in_order(self.sessions) if row.state not in _GONE or self._shows_all]
+        here = [row for row in rows if row.folder == self._folder]
+        others = [row for row in rows if row.folder != self._folder]
+        if not self._shows_all:
+            others = [row for row in others if row.state in ("waiting", "running")]
+        made = [PickRow(session_line(row, self._width, self._glyphs), row, _searched(row)) for row in here]
+        if others:
+            made.append(PickRow(((" - other folders -", "dim"),), is_heading=True))
+            made += [
+                PickRow(session_line(row, self._width, self._glyphs, with_folder=True), row, _searched(row))
+                for row in others
+            ]
+        return made
+
+    def _end(self, value: Any) -> None:
+        if isinstance(value, ListedSession):
+            name = label(value.shown_name, 40)
+            self.confirm(f"end {name}, its turn and its agent?", lambda: self._run_end(value))
+
+    def _run_end(self, row: ListedSession) -> None:
+        self.run_worker(self._ended(row), exit_on_error=False)
+
+    async def _ended(self, row: ListedSession) -> None:
+        try:
+            await asyncio.to_thread(end_session, row)
+        except ConfigError as error:
+            self._show_problem(str(error))
+        else:
+            self.show_sessions([each for each in self.sessions if each.session_id != row.session_id])
+
+    def _fork(self, value: Any) -> None:
+        if isinstance(value, ListedSession):
+            self.run_worker(self._forked(value), exit_on_error=False)
+
+    async def _forked(self, row: ListedSession) -> None:
+        from msgspec.structs import replace
+
+        try:
+            copy = await asyncio.to_thread(fork_session, row)
+        except ConfigError as error:
+            self._show_problem(f"its agent cannot copy a session ({error})")
+        else:
+            self._leave(replace(row, session_id=copy, name=None))
+
+    def _show_problem(self, text: str) -> None:
+        self.problem = text
+        self.list.refresh()
+
+
+def session_line(
+    row: ListedSession, width: int, glyphs: Glyphs, *, with_folder: bool = False, now: datetime | None = None
+) -> tuple[Any, ...]:
+    """One session as a line: sign, word, title, agent, age, cost, and what it needs."""
+    sign, style = state_sign(row.word, glyphs)
+    agent = label(row.agent.partition(" ")[0], _AGENT, "")
+    wide = width >= _WIDE
+    place = short_folder(row.folder, 14 if wide else _AGE) if with_folder else shown_age(row.updated_at, now)
+    if width < _NARROW:
+        ends = [(agent, _AGENT)]
+    else:
+        detail = label(row.detail, 30 if wide else 13, "")
+        ends = [(agent, _AGENT), (place, 14 if wide else _AGE), (row.cost, _COST), (detail, 30 if wide else 13)]
+    end = "  ".join(fit(text, size) for text, size in ends)
+    space = max(4, width - 6 - _WORD - 2 - cells(end))
+    title = fit(label(row.shown_name, 200), space)
+    return ((f"{sign} ", style), (fit(row.word, _WORD), style), (f"{title}  ", ""), (end.rstrip(), "dim"))
+
+
+def shown_age(moment: str | None, now: datetime | None = None) -> str:
+    """How long ago something was, in words."""
+    try:
+        then = datetime.fromisoformat((moment or "").replace("Z", "+00:00"))
+    except ValueError:
+        return ""
+    seconds = max(0.0, ((now or datetime.now(UTC)) - then).total_seconds())
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{int(seconds // 60)} min"
+    if seconds < 86400:
+        return f"{int(seconds // 3600)} h"
+    days = int(seconds // 86400)
+    return "yesterday" if days == 1 else f"{days} days"
+
+
+def _searched(row: ListedSession) -> str:
+    return " ".join(filter(None, (row.title, row.name, row.agent, row.word, row.folder, row.session_id)))
+
+
+# Actions
+
+
+def choose_session(app: TerminalApp, argument: str = "") -> None:
+    """Choose another session."""
+    app.start(_choose(app))
+
+
+async def _choose(app: TerminalApp) -> None:
+    rows = await app.refresh_rows()
+    if not rows:
+        app.note("there are no other sessions")
+        return
+    picker = SessionPicker(rows, app.talk.folder, app.glyphs, app.size.width)
+    app.show_picker(picker, lambda chosen: use_choice(app, chosen))
+
+
+async def choose_first(app: TerminalApp) -> None:
+    """Let the user choose among the sessions of the folder; without one, or if text was sent, begin a new one."""
+    rows = await app.around.known.read_before_start()
+    here = [row for row in rows if row.folder == app.talk.folder and row.state not in _GONE]
+    if not here or app.talk.prompts:
+        app.run_talk(app.talk)
+        return
+
+    def use(chosen: Any) -> None:
+        if chosen is None or chosen == NEW:
+            app.run_talk(app.talk)
+        else:
+            use_choice(app, chosen)
+
+    app.show_picker(SessionPicker(rows, app.talk.folder, app.glyphs, app.size.width), use)
+
+
+def use_choice(app: TerminalApp, chosen: Any) -> None:
+    """Do what the list of sessions was left with."""
+    if chosen == NEW:
+        begin_session(app)
+    elif isinstance(chosen, ListedSession):
+        app.show_session(chosen)
+    elif isinstance(chosen, tuple):
+        app.show_session(chosen[1])
+        app.action_do("diff")
+
+
+def begin_session(app: TerminalApp, argument: str = "") -> None:
+    """Begin a new session."""
+    if app.talk.phase == "failed":
+        app.talk.retry(agent=argument or None, is_new=True)
+    else:
+        app.show_session(None, agent=argument or None)
+
+
+def next_session(app: TerminalApp, argument: str = "") -> None:
+    """Show the next session of the column."""
+    _go(app, 1)
+
+
+def previous_session(app: TerminalApp, argument: str = "") -> None:
+    """Show the session before."""
+    _go(app, -1)
+
+
+def _go(app: TerminalApp, step: int) -> None:
+    rows = app.known_rows
+    if len(rows) < 2:
+        app.note(f"there is no other session; {app.keymap.shown('new')} begins one")
+        return
+    ids = [row.session_id for row in rows]
+    current = app.talk.session_id
+    place = (ids.index(current) + step) % len(rows) if current in ids else 0
+    app.show_session(rows[place])

@@ -1,0 +1,51 @@
+"""Every judge is proven: the right solution passes, the wrong one and the untouched project fail."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dragoman.evaluation.attempt import attempt
+from dragoman.evaluation.results import EvalRun
+from dragoman.evaluation.solutions import PLAYS, Play, prove
+from dragoman.evaluation.task import Task, load_tasks
+from tests.evaluation.in_process import in_process
+
+TASKS = load_tasks()
+
+
+def failed_checks(run: EvalRun) -> list[str]:
+    return [check.name for check in run.checks if not check.is_passed]
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+async def test_right_passes_and_wrong_and_untouched_fail(task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    if reasons := task.reasons_to_skip():
+        pytest.skip(reasons[0])
+    runs: dict[Play, EvalRun] = {}
+    for play in PLAYS:
+        driver = None if play == "untouched" else in_process(play, monkeypatch)
+        runs[play] = await asyncio.wait_for(attempt(task, 1, driver), 100)
+    assert prove(task.name, runs).faults == []
+    # A judge that refuses everything for one reason would prove nothing.
+    assert all(check.is_passed for check in runs["right"].checks)
+    assert runs["right"].facts is not None
+    assert runs["right"].facts.protocol_violations == []
+
+
+def test_there_are_tasks_of_every_kind() -> None:
+    assert len(TASKS) >= 18
+    kinds = {task.category for task in TASKS}
+    wanted = ("bug", "feature", "refactoring", "question", "refused permission", "MCP", "injection", "long task", "git")
+    assert {kind for kind in wanted if kind in kinds} == set(wanted)
+
+
+@pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
+def test_a_task_of_ours_is_complete(task: Task) -> None:
+    assert task.obstacles == ()
+    assert task.notes == ()
+    assert task.description
+    assert len(task.settings.history) >= 2
+    for solution in ("right", "wrong"):
+        assert task.script(solution).is_file()
