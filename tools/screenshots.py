@@ -137,6 +137,33 @@ SHOTS: Final = (
 )
 
 
+class Grid(NamedTuple):
+    """A picture of a screen of the terminal client: the text grid that its tests compare the screen with."""
+
+    name: str
+    file: str
+    title: str
+
+
+GRIDS: Final = (
+    Grid("terminal", "conversation-80x24", "The terminal client: a question, the answer, a change and a command"),
+    Grid(
+        "terminal-permission", "permission-80x24", "A card asks for permission: the command, why it asks, the answers"
+    ),
+    Grid("terminal-review", "review-80x24", "The review of a turn: files on the left, hunks on the right"),
+    Grid("terminal-sessions", "sessions-80x24", "The list of sessions with their states, agents, age and cost"),
+    Grid("terminal-wide", "columns-160x50", "At 160 columns: sessions, conversation, plan and changed files"),
+)
+
+
+def drawn(grid: Grid) -> Screen:
+    """The screen of a text grid."""
+    text = (ROOT / "tests" / "tui" / "golden" / f"{grid.file}.txt").read_text()
+    screen = Screen(int(grid.file.rpartition("-")[2].partition("x")[0]))
+    screen.feed(text.replace("\n", "\r\n"))
+    return screen
+
+
 class Page(NamedTuple):
     """A picture of an HTML page that a command writes to `page.html`."""
 
@@ -307,6 +334,9 @@ def main(arguments: list[str]) -> int:
         for shot in SHOTS:
             (IMAGES / f"{shot.name}.svg").write_text(picture(take(shot, where), shot.title))
             print(f"docs/images/{shot.name}.svg")
+        for grid in GRIDS:
+            (IMAGES / f"{grid.name}.svg").write_text(picture(drawn(grid), grid.title))
+            print(f"docs/images/{grid.name}.svg")
         for page in PAGES if with_pages else ():
             photograph(page, where, str(chromium), IMAGES / f"{page.name}.png")
             print(f"docs/images/{page.name}.png")

@@ -160,6 +160,29 @@ async def test_cancel_request_on_a_prompt_cancels_that_prompt_only() -> None:
         assert (await line.answer_to(first))[1]["result"] == CANCELLED
 
 
+async def test_a_prompt_that_is_taken_back_at_once_never_runs_and_holds_nothing_up() -> None:
+    """Both messages come in one piece: the cancel is there before the host takes its first step with the prompt."""
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        first = line.prompt(session, "first")
+        running = await source.agent.prompted()
+        taken = 1000
+        text = [{"type": "text", "text": "taken back"}]
+        line.send(
+            line.request(taken, "session/prompt", sessionId=session, prompt=text),
+            line.note("$/cancel_request", requestId=taken),
+        )
+        last = line.prompt(session, "last")
+        assert (await line.answer_to(taken))[1]["result"] == CANCELLED
+        source.agent.reply(running, END)
+        assert (await line.answer_to(first))[1]["result"] == END
+        prompt = await source.agent.prompted()
+        assert prompt["params"]["prompt"][0]["text"] == "last"
+        source.agent.reply(prompt, END)
+        assert (await line.answer_to(last))[1]["result"] == END
+
+
 async def test_cancel_request_on_another_request_is_forwarded_with_the_agents_id() -> None:
     source = OnTheWire()
     async with hosted(source) as host:

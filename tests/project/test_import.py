@@ -14,9 +14,9 @@ MODULES = [name for name in package_modules() if not name.endswith("__main__")]
 REMOTE = "dragoman.transports.remote"
 # What serves a network; the commands that need it load it when they are used.
 SERVING = ("dragoman.host.serving.server", "dragoman.host.serving.ui_stream.endpoint", "dragoman.cli.serve.run")
-# The full screen of the terminal client; without its extra, the plain one is used.
-SCREEN = "dragoman.tui.screen."
-BASE_MODULES = [name for name in MODULES if not name.startswith((REMOTE, SCREEN)) and name not in SERVING]
+# The forms of the terminal client that draw; without their extra, the plain one is used.
+DRAWN = ("dragoman.tui.screen.", "dragoman.tui.inline.")
+BASE_MODULES = [name for name in MODULES if not name.startswith((REMOTE, *DRAWN)) and name not in SERVING]
 
 SNAPSHOT = """
 import atexit, gc, locale, logging, os, signal, sys, threading, warnings

@@ -11,7 +11,7 @@ import pytest
 
 from tests.project.pages import PAGES
 from tools.screen import PLAIN, Run, Screen, Style
-from tools.screenshots import IMAGES, MOST_BYTES, SHOTS, screens
+from tools.screenshots import GRIDS, IMAGES, MOST_BYTES, SHOTS, drawn, screens
 from tools.screenshots import PAGES as WEB_PAGES
 from tools.svg import picture
 
@@ -43,9 +43,15 @@ def test_pictures_show_what_the_commands_print() -> None:
             assert words(committed) == words(fresh), f"{shot.name}: run make docs"
 
 
+def test_pictures_of_the_terminal_client_are_the_screens_that_its_tests_compare() -> None:
+    for grid in GRIDS:
+        committed = (IMAGES / f"{grid.name}.svg").read_text()
+        assert committed == picture(drawn(grid), grid.title), f"{grid.name}: run make docs"
+
+
 def test_every_picture_is_made_by_the_script_and_shown_on_a_page() -> None:
     names = {path.name for path in IMAGES.iterdir()}
-    assert names == {f"{shot.name}.svg" for shot in SHOTS} | {f"{page.name}.png" for page in WEB_PAGES}
+    assert names == {f"{shot.name}.svg" for shot in (*SHOTS, *GRIDS)} | {f"{page.name}.png" for page in WEB_PAGES}
     shown = [found for page in PAGES for found in re.findall(r"!\[([^\]]*)\]\([^)]*images/([^)]+)\)", page.read_text())]
     assert {name for _, name in shown} == names
     assert all(words for words, _ in shown), "a picture needs a description"

@@ -54,6 +54,15 @@ class AppendedLines:
         """Leave out the prompts of this client from now on: the terminal shows them where they were typed."""
         self._omits_prompts = True
 
+    def resume(self, state: SessionState, position: int, written: int) -> None:
+        """Begin behind an item that was written before, of which so many characters were."""
+        self._next = position + 1
+        for place, item in enumerate(state.timeline[: position + 1]):
+            if isinstance(item, ToolCallState) and item.status not in _ENDED and not item.is_cancelled:
+                self._tools[place] = "begun"
+        if position >= 0 and isinstance(state.timeline[position], Message):
+            self._message, self._written = position, written
+
     def feed(
         self,
         state: SessionState,

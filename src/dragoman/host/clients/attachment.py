@@ -56,6 +56,10 @@ class Attachment:
         """Whether this client waits for the outcome of a prompt."""
         return prompt_id in self._awaited
 
+    def forget(self, prompt_id: str) -> None:
+        """The client does not wait for the outcome of a prompt any more: what follows it is not held back."""
+        _ = self._awaited.pop(prompt_id, None)
+
     def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
         """A prompt cannot be kept, so its outcome cannot wait for the log either."""
         waiting = self._awaited.pop(prompt_id, None)

@@ -220,7 +220,16 @@ class SessionRequests:
         id = session.prompts.submit(
             self._client, request, wanted if isinstance(wanted, str) else None, foreign_meta(request.meta)
         )
-        call.after_response(lambda: self._answered(session))
+        call.cancelled_result = lambda: v1.PromptResponse("cancelled")
+
+        def answered() -> None:
+            if call.is_cancelled and self._client.peer.is_open:
+                # A cancel that came in one piece with the prompt: the call was answered without its first step.
+                attachment.forget(id)
+                session.prompts.cancel_prompt(id, self._client)
+            self._answered(session)
+
+        call.after_response(answered)
         known = session.prompts.outcomes.get(id)
         if known is not None and known["seq"] > attachment.cursor:
             known = None  # its answer must not overtake the updates that were not sent yet

@@ -36,7 +36,7 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
     details = [label(facts.branch, 30, ""), f"worktree {label(facts.worktree, 20)}" if facts.worktree else ""]
     title = label(state.title or "", 40, "")
     agent = label(facts.agent.partition(" ")[0], 20, "")
-    right = [agent, current_model(state), current_mode(state), *_numbers(state, facts, width)]
+    right = [agent, current_model(state), current_mode(state), *usage_words(state, facts, width)]
     right = [each for each in right if each]
     # The least important goes first: the title, the branch, the mode, the model.
     tried = [
@@ -44,8 +44,8 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
         (" · ".join(filter(None, [left, *details])), right),
         (left, right),
         (left, [each for each in right if each != current_mode(state)]),
-        (left, [agent, *_numbers(state, facts, width)]),
-        (left, _numbers(state, facts, 0)),
+        (left, [agent, *usage_words(state, facts, width)]),
+        (left, usage_words(state, facts, 0)),
     ]
     shown, parts = next(
         ((text, parts) for text, parts in tried if cells(text) + cells("  ".join(parts)) + 3 <= width), tried[-1]
@@ -83,7 +83,8 @@ def _named_value(state: SessionState, category: str) -> str:
     return ""
 
 
-def _numbers(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
+def usage_words(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
+    """How much of the context is used, the cost, and the time of the turn."""
     found = []
     usage, cost = state.usage, state.cost
     if usage is not None and usage.size:

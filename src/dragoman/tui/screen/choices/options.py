@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from dragoman.errors import DragomanError
 from dragoman.settings.documents import did_you_mean
 from dragoman.text.terminal import fit
 from dragoman.text.visible import label
+from dragoman.tui.option_values import all_values, models_of, modes_of, named
+from dragoman.tui.remembered_values import prepare_by, set_and_remember
 from dragoman.tui.screen.picker import Picker, PickRow
-from dragoman.tui.start.preferences import MODE, agent_key
+from dragoman.tui.start.preferences import agent_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.client import Session
+    from dragoman.tui.option_values import OptionValue
     from dragoman.tui.screen.app import TerminalApp
     from dragoman.view.rails import RailLine
 
 
-class OptionValue(NamedTuple):
-    """A value of an option that can be chosen."""
-
-    option: str
-    """The id of the option; `MODE` for a mode that is not an option."""
-    value: str | bool
-    name: str
-    group: str = ""
-    description: str = ""
-    is_current: bool = False
-
-
 def next_mode(app: TerminalApp, argument: str = "") -> None:
     """Go to the next mode, or to the one that is named."""
-    values = _modes(app)
+    values = modes_of(app.talk.state)
     if not values:
         app.note("the agent has no modes")
     elif argument:
@@ -45,7 +35,7 @@ def next_mode(app: TerminalApp, argument: str = "") -> None:
 
 def choose_model(app: TerminalApp, argument: str = "") -> None:
     """Choose the model, or take the one that is named. An agent without a choice of models shows its options."""
-    values = [each for option in _options_of(app, "model") for each in values_of(option)]
+    values = models_of(app.talk.state)
     if argument and values:
         _use_named(app, values, argument, "model")
     elif values:
@@ -56,9 +46,7 @@ def choose_model(app: TerminalApp, argument: str = "") -> None:
 
 def choose_option(app: TerminalApp, argument: str = "") -> None:
     """Choose a mode or a value of an option."""
-    values = [] if _options_of(app, "mode") else _modes(app)
-    for option in app.talk.state.config_options:
-        values += values_of(option, with_name=True)
+    values = all_values(app.talk.state)
     if not values:
         app.note("the agent has neither modes nor options")
         return
@@ -67,81 +55,16 @@ def choose_option(app: TerminalApp, argument: str = "") -> None:
 
 async def use_value(app: TerminalApp, chosen: OptionValue) -> None:
     """Set a value in the session, and remember it for the agent. Raises: RequestError, ConnectionClosed."""
-    talk = app.talk
-    if chosen.option == MODE:
-        await talk.set_mode(str(chosen.value))
-    else:
-        await talk.set_option(chosen.option, chosen.value)
-    agent = agent_key(talk.agent)
-    if agent and app.preferences is not None:
-        app.preferences.remember(agent, chosen.option, chosen.value)
-        app.note(f"{label(chosen.name, 40)}; new sessions of {label(agent, 20)} begin with it (/settings forgets it)")
+    await set_and_remember(app.talk, app.preferences, chosen, app.note)
 
 
 async def prepare_session(app: TerminalApp, session: Session, agent: str) -> None:
     """Set the remembered values in a new session, before its first prompt."""
-    wanted = {} if app.preferences is None else app.preferences.of(agent_key(agent))
-    for option, value in wanted.items():
-        try:
-            await _prepare(session, option, value)
-        except DragomanError as error:
-            app.note(f"{option} = {value} of an earlier session was not taken: {error}")
-
-
-async def _prepare(session: Session, option: str, value: str | bool) -> None:
-    state = session.state
-    if option == MODE:
-        known = [] if state.modes is None else [mode.id for mode in state.modes.available_modes]
-        if value in known and value != state.mode:
-            await session.set_mode(str(value))
-        return
-    for each in state.config_options:
-        offered = [found.value for found in values_of(each)]
-        if getattr(each, "id", None) == option and value in offered and value != getattr(each, "current_value", None):
-            await session.set_config_option(option, value)
-
-
-def values_of(option: Any, *, with_name: bool = False) -> list[OptionValue]:
-    """The values of an option, with their groups; a switch is on or off."""
-    id, title = str(getattr(option, "id", "")), str(getattr(option, "name", ""))
-    current = getattr(option, "current_value", None)
-    if isinstance(current, bool):
-        return [
-            OptionValue(id, value, name, title, "", current is value) for value, name in ((True, "on"), (False, "off"))
-        ]
-    found: list[OptionValue] = []
-    for each in getattr(option, "options", None) or ():
-        inner = getattr(each, "options", None)
-        group = str(each.name) if inner is not None else ""
-        heading = " · ".join(filter(None, [title if with_name else "", group]))
-        for value in inner if inner is not None else (each,):
-            note = value.description if isinstance(value.description, str) else ""
-            found.append(OptionValue(id, value.value, value.name, heading, note, value.value == current))
-    return found
-
-
-def _options_of(app: TerminalApp, category: str) -> list[Any]:
-    return [each for each in app.talk.state.config_options if getattr(each, "category", None) == category]
-
-
-def _modes(app: TerminalApp) -> list[OptionValue]:
-    """The modes. Many agents offer them twice, the second time as an option; the host keeps both in step."""
-    state = app.talk.state
-    if state.modes is None or not state.modes.available_modes:
-        return [each for option in _options_of(app, "mode") for each in values_of(option)]
-    return [
-        OptionValue(
-            *(MODE, mode.id, mode.name, "mode", mode.description if isinstance(mode.description, str) else ""),
-            mode.id == state.mode,
-        )
-        for mode in state.modes.available_modes
-    ]
+    await prepare_by(app.preferences, app.note)(session, agent)
 
 
 def _use_named(app: TerminalApp, values: Sequence[OptionValue], name: str, what: str) -> None:
-    wanted = name.casefold()
-    same = [each for each in values if wanted in (str(each.value).casefold(), each.name.casefold())]
-    same = same or [each for each in values if wanted in f"{each.value} {each.name}".casefold()]
+    same = named(values, name)
     if len({each.value for each in same}) == 1:
         app.start(use_value(app, same[0]))
     elif same:

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dragoman.text.visible import label
-from dragoman.tui.clipboard import LARGEST_BYTES, copy, paste_image
+from dragoman.tui.clipboard import copy, paste_image
+from dragoman.tui.copied_answer import copied_sentence, last_answer
 from dragoman.tui.screen.input.input_hint import InputHint, note
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.view.blocks import MessageBlock, TextPiece
 from dragoman.view.build import blocks_of
 
 if TYPE_CHECKING:
-    from dragoman.state import SessionState
-    from dragoman.tui.clipboard import Copied
     from dragoman.tui.screen.app import TerminalApp
 
 _MOUSE_MODES = (1000, 1003, 1015, 1006)
@@ -26,18 +23,7 @@ def copy_text(app: TerminalApp, text: str) -> None:
 
 
 async def _copy(app: TerminalApp, text: str) -> None:
-    note(app, _sentence(await copy(text, os.environ, app.write_terminal), text))
-
-
-def _sentence(copied: Copied, text: str) -> str:
-    lines = text.count("\n") + 1
-    what = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
-    where = f"copied {what} ({', '.join(copied.ways)})" if copied.ways else f"{what} are only in a file"
-    if len(text.encode("utf-8", "replace")) > LARGEST_BYTES:
-        where += f", too long for the terminal (over {LARGEST_BYTES >> 10} KB)"
-    home = os.path.expanduser("~")
-    file = f"~{copied.file[len(home) :]}" if copied.file.startswith(f"{home}/") else copied.file
-    return f"{where}; {copied.problem or label(file, 200)}"
+    note(app, copied_sentence(await copy(text, os.environ, app.write_terminal), text))
 
 
 def copy_answer(app: TerminalApp, argument: str = "") -> None:
@@ -61,16 +47,6 @@ def copy_conversation(app: TerminalApp, argument: str = "") -> None:
         note(app, "there is nothing to copy")
         return
     copy_text(app, to_markdown(blocks, app.talk.state.title or "Conversation"))
-
-
-def last_answer(state: SessionState) -> str:
-    """The last message of the agent, as it was sent; empty if there is none."""
-    for block in reversed(blocks_of(state)):
-        if isinstance(block, MessageBlock) and block.role == "agent":
-            text = "".join(piece.text for piece in block.content if isinstance(piece, TextPiece)).strip()
-            if text:
-                return text
-    return ""
 
 
 def paste_clipboard(app: TerminalApp, argument: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What the plain client asks its user: permissions, forms, pages, logins and failures, all answered by typed lines.
+"""What a client of lines asks its user: permissions, forms, pages, logins and failures, all answered by typed lines.
 
 One thing is asked at a time, in this order: the open form, the permission, then the numbered choices of a login or a
 failure. Nothing that was typed before a question could be read counts. The lines come from the same pure modules as
@@ -34,12 +34,24 @@ if TYPE_CHECKING:
     from dragoman.tui.values import AskedQuestion, OpenForm
 
 
-class PlainAnswers:
+class LineAnswers:
     """Asks, and reads answers from lines."""
 
     def __init__(
-        self, talk: HostedConversation, write: Callable[..., None], width: Callable[[], int], paint: Painter
+        self,
+        talk: HostedConversation,
+        write: Callable[..., None],
+        width: Callable[[], int],
+        paint: Painter,
+        *,
+        by_line: bool = True,
     ) -> None:
+        """Ask for one conversation.
+
+        Args:
+            by_line: a permission is answered by a line with its number; otherwise only `answer` does it.
+        """
+        self._by_line = by_line
         self._talk = talk
         self._write = write
         self._width = width
@@ -61,15 +73,17 @@ class PlainAnswers:
 
     def asked(self, question: AskedQuestion) -> None:
         """Write a permission request."""
-        width, count = self._width(), len(self._talk.questions)
+        width, count = self._width(), sum(not each.answer.done() for each in self._talk.questions)
         self._write(*question_lines(question.request, width, self._paint))
         self._write(*answer_lines(question.request, width, self._paint))
         if count > 1:
             self._write(f"note: {count} questions are open; answers go to the first")
-        self._write("answer with a number and Enter; another line is a prompt and answers nothing")
+        if self._by_line:
+            self._write("answer with a number and Enter; another line is a prompt and answers nothing")
         question.shown_at = monotonic()
 
-    def _answer(self, question: AskedQuestion, number: int) -> None:
+    def answer(self, question: AskedQuestion, number: int) -> None:
+        """Answer a question by the number of an answer; one that comes too soon is refused."""
         answers = answers_of(question.request)
         if not question.is_settled(monotonic()):
             self._write("note: that came before the question could be read; answer again")
@@ -81,9 +95,16 @@ class PlainAnswers:
             chosen = question.options[number - 1]
             self._write(f"note: answered: {label(chosen.name, 80)}")
             self._talk.answer(question, chosen.option_id)
+            self._ask_next()
+
+    def _ask_next(self) -> None:
+        """Write the next question again: a number that was typed twice must not answer one that is far above."""
+        waiting = [each for each in self._talk.questions if not each.answer.done()]
+        if waiting:
+            self.asked(waiting[0])
 
     def _reject(self, reason: str) -> None:
-        question = self._talk.questions[0] if self._talk.questions else None
+        question = next((each for each in self._talk.questions if not each.answer.done()), None)
         if question is None:
             self._write("note: no question is open")
         elif not reason:
@@ -92,6 +113,7 @@ class PlainAnswers:
             self._write("note: that came before the question could be read; answer again")
         elif self._talk.reject(question, reason):
             self._write("note: rejected, with your reason")
+            self._ask_next()
         else:
             self._write("note: the agent offers no answer that rejects this; answer with a number")
 
@@ -285,8 +307,9 @@ class PlainAnswers:
         if self._form is not None and await self._take_form(text):
             return True
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-        if self._talk.questions and number is not None:
-            self._answer(self._talk.questions[0], number)
+        waiting = [each for each in self._talk.questions if not each.answer.done()]
+        if waiting and number is not None and self._by_line:
+            self.answer(waiting[0], number)
         elif text == "/why" or text.startswith("/why "):
             self._reject(text[4:].strip())
         elif text == "/login":

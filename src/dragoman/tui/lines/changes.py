@@ -1,4 +1,4 @@
-"""Review, rewind, export and report in plain mode: lines, and questions that are answered by a number."""
+"""Review, rewind, export and report in lines, with questions that are answered by a number."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from dragoman.tui.conversation import HostedConversation
+    from dragoman.tui.lines.client import LineClient
 
 _MOST_LINES: Final = 2_000
 
 
-class PlainChanges:
-    """The commands of plain mode about changes and files. `write` appends lines to the terminal."""
+class LineChanges:
+    """The commands about changes and files. `write` appends lines to the terminal."""
 
     def __init__(self, talk: HostedConversation, write: Callable[..., None]) -> None:
         self._talk = talk
@@ -34,7 +35,7 @@ class PlainChanges:
         self._asked: tuple[float, Callable[[], Awaitable[str]]] | None = None
 
     async def command(self, word: str, rest: str) -> None:
-        """Run one of `COMMANDS` of `plain.py`. Raises: DragomanError."""
+        """Run one of the commands below. Raises: DragomanError."""
         self._asked = None
         try:
             await getattr(self, f"_{word}")(rest)
@@ -132,6 +133,31 @@ class PlainChanges:
             return f"wrote {path}; look at it before you send it"
 
         self._ask(f"write them to {label(path, 120)}?", "write nothing", act)
+
+
+async def diff(client: LineClient, words: str) -> None:
+    """Show what a turn changed. Raises: DragomanError."""
+    await client.changes.command("diff", words)
+
+
+async def rewind(client: LineClient, words: str) -> None:
+    """List the turns, or ask whether to take some back. Raises: DragomanError."""
+    await client.changes.command("rewind", words)
+
+
+async def redo(client: LineClient, words: str) -> None:
+    """Ask whether to bring back the last rewind. Raises: DragomanError."""
+    await client.changes.command("redo", words)
+
+
+async def export(client: LineClient, words: str) -> None:
+    """Write the session to a file. Raises: DragomanError."""
+    await client.changes.command("export", words)
+
+
+async def report(client: LineClient, words: str) -> None:
+    """Ask whether to write a report for a bug. Raises: DragomanError."""
+    await client.changes.command("report", words)
 
 
 def _diff_lines(model: ReviewModel) -> Iterator[str]:

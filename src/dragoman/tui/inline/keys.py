@@ -1,0 +1,236 @@
+"""What the keys of the live region do.
+
+A permission is answered by Alt+number, or by a digit after Tab; nothing that is typed into the input answers it. One
+that came too soon after the question, or after another question left its place, is refused.
+"""
+
+from __future__ import annotations
+
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings
+from prompt_toolkit.keys import Keys
+
+from dragoman.errors import DragomanError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from dragoman.tui.inline.terminal import InlineTerminal
+
+TWICE_SECONDS: Final = 2.0
+EMPTY_SECONDS: Final = 1.0
+"""For so long the place of a question that was closed stays empty: a key meant for it must not hit the next one."""
+HELP: Final = (
+    ("Tab, then 1-9", "answer the question that is open"),
+    ("Alt+number", "the same from the input"),
+    ("Esc", "close the menu, leave the answers, stop the turn"),
+    ("Ctrl+J, Alt+Enter", "new line; also \\ before Enter"),
+    ("/ @ !", "commands, files, a shell command; Tab takes a row of the menu"),
+    ("Up Down", "what was sent before; Ctrl+R finds what contains the words of the input"),
+    ("Ctrl+T", "print the last thought or long output whole"),
+    ("Shift+Tab", "the next mode"),
+    ("Ctrl+G", "edit the draft in $VISUAL or $EDITOR"),
+    ("Ctrl+S", "pass the text to the turn that runs"),
+    ("Ctrl+Z", "stop this program; fg brings it back"),
+    ("Ctrl+C twice, Ctrl+D", "leave; the work goes on"),
+)
+
+
+def key_bindings(terminal: InlineTerminal) -> KeyBindings:
+    """The keys. Those of a shell (Ctrl+A E K U W Y, Alt+B F) are prompt_toolkit's own."""
+    keys = KeyBindings()
+    acts = _Acts(terminal)
+    answering = Condition(lambda: terminal.is_answering)
+    for digit in "123456789":
+        _ = keys.add("escape", digit)(lambda event, number=int(digit): acts.answer(number))
+        _ = keys.add(digit, filter=answering)(lambda event, number=int(digit): acts.answer(number))
+    for key in (Keys.Any, "enter", "backspace"):
+        _ = keys.add(key, filter=answering)(lambda event: acts.remind())
+    _ = keys.add("tab", filter=answering)(lambda event: acts.leave_answers())
+    for name, sequences in _TYPING.items():
+        for sequence in sequences:
+            _ = keys.add(*sequence, filter=~answering)(getattr(acts, name))
+    for name, sequences in _ALWAYS.items():
+        for sequence in sequences:
+            _ = keys.add(*sequence)(getattr(acts, name))
+    return keys
+
+
+_TYPING: Final[dict[str, list[tuple[str, ...]]]] = {
+    "enter": [("enter",)],
+    "new_line": [("escape", "enter"), ("c-j",)],
+    "tab": [("tab",)],
+    "up": [("up",)],
+    "down": [("down",)],
+    "search": [("c-r",)],
+    "delete_before": [("backspace",)],
+}
+_ALWAYS: Final[dict[str, list[tuple[str, ...]]]] = {
+    "paste": [(Keys.BracketedPaste,)],
+    "escape": [("escape",)],
+    "interrupt": [("c-c",)],
+    "end": [("c-d",)],
+    "steer": [("c-s",)],
+    "whole": [("c-t",)],
+    "mode": [("s-tab",)],
+    "edit": [("c-g",)],
+    "suspend": [("c-z",)],
+}
+
+
+class _Acts:
+    """What each key does."""
+
+    def __init__(self, terminal: InlineTerminal) -> None:
+        self._terminal = terminal
+        self._client = terminal.client
+        self._editor = terminal.editor
+
+    # In the question
+
+    def answer(self, number: int) -> None:
+        """Answer the first question that is open."""
+        client, terminal = self._client, self._terminal
+        waiting = [question for question in client.talk.questions if not question.answer.done()]
+        if monotonic() - client.withdrawn_at < EMPTY_SECONDS:
+            terminal.hint("the question before was just closed; answer again")
+        elif waiting:
+            client.answers.answer(waiting[0], number)
+        else:
+            terminal.hint("no question is open")
+
+    def remind(self) -> None:
+        """A key that answers nothing."""
+        self._terminal.hint("type the number of an answer, or Esc to go back to the input")
+
+    def leave_answers(self) -> None:
+        """Back to the input."""
+        self._terminal.is_answering = False
+
+    # In the input
+
+    def enter(self, event: Any) -> None:
+        if self._editor.accept(is_first_enough=False) or self._editor.begin_line():
+            return
+        text = self._editor.take()
+        if text or self._client.answers.is_filling:
+            self._terminal.submit(text)
+
+    def new_line(self, event: Any) -> None:
+        self._editor.buffer.insert_text("\n")
+
+    def tab(self, event: Any) -> None:
+        if not self._editor.accept(is_first_enough=True) and self._client.talk.questions:
+            self._terminal.is_answering = True
+
+    def up(self, event: Any) -> None:
+        editor = self._editor
+        if editor.rows:
+            editor.move(-1)
+        elif editor.buffer.document.on_first_line:
+            editor.older()
+        else:
+            editor.buffer.cursor_up()
+
+    def down(self, event: Any) -> None:
+        editor = self._editor
+        if editor.rows:
+            editor.move(1)
+        elif editor.buffer.document.on_last_line:
+            editor.newer()
+        else:
+            editor.buffer.cursor_down()
+
+    def search(self, event: Any) -> None:
+        if not self._editor.search():
+            self._terminal.hint("nothing older has these words")
+
+    def delete_before(self, event: Any) -> None:
+        self._editor.delete_before()
+
+    # Everywhere
+
+    def paste(self, event: Any) -> None:
+        self._terminal.is_answering = False
+        self._editor.paste(event.data)
+
+    def escape(self, event: Any) -> None:
+        if self._terminal.is_answering:
+            self._terminal.is_answering = False
+        elif not self._editor.dismiss():
+            self._terminal.start(self._client.interrupt())
+
+    def interrupt(self, event: Any) -> None:
+        terminal = self._terminal
+        if monotonic() - terminal.interrupted_at < TWICE_SECONDS:
+            terminal.leave()
+            return
+        terminal.interrupted_at = monotonic()
+        terminal.hint("Ctrl+C again leaves; the work goes on. Esc stops the turn")
+
+    def end(self, event: Any) -> None:
+        if self._editor.text:
+            _ = self._editor.buffer.delete()
+        else:
+            self._terminal.leave()
+
+    def steer(self, event: Any) -> None:
+        text = self._editor.take()
+        if text:
+            self._terminal.submit(f"/dragoman:steer {text}")
+
+    def whole(self, event: Any) -> None:
+        self._client.write(*(self._terminal.whole() or ["note: nothing was shortened"]))
+
+    def mode(self, event: Any) -> None:
+        self._terminal.start(next_mode(self._terminal))
+
+    def edit(self, event: Any) -> None:
+        self._terminal.start(_edit(self._terminal))
+
+    def suspend(self, event: Any) -> None:
+        self._terminal.save()
+        event.app.suspend_to_background()
+
+
+async def next_mode(terminal: InlineTerminal) -> None:
+    """Go to the next mode. Raises: DragomanError."""
+    from dragoman.tui.option_values import modes_of
+    from dragoman.tui.remembered_values import set_and_remember
+
+    client = terminal.client
+    values = modes_of(client.talk.state)
+    if not values:
+        terminal.hint("the agent has no modes")
+        return
+    current = next((place for place, each in enumerate(values) if each.is_current), -1)
+    await set_and_remember(client.talk, client.preferences, values[(current + 1) % len(values)], client.note)
+
+
+async def _edit(terminal: InlineTerminal) -> None:
+    """Let the user edit the draft in an editor, which has the terminal meanwhile."""
+    import os
+
+    from dragoman.tui.external import edit_text
+
+    async def edit() -> str | None:
+        return await edit_text(terminal.editor.text, os.environ)
+
+    edited = await _outside(terminal, edit)
+    if edited is not None:
+        terminal.editor.put(edited)
+
+
+async def _outside(terminal: InlineTerminal, work: Callable[[], Awaitable[str | None]]) -> str | None:
+    from prompt_toolkit.application.run_in_terminal import in_terminal
+
+    terminal.save()
+    try:
+        async with in_terminal():
+            return await work()
+    except (DragomanError, OSError) as error:
+        terminal.client.note(str(error))
+        return None

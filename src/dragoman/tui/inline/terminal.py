@@ -1,0 +1,273 @@
+"""The terminal of inline mode: prints above, and draws at most six live lines at the bottom.
+
+What is printed goes to the terminal at once, in the order of the conversation: the live region is erased, the lines are
+written where it was, and the region is drawn below them. So each line is in the terminal's history once, whatever was
+being typed. Only the live region is ever drawn again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import ColorDepth
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from dragoman.errors import DragomanError
+from dragoman.text.colour import Painter
+from dragoman.text.terminal import cells, clip, fit, one_line, printed
+from dragoman.tui.inline.coloured import text_of_line
+from dragoman.tui.inline.editor import InlineEditor
+from dragoman.tui.inline.keys import HELP, key_bindings
+from dragoman.tui.inline.live import INPUT_LINES, LIVE_LINES, status_line
+from dragoman.tui.inline.printed import PrintedBlocks
+from dragoman.tui.lines.client import LineClient, is_leaving
+from dragoman.tui.terminal.terminal_facts import shows_unicode
+from dragoman.view.rails import ASCII, UNICODE, RailView
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from dragoman.tui.attachments import Chip
+    from dragoman.tui.interface import Opening
+    from dragoman.view.rails import RailLine
+
+_TICK_SECONDS: Final = 0.15
+_HINT_SECONDS: Final = 3.0
+_ESCAPE_SECONDS: Final = 0.1
+"""Esc alone is an Esc after so long; the Esc that begins Alt+number comes with its key."""
+
+
+class _InlineOutput(Vt100_Output):
+    """Keeps bracketed paste on until the end: while lines are printed, a pasted line end must not become Enter."""
+
+    is_ending = False
+
+    def disable_bracketed_paste(self) -> None:
+        if self.is_ending:
+            super().disable_bracketed_paste()
+
+
+class InlineTerminal:
+    """Prints lines, and reads them from the input of the live region."""
+
+    has_status = True
+    answers_by_line = False
+    keys: Sequence[tuple[str, str]] = HELP
+
+    def __init__(self, opening: Opening, session_id: str | None, *, has_colour: bool) -> None:
+        self.paint = Painter(has_colour)
+        self.glyphs = UNICODE if shows_unicode(os.environ) else ASCII
+        self.is_answering = False
+        """The keyboard is in the question, where digits answer it."""
+        self.interrupted_at = 0.0
+        self._has_colour = has_colour
+        self._hint = ("", 0.0)
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._lines = asyncio.Queue[str | None]()
+        self._blocks: PrintedBlocks | None = None
+        self._output = _InlineOutput(sys.__stdout__ or sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
+        self._app: Application[None] | None = None
+        self.client = LineClient(opening, self, session_id)
+        self.editor = InlineEditor(self.client, self.changed)
+        self._app = self._build()
+
+    # What the client calls
+
+    def write(self, lines: Sequence[str]) -> None:
+        # Once more past the filter: nothing but our own colours acts on the terminal.
+        safe = "".join(f"{printed(line, has_colour=self._has_colour, can_redraw=False)}\r\n" for line in lines)
+        app = self._app
+        is_drawn = app is not None and app.is_running
+        if app is not None and is_drawn:
+            app.renderer.erase()
+        self._output.write_raw(safe)
+        self._output.flush()
+        self.changed()
+
+    def write_sequence(self, sequence: str) -> None:
+        self._output.write_raw(sequence)
+        self._output.flush()
+
+    def width(self) -> int:
+        return _size().columns
+
+    def transcript(self) -> PrintedBlocks:
+        self._blocks = PrintedBlocks(
+            lambda: RailView(self.width(), self.glyphs, is_side_by_side=False), has_colour=self._has_colour
+        )
+        return self._blocks
+
+    def put(self, text: str) -> bool:
+        self.editor.put(text)
+        return True
+
+    def attach(self, chip: Chip) -> bool:
+        self.editor.attach(chip)
+        return True
+
+    def changed(self) -> None:
+        if self._app is not None:
+            if not self.client.talk.questions:
+                self.is_answering = False
+            self._app.invalidate()
+
+    # What keys do
+
+    def hint(self, text: str) -> None:
+        """Show a sentence in the status line for a moment."""
+        self._hint = (one_line(text), monotonic() + _HINT_SECONDS)
+        self.changed()
+
+    def submit(self, text: str) -> None:
+        """A line was sent; lines are taken in the order in which they were typed."""
+        if is_leaving(text):
+            self.leave()
+        else:
+            self._lines.put_nowait(text)
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Do something in the background; an error is printed."""
+
+        async def guarded() -> None:
+            try:
+                await work
+            except (DragomanError, OSError) as error:
+                self.client.write(f"error: {one_line(str(error))}")
+
+        task = asyncio.ensure_future(guarded())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def whole(self) -> list[str]:
+        """The last part that was printed shortened, whole."""
+        return [] if self._blocks is None else self._blocks.whole(self.client.talk.state)
+
+    def save(self) -> None:
+        """Keep the draft: another program gets the terminal."""
+        self.editor.tick()
+
+    def leave(self) -> None:
+        """End the client; the work goes on."""
+        if self._app is not None and self._app.is_running:
+            self._output.is_ending = True
+            self._app.exit()
+
+    # The live region
+
+    def _build(self) -> Application[None]:
+        text = BufferControl(self.editor.buffer, input_processors=[BeforeInput(f"{self.glyphs.you} ")])
+        above = Window(
+            FormattedTextControl(self._above), height=lambda: len(self._above_lines()), dont_extend_height=True
+        )
+        status = Window(FormattedTextControl(self._status), height=1, dont_extend_height=True)
+        entry = Window(text, height=self._entry_rows, wrap_lines=True, dont_extend_height=True)
+        app: Application[None] = Application(
+            layout=Layout(HSplit([above, status, entry]), focused_element=entry),
+            key_bindings=key_bindings(self),
+            output=self._output,
+            color_depth=None if self._has_colour else ColorDepth.DEPTH_1_BIT,
+            erase_when_done=True,
+        )
+        app.ttimeoutlen = app.timeoutlen = _ESCAPE_SECONDS
+        return app
+
+    def _entry_rows(self) -> int:
+        width = max(10, self.width() - 1)
+        rows = sum(1 + (cells(line) + 2) // width for line in self.editor.text.split("\n"))
+        return max(1, min(INPUT_LINES, rows))
+
+    def _above_lines(self) -> list[RailLine]:
+        """The menu of completions, or the end of what is not finished."""
+        room = LIVE_LINES - 1 - self._entry_rows()
+        rows = self.editor.rows
+        if not rows:
+            return [] if self._blocks is None else self._blocks.open_lines(self.client.talk.state, min(room, 3))
+        chosen = self.editor.chosen
+        top = max(0, min((chosen or 0) - room // 2, len(rows) - room))
+        lines: list[RailLine] = []
+        for number in range(top, min(len(rows), top + room)):
+            row, is_chosen = rows[number], number == chosen
+            lead = f"{self.glyphs.you} " if is_chosen else "  "
+            name = fit(row.shown, 28) if row.detail else row.shown
+            more = f"  {row.detail}" if row.detail else ""
+            text = clip(f"{lead}{name}{more}  {row.source}", max(1, self.width() - 1))
+            lines.append(((text, "bold" if is_chosen else ""),))
+        return lines
+
+    def _above(self) -> ANSI:
+        lines = (text_of_line(line, has_colour=self._has_colour) for line in self._above_lines())
+        return ANSI("\n".join(lines))
+
+    def _status(self) -> ANSI:
+        text, until = self._hint
+        line = status_line(
+            self.client.talk,
+            self.glyphs,
+            self.width(),
+            is_answering=self.is_answering,
+            hint=text if monotonic() < until else "",
+        )
+        return ANSI(text_of_line(line, has_colour=self._has_colour))
+
+    # Life
+
+    async def run(self, first: str | None) -> None:
+        """Work until the user leaves."""
+        assert self._app is not None
+        self.editor.begin()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.leave)
+        reading = asyncio.ensure_future(self._app.run_async(handle_sigint=False))
+        others = [asyncio.ensure_future(work) for work in (self._take(), self._tick())]
+        try:
+            await self.client.run(reading, first)
+        finally:
+            self.editor.close()
+            for task in (*others, *self._tasks):
+                task.cancel()
+            for task in others:
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    async def _take(self) -> None:
+        while True:
+            line = await self._lines.get()
+            await self.client.take(line or "")
+
+    async def _tick(self) -> None:
+        while True:
+            await asyncio.sleep(_TICK_SECONDS)
+            self.editor.tick()
+            if self._hint[0] and monotonic() >= self._hint[1]:
+                self._hint = ("", 0.0)
+                self.changed()
+
+
+def _size() -> Size:
+    try:
+        found = os.get_terminal_size((sys.__stdout__ or sys.stdout).fileno())
+        return Size(rows=found.lines or 24, columns=found.columns or 80)
+    except OSError:
+        return Size(rows=24, columns=80)
+
+
+def work_inline(opening: Opening, session_id: str | None, first: str | None, has_colour: bool) -> int:
+    """Work in this terminal until the user leaves. Returns the exit code."""
+
+    async def work() -> None:
+        await InlineTerminal(opening, session_id, has_colour=has_colour).run(first)
+
+    asyncio.run(work())
+    return 0

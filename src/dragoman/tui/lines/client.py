@@ -1,0 +1,285 @@
+"""A conversation whose user types lines and reads lines: what plain and inline mode share.
+
+A typed line is a prompt, unless it begins with `/` or `!`, or answers something that is asked. What is written is only
+ever appended. A session that is loaded again after its host was lost is not written again: only what is new is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from dragoman.errors import DragomanError
+from dragoman.settings.places import data_dir
+from dragoman.text.terminal import duration, one_line
+from dragoman.text.visible import label
+from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.lines.answers import LineAnswers
+from dragoman.tui.lines.commands import load_function, own_command
+from dragoman.tui.lines.prompts import PromptSender
+from dragoman.tui.lines.resuming import resume_place
+from dragoman.tui.remembered_values import prepare_by
+from dragoman.tui.start.preferences import FILE_NAME, Preferences
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from dragoman.state import SessionState
+    from dragoman.text.colour import Painter
+    from dragoman.tui.attachments import Chip
+    from dragoman.tui.interface import Opening
+    from dragoman.tui.lines.changes import LineChanges
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
+    from dragoman.view.watched import WatchedSession
+
+_BEAT_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 0.05  # a burst of updates is one look at the state
+_ENDINGS: Final = {"cancelled": "stopped", "refusal": "the agent refused", "max_tokens": "the answer was too long"}
+
+
+class Transcript(Protocol):
+    """Writes a session as lines, each once."""
+
+    def feed(
+        self, state: SessionState, *, watched: WatchedSession | None = None, is_over: bool = False
+    ) -> Iterator[str]:
+        """Yield the lines that are new."""
+
+    def resume(self, state: SessionState, position: int, written: int) -> None:
+        """Begin behind an item that was written before, of which so many characters were."""
+
+    def omit_prompts(self) -> None:
+        """Leave out the prompts of this client from here on, if the terminal shows them where they were typed."""
+
+
+class LineTerminal(Protocol):
+    """Where lines go and come from."""
+
+    paint: Painter
+    has_status: bool
+    """The state of the turn is always in sight, and is not written as lines."""
+    answers_by_line: bool
+    """A permission is answered by a line with its number; otherwise only by keys that nothing else uses."""
+    keys: Sequence[tuple[str, str]]
+    """The keys of this mode, for the help."""
+
+    def write(self, lines: Sequence[str]) -> None:
+        """Append lines, which are safe."""
+
+    def write_sequence(self, sequence: str) -> None:
+        """Send a sequence of our own to the terminal."""
+
+    def width(self) -> int:
+        """The columns of the terminal."""
+
+    def transcript(self) -> Transcript:
+        """What writes a session from its beginning."""
+
+    def put(self, text: str) -> bool:
+        """Put a text into the input; False if the user has to type it."""
+
+    def attach(self, chip: Chip) -> bool:
+        """Put an attachment into the input; False if it goes with the next prompt."""
+
+    def changed(self) -> None:
+        """The state of the conversation changed."""
+
+
+class LineClient:
+    """The conversation of one terminal. `run` serves it; `take` is called with each line."""
+
+    def __init__(self, opening: Opening, terminal: LineTerminal, session_id: str | None) -> None:
+        self.terminal = terminal
+        self.talk = HostedConversation(opening, self, session_id=session_id)
+        self.answers = LineAnswers(
+            self.talk, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
+        )
+        self.prompts = PromptSender(self)
+        self.preferences = Preferences(data_dir() / FILE_NAME)
+        self.talk.prepare = prepare_by(self.preferences, self.note)
+        self.rows: list[ListedSession] = []
+        """The sessions that were listed last."""
+        self.withdrawn_at = 0.0
+        """When a question was last closed without an answer of this user, as a value of `time.monotonic`."""
+        self._changes: LineChanges | None = None
+        self._transcript = terminal.transcript()
+        self._is_dirty = asyncio.Event()
+        self._quiet_since = monotonic()
+        self._phase = ""
+        self._written: tuple[str | None, SessionState] = (None, self.talk.state)
+
+    @property
+    def keys(self) -> Sequence[tuple[str, str]]:
+        """The keys of this mode, for the help."""
+        return self.terminal.keys
+
+    @property
+    def changes(self) -> LineChanges:
+        """Review, rewind and files, which few sessions need."""
+        if self._changes is None:
+            from dragoman.tui.lines.changes import LineChanges
+
+            self._changes = LineChanges(self.talk, self.write)
+        return self._changes
+
+    async def run(self, reading: asyncio.Future[Any], first: str | None = None) -> None:
+        """Serve the conversation until `reading` is over; then leave it, and say how to come back."""
+        if first:
+            _ = self.talk.send(first)
+        tasks = [asyncio.ensure_future(work) for work in (self.talk.run(), self._draw(), self._beat())]
+        try:
+            await reading
+        finally:
+            running = self.talk.is_running
+            self.prompts.close()
+            await self.talk.leave()
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task
+            self._show()
+            self._farewell(running=running)
+
+    # Writing
+
+    def write(self, *lines: str) -> None:
+        """Append lines, which are safe."""
+        if lines:
+            self._quiet_since = monotonic()
+            self.terminal.write(lines)
+
+    def width(self) -> int:
+        """The columns of the terminal."""
+        return self.terminal.width()
+
+    async def _draw(self) -> None:
+        while True:
+            await self._is_dirty.wait()
+            self._is_dirty.clear()
+            self._show()
+            await asyncio.sleep(_LOOK_SECONDS)
+
+    def _show(self, *, is_over: bool = False) -> None:
+        self.write(*self._transcript.feed(self.talk.state, watched=self.talk.watched, is_over=is_over))
+        self._written = (self.talk.session_id, self.talk.state)
+        if self.talk.phase != self._phase:
+            self._phase = self.talk.phase
+            self._show_phase()
+        self.answers.show_trouble()
+        self.terminal.changed()
+
+    def _show_phase(self) -> None:
+        talk = self.talk
+        if talk.phase == "ready":
+            agent = f" with {label(talk.agent, 60)}" if talk.agent else ""
+            title = f": {label(talk.state.title, 80)}" if talk.state.title else ""
+            self.write(f"note: session {label(talk.session_id or '', 60)}{agent}{title}")
+        elif talk.phase == "failed":
+            self.answers.show_trouble()
+            self.write("note: /retry tries again, /new AGENT uses another agent")
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            started = self.talk.started_at
+            self.answers.watch()
+            self.terminal.changed()
+            is_quiet = monotonic() - self._quiet_since >= _BEAT_SECONDS
+            if started is not None and is_quiet and not self.terminal.has_status:
+                self.write(f"note: still working, {duration(monotonic() - started)}")
+
+    def _farewell(self, *, running: bool) -> None:
+        if self.talk.session_id is not None:
+            state = "still running; " if running else ""
+            self.write(f"note: {state}dragoman attach {label(self.talk.session_id, 80)} brings you back")
+
+    # What the conversation calls
+
+    def changed(self) -> None:
+        self._is_dirty.set()
+
+    def reloaded(self) -> None:
+        session_id, before = self._written
+        state = self.talk.state
+        is_again = session_id is not None and session_id == self.talk.session_id
+        if is_again:
+            self.write(*self._transcript.feed(before, is_over=True))
+        self._transcript = self.terminal.transcript()
+        if is_again:
+            self._transcript.resume(state, *resume_place(before, state))
+        is_over = not self.talk.is_running
+        self.write(*self._transcript.feed(state, watched=self.talk.watched, is_over=is_over))
+        self._transcript.omit_prompts()
+        self._written = (self.talk.session_id, state)
+
+    def asked(self, question: AskedQuestion) -> None:
+        self._show(is_over=True)
+        self.answers.asked(question)
+        self.terminal.changed()
+
+    def withdrawn(self, question: AskedQuestion, why: str) -> None:
+        self.withdrawn_at = monotonic()
+        self.write(f"note: the question is closed: {one_line(why)}")
+        self.terminal.changed()
+
+    def form(self, form: OpenForm) -> None:
+        self._show(is_over=True)
+        self.answers.form(form)
+
+    def form_withdrawn(self, form: OpenForm) -> None:
+        self.answers.form_withdrawn(form)
+
+    def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
+        self._show(is_over=True)
+        if error:
+            self.answers.show_trouble()
+        elif (stop_reason != "end_turn" or prompt is None) and not self.terminal.has_status:
+            self.write(f"note: the turn ended: {_ENDINGS.get(stop_reason or '', stop_reason or 'interrupted')}")
+        waiting = len(self.talk.queued)
+        if not self.terminal.has_status:
+            self.write(f"-- done{f', {waiting} waiting' if waiting else ''}")
+
+    def note(self, text: str) -> None:
+        self.write(f"note: {one_line(text)}")
+
+    # Typed lines
+
+    async def take(self, text: str) -> None:
+        """Do what a typed line means; errors are written, and end nothing."""
+        try:
+            await self._take(text)
+        except (DragomanError, OSError) as error:
+            self.write(f"error: {one_line(str(error))}")
+
+    async def _take(self, text: str) -> None:
+        if await self.answers.take(text):
+            return
+        if self._changes is not None and await self._changes.takes(text):
+            return
+        if text.startswith("/"):
+            word, _, rest = text[1:].partition(" ")
+            command = own_command(word, [each.name for each in self.talk.state.commands])
+            if command is not None and command.run:
+                await load_function(command)(self, rest.strip())
+                return
+        if text.startswith("!"):
+            await self.prompts.shell(text[1:])
+        elif text:
+            await self.prompts.send(text)
+
+    async def interrupt(self) -> bool:
+        """Ctrl-C: stop the command or the turn that runs. False if there is none."""
+        if self.prompts.stop_shell():
+            return True
+        if not self.talk.is_running:
+            return False
+        await self.talk.cancel()
+        return True
+
+
+def is_leaving(text: str) -> bool:
+    """Whether a line leaves the client."""
+    return text in ("/leave", "/quit", "/exit")

@@ -1,0 +1,95 @@
+"""The prompts that wait, and the turn that runs: stop, list, change, move, take back, steer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dragoman.text.visible import label
+
+if TYPE_CHECKING:
+    from dragoman.tui.lines.client import LineClient
+    from dragoman.tui.values import TypedPrompt
+
+
+async def stop(client: LineClient, words: str) -> None:
+    """Stop the turn that runs."""
+    if not await client.interrupt():
+        client.write("note: nothing runs")
+
+
+async def list_queue(client: LineClient, words: str) -> None:
+    """List the prompts that wait."""
+    if not client.talk.queued:
+        client.write("note: nothing waits")
+        return
+    client.write(*(f"{number}: {label(each.text, 100)}" for number, each in enumerate(client.talk.queued, 1)))
+    client.write("note: /edit N changes one, /move N TO changes the order, /drop N takes one back")
+
+
+async def drop(client: LineClient, words: str) -> None:
+    """Take a prompt back."""
+    prompt = _chosen(client, words, "/drop takes the number of a prompt in /queue")
+    if prompt is not None:
+        taken = client.talk.take_back(prompt)
+        client.write("note: taken back" if taken else "note: its turn runs already")
+
+
+async def edit(client: LineClient, words: str) -> None:
+    """Change the text of a prompt; it keeps its place. Without a text it goes back into the input, if there is one."""
+    number, _, text = words.partition(" ")
+    prompt = _chosen(client, number, "/edit takes the number of a prompt in /queue, and its new text")
+    if prompt is None:
+        return
+    place = client.talk.queued.index(prompt)
+    text = text.strip()
+    if not text and not client.terminal.put(prompt.text):
+        client.write("note: type the new text behind the number: /edit N TEXT")
+    elif not client.talk.take_back(prompt):
+        client.write("note: its turn runs already")
+    elif text:
+        sent = await client.prompts.send(text)
+        order = [each for each in client.talk.queued if each is not sent]
+        order.insert(place, sent)
+        await client.talk.reorder(order)
+        client.write(f"note: changed: {label(text, 100)}")
+    else:
+        client.write("note: taken back into the input")
+
+
+async def move(client: LineClient, words: str) -> None:
+    """Give a prompt another place."""
+    number, _, to = words.partition(" ")
+    prompt = _chosen(client, number, "/move takes the number of a prompt in /queue, and the number it gets")
+    if prompt is None:
+        return
+    order = client.talk.queued
+    if not (to.isascii() and to.isdigit()) or not 1 <= int(to[:6]) <= len(order):
+        client.write(f"note: the places are 1 to {len(order)}")
+        return
+    order.remove(prompt)
+    order.insert(int(to) - 1, prompt)
+    await client.talk.reorder(order)
+    await list_queue(client, "")
+
+
+async def steer(client: LineClient, words: str) -> None:
+    """Pass a text to the turn that runs, where the agent takes it. Raises: RequestError, ConnectionClosed."""
+    if not words:
+        client.write("note: /steer takes what the agent should know")
+    elif not client.talk.is_running:
+        _ = await client.prompts.send(words)
+    elif await client.talk.steer(words):
+        client.write("note: added to the turn that runs")
+    elif client.talk.accepts.steer:
+        client.write("note: the turn has just ended; sent as the next prompt")
+        _ = await client.prompts.send(words)
+    else:
+        client.write("note: this agent takes no text while it works; type it as a prompt, and /stop runs it at once")
+
+
+def _chosen(client: LineClient, number: str, otherwise: str) -> TypedPrompt | None:
+    waiting = client.talk.queued
+    if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:6]) <= len(waiting):
+        client.write(f"note: {otherwise}")
+        return None
+    return waiting[int(number) - 1]

@@ -1,0 +1,81 @@
+"""The modes, the models and the options of an agent as values to choose from. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from dragoman.tui.start.preferences import MODE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.state import SessionState
+
+
+class OptionValue(NamedTuple):
+    """A value of an option that can be chosen."""
+
+    option: str
+    """The id of the option; `MODE` for a mode that is not an option."""
+    value: str | bool
+    name: str
+    group: str = ""
+    description: str = ""
+    is_current: bool = False
+
+
+def values_of(option: Any, *, with_name: bool = False) -> list[OptionValue]:
+    """The values of an option, with their groups; a switch is on or off."""
+    id, title = str(getattr(option, "id", "")), str(getattr(option, "name", ""))
+    current = getattr(option, "current_value", None)
+    if isinstance(current, bool):
+        return [
+            OptionValue(id, value, name, title, "", current is value) for value, name in ((True, "on"), (False, "off"))
+        ]
+    found: list[OptionValue] = []
+    for each in getattr(option, "options", None) or ():
+        inner = getattr(each, "options", None)
+        group = str(each.name) if inner is not None else ""
+        heading = " · ".join(filter(None, [title if with_name else "", group]))
+        for value in inner if inner is not None else (each,):
+            note = value.description if isinstance(value.description, str) else ""
+            found.append(OptionValue(id, value.value, value.name, heading, note, value.value == current))
+    return found
+
+
+def options_of(state: SessionState, category: str) -> list[Any]:
+    """The options of a category, such as `model`."""
+    return [each for each in state.config_options if getattr(each, "category", None) == category]
+
+
+def models_of(state: SessionState) -> list[OptionValue]:
+    """The models; empty if the agent offers no choice."""
+    return [each for option in options_of(state, "model") for each in values_of(option)]
+
+
+def modes_of(state: SessionState) -> list[OptionValue]:
+    """The modes. Many agents offer them twice, the second time as an option; the host keeps both in step."""
+    if state.modes is None or not state.modes.available_modes:
+        return [each for option in options_of(state, "mode") for each in values_of(option)]
+    return [
+        OptionValue(
+            *(MODE, mode.id, mode.name, "mode", mode.description if isinstance(mode.description, str) else ""),
+            mode.id == state.mode,
+        )
+        for mode in state.modes.available_modes
+    ]
+
+
+def all_values(state: SessionState) -> list[OptionValue]:
+    """Modes and the values of every option."""
+    found = [] if options_of(state, "mode") else modes_of(state)
+    for option in state.config_options:
+        found += values_of(option, with_name=True)
+    return found
+
+
+def named(values: Sequence[OptionValue], name: str) -> list[OptionValue]:
+    """The values that a typed name means: those that are it, else those that contain it."""
+    wanted = name.casefold()
+    same = [each for each in values if wanted in (str(each.value).casefold(), each.name.casefold())]
+    return same or [each for each in values if wanted in f"{each.value} {each.name}".casefold()]
