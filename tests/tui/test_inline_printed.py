@@ -59,7 +59,8 @@ def test_an_answer_is_the_same_lines_in_whatever_pieces_it_came() -> None:
     wanted = list(printer().feed(whole, is_over=True))
     assert '| print("more")' in "\n".join(wanted).replace("|   ", "| ")
     for size in (1, 3, 7, 50):
-        state, found, blocks = SessionState(), [], printer()
+        found: list[str] = []
+        state, blocks = SessionState(), printer()
         for at in range(0, len(ANSWER), size):
             fold(state, said(ANSWER[at : at + size]))
             found += blocks.feed(state)

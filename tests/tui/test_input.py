@@ -19,10 +19,10 @@ from textual.widgets import OptionList
 from dragoman.schema import v1
 from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.copied_answer import last_answer
 from dragoman.tui.drafts import DraftFolder
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.conversation import copy as screen_copy
-from dragoman.tui.screen.conversation.copy import last_answer
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.completion_menu import CompletionMenu
 from dragoman.tui.screen.input.input_hint import InputHint
