@@ -74,7 +74,8 @@ def _message(block: MessageBlock, view: RailView, markdown: MarkdownLines | None
     glyphs = view.glyphs
     if block.role == "thought" and not view.is_open:
         words = sum(len(piece.text.split()) for piece in block.content if isinstance(piece, TextPiece))
-        yield ((f"{glyphs.thought} thought, {words} words, Ctrl+T to read", "dim"),)
+        count = f"{words} word{'' if words == 1 else 's'}"
+        yield ((f"{glyphs.thought} thought, {count}, Ctrl+T to read", "dim"),)
         return
     rail = {"user": glyphs.you, "thought": glyphs.thought}.get(block.role, glyphs.agent)
     style = {"user": "user", "thought": "dim"}.get(block.role, "")
