@@ -34,6 +34,18 @@ async def test_a_job_is_asked_about_and_never_runs_in_the_terminal_of_the_client
     await until(lambda: not is_alive(pid))
 
 
+async def test_a_job_is_found_and_ended_after_the_model_has_forgotten_the_conversation(tmp_path: Path) -> None:
+    service = Service(tmp_path, mode="full")
+    async with service.session() as session:
+        await ask(session, START % "echo $$ >pid; exec sleep 60")
+        pid = int((service.project / "pid").read_text())
+        await ask(session, "/clear")
+        await ask(session, 'call bash_output {"id": "bg_1"}', "say {result}")
+        assert "is running" in session.state.text
+        assert is_alive(pid)
+    await until(lambda: not is_alive(pid))
+
+
 async def test_the_end_of_a_job_is_a_line_of_the_next_result_or_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -123,7 +123,9 @@ async def show_help(arguments: str, session: OpenSession) -> str:
 
 async def clear(arguments: str, session: OpenSession) -> str:
     """`/clear`: the model is given nothing of what came before; `history.py` leaves it out."""
-    session.memory.clear()  # the model does not know any file now
+    from dragoman.builtin.tools.jobs import forget_but_jobs
+
+    forget_but_jobs(session.memory)  # the model does not know any file now; commands in the background go on
     return "The model has forgotten the conversation. It is still stored, and shown when it is loaded again."
 
 

@@ -267,6 +267,12 @@ def ended_jobs(memory: dict[str, Any]) -> str:
     return "\n".join(jobs_of(memory).announcements()) if _KEY in memory else ""
 
 
+def forget_but_jobs(memory: dict[str, Any]) -> None:
+    """Forget everything but the jobs: they run on, and have to be found and ended."""
+    for key in [key for key in memory if key != _KEY]:
+        del memory[key]
+
+
 async def close_jobs(memory: dict[str, Any]) -> None:
     if _KEY in memory:
         await jobs_of(memory).close()
