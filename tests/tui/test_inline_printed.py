@@ -49,20 +49,20 @@ def printer() -> PrintedBlocks:
     return PrintedBlocks(lambda: RailView(60, ASCII, is_side_by_side=False), has_colour=False)
 
 
-def said(text: str) -> v1.AgentMessageChunk:
+def chunk(text: str) -> v1.AgentMessageChunk:
     return v1.AgentMessageChunk(v1.TextContent(text))
 
 
 def test_an_answer_is_the_same_lines_in_whatever_pieces_it_came() -> None:
     whole = SessionState()
-    fold(whole, said(ANSWER))
+    fold(whole, chunk(ANSWER))
     wanted = list(printer().feed(whole, is_over=True))
     assert '| print("more")' in "\n".join(wanted).replace("|   ", "| ")
     for size in (1, 3, 7, 50):
         found: list[str] = []
         state, blocks = SessionState(), printer()
         for at in range(0, len(ANSWER), size):
-            fold(state, said(ANSWER[at : at + size]))
+            fold(state, chunk(ANSWER[at : at + size]))
             found += blocks.feed(state)
         early = len(found)
         found += blocks.feed(state, is_over=True)
@@ -89,7 +89,7 @@ def test_a_session_that_is_loaded_again_goes_on_where_it_was() -> None:
     before, after = SessionState(), SessionState()
     for state, text in ((before, "one\n\ntw"), (after, "one\n\ntwo and more")):
         fold(state, v1.UserMessageChunk(v1.TextContent("hello")))
-        fold(state, said(text))
+        fold(state, chunk(text))
     first = list(printer().feed(before, is_over=True))
     assert first[-1] == "| tw"
     again = printer()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dragoman.tui.attachments import Chip
     from dragoman.tui.interface import Opening
-    from dragoman.tui.lines.client import Transcript
+    from dragoman.tui.lines.client import LineTranscript
 
 KEYS: Final = (
     ("NUMBER", "answer the question that is open"),
@@ -56,7 +56,7 @@ class PlainTerminal:
     def width(self) -> int:
         return shutil.get_terminal_size().columns
 
-    def transcript(self) -> Transcript:
+    def transcript(self) -> LineTranscript:
         return AppendedLines(self.width(), self.paint)
 
     def put(self, text: str) -> bool:

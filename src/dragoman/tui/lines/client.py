@@ -39,7 +39,7 @@ _LOOK_SECONDS: Final = 0.05  # a burst of updates is one look at the state
 _ENDINGS: Final = {"cancelled": "stopped", "refusal": "the agent refused", "max_tokens": "the answer was too long"}
 
 
-class Transcript(Protocol):
+class LineTranscript(Protocol):
     """Writes a session as lines, each once."""
 
     def feed(
@@ -74,7 +74,7 @@ class LineTerminal(Protocol):
     def width(self) -> int:
         """The columns of the terminal."""
 
-    def transcript(self) -> Transcript:
+    def transcript(self) -> LineTranscript:
         """What writes a session from its beginning."""
 
     def put(self, text: str) -> bool:

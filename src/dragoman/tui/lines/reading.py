@@ -1,4 +1,4 @@
-"""More of what was said than the lines show: the last answer as a copy, a thought whole, the messages below."""
+"""More of the conversation than the lines show: the last answer as a copy, a thought whole, the messages below."""
 
 from __future__ import annotations
 
