@@ -151,16 +151,16 @@ def test_the_same_in_plain_mode(place: HostPlaceKit) -> None:
         client.until("  +1 bye")
         client.type("/diff 7")
         client.until("error: this session has turns 1 to 1")
-        client.type("/rewind")
+        client.type("/dragoman:rewind")
         client.until("1 path, edit a.txt hello => bye")
-        client.type("/rewind 1")
+        client.type("/dragoman:rewind 1")
         client.until("  restore a.txt")
         answer("2")
         assert file.read_text() == "bye\n"
-        client.type("/rewind 1")
+        client.type("/dragoman:rewind 1")
         answer("1")
         assert file.read_text() == "hello\n"
-        client.type("/redo")
+        client.type("/dragoman:redo")
         answer("1")
         assert file.read_text() == "bye\n"
         client.type("/export json s.json")
