@@ -44,10 +44,17 @@ class Inline(Terminal):
     def answer(self, keys: str, until: str) -> None:
         """Types an answer until it counts: one that comes too soon is refused."""
         end = monotonic() + SECONDS
+        self._read_for(0.5)
         while until not in self.everything:
             self.type(keys)
-            self.read(0.3)
+            self._read_for(1.0, until)
             assert monotonic() < end, self.text
+
+    def _read_for(self, seconds: float, until: str | None = None) -> None:
+        """Reads what comes in a time, or until there is a text."""
+        end = monotonic() + seconds
+        while monotonic() < end and (until is None or until not in self.everything):
+            self.read(0.05)
 
 
 @pytest.fixture(scope="module")
