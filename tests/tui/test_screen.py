@@ -103,7 +103,7 @@ async def test_a_conversation_at_80_by_24(monkeypatch: pytest.MonkeyPatch) -> No
         assert lines[0].endswith("claude")
         assert lines[1:8] == [
             "❯ why does the importer drop the last row?",
-            "┊ thought, 1 words, Ctrl+T to read",
+            "┊ thought, 1 word, Ctrl+T to read",
             "│ The loop ends one row early: `range(n - 1)`. I will change it.",
             "▸ ✔ edit    importer.py  +1 -1",
             "│      1 - for i in range(n - 1):",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import suppress
+from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,6 @@ from dragoman.host.local.start import NoHost
 from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
 from dragoman.tui.background import in_turn
-from dragoman.tui.local_host.host_connection import HostLink
 from dragoman.tui.local_host.older_blocks import TAIL_EVENTS, is_too_long, read_older
 from dragoman.tui.local_host.prompt_requests import read_input, send_order
 from dragoman.tui.questions.failures import explain, work_of
@@ -117,7 +117,9 @@ class HostedConversation:
         tries = 0
         while not self._has_left():
             try:
-                async with HostLink(self) as remote:
+                # The first frame does not wait for the client library.
+                module = await in_turn(import_module, "dragoman.tui.local_host.host_connection")
+                async with module.HostLink(self) as remote:
                     self._remote = remote
                     await self._enter(remote)
                     tries = 0
