@@ -1,17 +1,21 @@
 """Commands that only read run without a question in every mode, with a plain environment, and nothing else does."""
 
+import asyncio
 import json
 import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from dragoman.builtin.command_guard import safe_environment
+from dragoman.builtin.command_guard import CommandGuard, safe_environment
 from dragoman.builtin.modes import MODES
+from dragoman.builtin.placement import OUTSIDE
 from dragoman.client import Session
 from dragoman.errors import RequestError
+from dragoman.process.sandbox import ProtectedChange
 from dragoman.schema import v1
 from dragoman.testing.scripted_client import RealTerminals
 from tests.builtin.http_service import Answers, Service, ask
@@ -157,6 +161,41 @@ async def test_a_protected_file_that_the_permitted_command_names_may_change(tmp_
         await ask(session, "run echo new >AGENTS.md")
         assert "violations" not in output(session)
     assert (service.project / "AGENTS.md").read_text() == "new\n"
+
+
+async def test_a_permitted_edit_while_the_files_are_looked_at_is_not_counted_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(tmp_path, restores_protected=True)
+    make_project(service)
+    guard = CommandGuard((str(service.project),), service.settings)
+    arm, has_looked, may_go_on = guard._arm, asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def slowly() -> None:
+        arm()
+        loop.call_soon_threadsafe(has_looked.set)
+        assert may_go_on.wait(10)
+
+    monkeypatch.setattr(guard, "_arm", slowly)
+
+    async def command() -> list[ProtectedChange]:
+        async with guard.watch(OUTSIDE) as changes:
+            await noted
+        return changes
+
+    file = service.project / "AGENTS.md"
+    noted: asyncio.Future[None] = loop.create_future()
+    running = asyncio.ensure_future(command())
+    await asyncio.wait_for(has_looked.wait(), 10)
+    file.write_text("new")
+    noting = asyncio.ensure_future(guard.note_written(str(file)))
+    await asyncio.sleep(0)
+    may_go_on.set()
+    await noting
+    noted.set_result(None)
+    assert await running == []
+    assert file.read_text() == "new"
 
 
 async def test_a_permitted_edit_during_a_command_is_not_counted_as_a_change_of_the_command(tmp_path: Path) -> None:

@@ -136,8 +136,8 @@ class CommandGuard:
 
     async def note_written(self, path: str) -> None:
         """Take note of a change that a tool made with permission, so that it does not count as one of a command."""
-        if self._is_armed_for and self._tripwire is not None:
-            async with self._turn:
+        async with self._turn:  # while the files are being looked at, it is not known yet what was seen of this one
+            if self._is_armed_for and self._tripwire is not None:
                 await asyncio.to_thread(self._tripwire.accept, path)
 
     def _arm(self) -> None:
