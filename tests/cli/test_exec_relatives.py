@@ -33,6 +33,12 @@ def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
         assert words in done.err, words
 
 
+def test_the_demo_keeps_and_promises_nothing_about_a_folder_that_is_gone(place: Place) -> None:
+    done = place.run(verb="demo")
+    assert "sessions rewind" not in done.err
+    assert list(place.home.rglob("snapshots")) == []
+
+
 def test_the_session_of_the_demo_is_named_after_its_prompt_not_after_its_script(place: Place) -> None:
     assert "title: Make the greeting friendlier.\n" in place.run(verb="demo").err
     [listed] = json.loads(place.run("list", "--json", verb="sessions").out)

@@ -94,8 +94,11 @@ def _show(call: CliCall) -> int:
         # The demo's session does not belong to the user's sessions; its store is removed with the rest.
         kept = ["--store", f"{home}/sessions.db", "--log", f"{home}/agent.log"]
         agent = [*own_command("agent", "--model", f"scripted:{script}"), *kept]
-        # Verbose, so that progress is shown even if stderr is not a terminal.
-        return execute(parse("exec", EXEC, ["--cwd", folder, *allowed, "--verbose", PROMPT, "--", *agent]))
+        # Verbose, so that progress is shown even if stderr is not a terminal. Without snapshots, because nothing can be
+        # taken back in a folder that is gone.
+        return execute(
+            parse("exec", EXEC, ["--cwd", folder, *allowed, "--no-snapshots", "--verbose", PROMPT, "--", *agent])
+        )
 
 
 def _introduce(folder: str, rules: tuple[str, ...]) -> None:
