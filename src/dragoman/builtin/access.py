@@ -291,6 +291,7 @@ class ClientAccess:
     async def read_text(self, path: str) -> str:
         if not self._reads or self._is_gone or self._local.workspace_of(path) is None:
             return await self._local.read_text(path)
+        await self._settled()
         try:
             return await self._turn.read_file(path)
         except ClientError as error:
@@ -307,6 +308,7 @@ class ClientAccess:
         if not self._writes or self._is_gone or self._local.workspace_of(path) is None:
             await self._local.write_text(path, text)
             return
+        await self._settled()
         try:
             await self._turn.write_file(path, text)
         except ClientError as error:
@@ -368,6 +370,7 @@ class ClientAccess:
     ) -> CommandResult:
         """Run a command in the client's terminal."""
         timed_out = False
+        await self._settled()
         try:
             shell = find_shell()
             async with self._turn.terminal(shell, ["-c", line], cwd=cwd, output_byte_limit=limit_bytes) as terminal:
@@ -409,7 +412,7 @@ class ClientAccess:
         return await edit_by_form(self._turn, question, text)
 
     async def _settled(self) -> None:
-        """Return when the client was shown everything so far."""
+        """Return when the client was shown everything so far: it must know the call that a request belongs to."""
         if self._settle is not None:
             await self._settle()
 
