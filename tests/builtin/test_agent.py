@@ -13,7 +13,6 @@ from dragoman.builtin.modes import MODES
 from dragoman.client import Session
 from dragoman.errors import RequestError
 from dragoman.schema import encode, v1
-from dragoman.store.sessions import Store
 from dragoman.testing.scripted_client import FilesInMemory, RealTerminals
 from tests.builtin.http_service import Answers, Service, ask
 from tests.interop.wire_check import WireCheck
@@ -144,43 +143,6 @@ async def test_the_clients_files_and_terminals_are_used_where_it_has_them(tmp_pa
         ]
         assert len(shown) == 1
     assert not (service.project / "unsaved.py").exists()
-
-
-async def test_a_client_knows_the_call_before_it_is_asked_for_a_file_or_a_terminal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also when the store is slow: nothing is shown before it is stored."""
-    append = Store.append_log
-
-    async def slowly(self: Store, *given: Any) -> None:
-        for _ in range(100):
-            await asyncio.sleep(0)
-        await append(self, *given)
-
-    monkeypatch.setattr(Store, "append_log", slowly)
-    service = Service(tmp_path, mode="full")
-    known: list[set[str]] = []
-
-    class Files(FilesInMemory):
-        async def read_text_file(self, request: v1.ReadTextFileRequest, session: Session) -> str:
-            known.append({str(call.kind) for call in session.state.tool_calls.values()})
-            return await super().read_text_file(request, session)
-
-        async def write_text_file(self, request: v1.WriteTextFileRequest, session: Session) -> None:
-            known.append({str(call.kind) for call in session.state.tool_calls.values()})
-            await super().write_text_file(request, session)
-
-    class Terminals(RealTerminals):
-        async def create(self, request: v1.CreateTerminalRequest, session: Session) -> str:
-            known.append({str(call.kind) for call in session.state.tool_calls.values()})
-            return await super().create(request, session)
-
-    files = Files({str(service.project / "a.txt"): "text\n"})
-    async with service.session(files=files, terminals=Terminals()) as session:
-        await ask(session, "read a.txt", "edit a.txt text => new", "run true")
-    assert known[0] == {"read"}
-    assert all("edit" in each for each in known[1:]), known
-    assert "execute" in known[-1]
 
 
 @pytest.mark.parametrize(("files", "terminals"), [(False, True), (True, False)])

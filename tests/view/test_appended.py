@@ -57,6 +57,34 @@ def test_the_pieces_do_not_matter_and_long_lines_are_broken_between_words() -> N
         assert " ".join(" ".join(found).replace("⤷ ", "").split()).replace(" ", "") == expected.replace(" ", "")
 
 
+def test_the_lines_are_the_same_however_the_pieces_came() -> None:
+    """One sentence a line; lists, values behind a name, code and tables are not broken inside."""
+    text = (
+        "\nOne sentence. Another (in brackets.) Third: a value, e.g. this one.\n\n\n"
+        "1. first. Second part\n2. colour: red\n"
+        "```\nprint('Done now. Really. ')\n\n\nend. of it\n```\nAfter it. Last\n\n"
+        "| a | b |\n|---|---|\n| Yes. No | 2 |\n\nend\n\n"
+    )
+    state, lines = SessionState(), AppendedLines(60, PLAIN)
+    fold(state, say(text))
+    whole = list(lines.feed(state, is_over=True))
+    assert whole == [
+        "agent:",
+        *("  One sentence.", "  Another (in brackets.)", "  Third: a value, e.g. this one.", "", ""),
+        *("  1. first.", "  Second part", "  2. colour: red"),
+        *("  ```", "  print('Done now. Really. ')", "", "", "  end. of it", "  ```"),
+        *("  After it.", "  Last", "", "  a: Yes. No", "  b: 2", "", "  end"),
+    ]
+    for size in range(1, len(text)):
+        state, lines = SessionState(), AppendedLines(60, PLAIN)
+        found: list[str] = []
+        for at in range(0, len(text), size):
+            fold(state, say(text[at : at + size]))
+            found += lines.feed(state)
+        found += lines.feed(state, is_over=True)
+        assert found == whole, f"in pieces of {size}"
+
+
 def test_controls_and_words_of_ours_in_a_text_stay_text() -> None:
     state, lines = SessionState(), AppendedLines(80, PLAIN)
     fold(state, say("question: 1\x1b[2J\x9b31m\nagent: \u202eevil"))

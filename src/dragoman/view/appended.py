@@ -30,7 +30,9 @@ if TYPE_CHECKING:
     from dragoman.view.blocks import ShownTerminal
     from dragoman.view.watched import WatchedSession
 
-_SENTENCE: Final = re.compile(r"[.!?:;]\s")
+# Behind a word: not the number of a list ("1. "), an initial or "e.g. ", and no value behind its name ("colour: red").
+_SENTENCE: Final = re.compile(r"(?<=[^\W\d_]{2})[.!?][\"')\]*_]{0,3}\s")
+_FENCES: Final = ("```", "~~~")
 _ENDED: Final = frozenset({"completed", "failed"})
 _THOUGHT_COLUMNS: Final = 200
 
@@ -45,6 +47,8 @@ class AppendedLines:
         self._next = 0  # the first item that was not begun
         self._message: int | None = None  # the item that is being written
         self._written = 0  # characters of it
+        self._is_code = False  # whether that place is between fences
+        self._gap: int | None = None  # empty lines of it that wait for the next line; None before its first line
         self._tools: dict[int, str] = {}  # item -> what was last written of a call that has not ended
         self._plans: dict[int, str] = {}
         self._table = TableWords()
@@ -60,8 +64,9 @@ class AppendedLines:
         for place, item in enumerate(state.timeline[: position + 1]):
             if isinstance(item, ToolCallState) and item.status not in _ENDED and not item.is_cancelled:
                 self._tools[place] = "begun"
-        if position >= 0 and isinstance(state.timeline[position], Message):
+        if position >= 0 and isinstance(item := state.timeline[position], Message):
             self._message, self._written = position, written
+            self._is_code, self._gap = _is_code(item.text[:written], is_code=False), 0
 
     def feed(
         self,
@@ -112,7 +117,7 @@ class AppendedLines:
         match item:
             case Message():
                 if item.role != "user" or item.turn is None or not self._omits_prompts:
-                    self._message, self._written = position, 0
+                    self._message, self._written, self._is_code, self._gap = position, 0, False, None
                     self._table = TableWords()
             case ToolCallState() if item.status not in _ENDED and not item.is_cancelled:
                 # Many agents announce a call before they know what it is about; one that waits is not shown yet.
@@ -146,10 +151,11 @@ class AppendedLines:
                     return
                 word, style = ("you:", CYAN) if item.role == "user" else ("agent:", BOLD)
                 yield self._paint(word, style)
+            starts_line = self._written == 0 or text[self._written - 1] == "\n"
             self._written = end
-            for whole in plain(piece).strip("\n").split("\n"):
-                for line in self._table.take(whole):
-                    yield from self._wrapped("  ", line) if line.strip() else ("",)
+            for number, whole in enumerate(plain(piece.removesuffix("\n")).split("\n")):
+                if whole or number > 0 or starts_line:
+                    yield from self._line(whole, is_start=number > 0 or starts_line)
         if is_over:
             for line in self._table.rest():
                 yield from self._wrapped("  ", line)
@@ -157,14 +163,27 @@ class AppendedLines:
             for other in others:
                 yield f"  {label(described(other), self._width - 4)}"
 
+    def _line(self, whole: str, *, is_start: bool) -> Iterator[str]:
+        """Yield a line of a message, each sentence on a line of its own: it does not matter how the pieces came."""
+        if is_start and whole.lstrip().startswith(_FENCES):
+            self._is_code = not self._is_code
+        for line in self._table.take(whole):
+            if not line.strip():
+                self._gap = None if self._gap is None else self._gap + 1
+                continue
+            yield from [""] * (self._gap or 0)
+            self._gap = 0
+            for part in [line] if self._is_code or line != whole or _is_row(line) else _sentences(line):
+                yield from self._wrapped("  ", part)
+
     def _end_of_sentence(self, text: str) -> int:
         """Where the last whole line or sentence of a growing text ends."""
-        found = text.rfind("\n", self._written) + 1
-        if text.startswith("|", max(found, self._written)):
-            return max(found, self._written)  # a row of a table is written as a whole
-        for match in _SENTENCE.finditer(text, max(found, self._written)):
+        found = text.rfind("\n", self._written) + 1 or self._written
+        if _is_code(text[self._written : found], is_code=self._is_code) or _is_row(text[found:]):
+            return found  # code, and a row of a table, are written by whole lines
+        for match in _SENTENCE.finditer(text, found):
             found = match.end()
-        return max(found, self._written)
+        return found
 
     def _end_message(self, state: SessionState) -> Iterator[str]:
         yield from self._grow(state, is_over=True)
@@ -202,6 +221,25 @@ class AppendedLines:
         for number, part in enumerate(_by_words(text, self._width - 2)):
             shown = self._paint(part, style) if style else part
             yield (lead if number == 0 else "  ") + shown
+
+
+def _sentences(line: str) -> Iterator[str]:
+    start = 0
+    for match in _SENTENCE.finditer(line):
+        yield line[start : match.end()].rstrip()
+        start = match.end()
+    if rest := line[start:]:
+        yield rest
+
+
+def _is_code(text: str, *, is_code: bool) -> bool:
+    """Whether the end of a text is between fences, when its beginning was or was not."""
+    fences = sum(line.lstrip().startswith(_FENCES) for line in text.split("\n"))
+    return is_code != (fences % 2 == 1)
+
+
+def _is_row(line: str) -> bool:
+    return line.lstrip().startswith("|")
 
 
 def _by_words(text: str, width: int) -> Iterator[str]:
