@@ -193,9 +193,9 @@ async def drawn(app: Any) -> None:
 def streamed_screen() -> dict[str, Any]:
     """CPU of a process that paints an answer 200 times, each time drawn by Textual's compositor.
 
-    The whole process is compared with the whole process of plain mode, start included. The answer alone costs two
-    hundred times as much as plain mode, which only appends a few lines: about a third of it is our painting, the rest
-    is Textual's compositor, which draws every line of the conversation again because a growing answer scrolls.
+    The whole process is compared with the whole process of plain mode, start included. The answer alone costs a hundred
+    times as much as plain mode, which only appends a few lines: about a third of it is our painting, the rest is
+    Textual's compositor, which draws every line of the conversation again because a growing answer scrolls.
     """
     from dragoman.state import fold
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 import pytest
 
 pytest.importorskip("textual")
@@ -21,9 +23,9 @@ def test_the_first_frame_imports_nothing_that_it_does_not_need() -> None:
 
 @pytest.mark.alone
 def test_the_first_frame_costs_at_most_1_6_times_the_import_of_textual() -> None:
-    # Turn by turn, and the best of each: what else the machine does is not counted.
+    # Turn by turn, and the ratio of each turn: both sides of it had the same machine, which may be slower in the next.
     runs = [(terminal.taken("import_textual")["cpu"], terminal.taken("first_frame")["cpu"]) for _ in range(7)]
-    assert min(frame for _, frame in runs) <= 1.6 * min(bare for bare, _ in runs), runs
+    assert median(frame / bare for bare, frame in runs) <= 1.6, runs
 
 
 @pytest.mark.soak
@@ -37,7 +39,7 @@ def test_keys_and_updates_take_less_than_50_ms_after_10000_updates() -> None:
 def test_an_answer_on_the_screen_costs_at_most_15_times_plain_mode() -> None:
     runs = [(terminal.taken("streamed_screen"), terminal.taken("streamed_plain")) for _ in range(3)]
     assert all(screen["draws"] >= terminal.PAINTS for screen, _ in runs), "every piece was drawn"
-    assert min(screen["whole"] for screen, _ in runs) <= 15 * min(plain["whole"] for _, plain in runs), runs
+    assert median(screen["whole"] / plain["whole"] for screen, plain in runs) <= 15, runs
 
 
 @pytest.mark.soak

@@ -70,6 +70,23 @@ async def test_keys_walk_over_the_blocks_and_open_one(monkeypatch: pytest.Monkey
         assert app.is_running, "Ctrl+D scrolls here"
 
 
+async def test_the_conversation_has_no_colours_where_the_user_wants_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def colours(app: Any) -> set[str]:
+        strips = app.screen._compositor.render_strips()
+        styles = [segment.style for strip in strips for segment in strip if segment.style is not None]
+        return {style.color.name for style in styles if style.color is not None} - {"default"}
+
+    async with shown(monkeypatch) as (app, pilot):
+        fold(app.talk.state, edit("a.py"))
+        await painted(app, pilot)
+        assert "green" in colours(app)
+    monkeypatch.setenv("NO_COLOR", "1")
+    async with shown(monkeypatch) as (app, pilot):
+        fold(app.talk.state, edit("a.py"))
+        await painted(app, pilot)
+        assert colours(app) == set()
+
+
 async def test_search_goes_through_the_blocks_and_around(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
         state, transcript = app.talk.state, app.query_one(Transcript)

@@ -315,7 +315,9 @@ class SessionLayout:
         item = self.item(position, state)
         blocks: Iterable[Block] = block_of(item, position, self._terminals, self._watched)
         growing = self._growing(position, item, view) if is_drawn else None
-        lines = [line for block in blocks for line in rail_lines(block, view, growing)]
+        lines: list[RailLine] = []
+        for block in blocks:
+            lines += rail_lines(block, view, growing)
         if isinstance(item, SubagentState):
             lines += self._child_lines(item.session_id, view)
         for index in self._ends.get(position, ()):

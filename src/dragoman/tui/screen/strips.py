@@ -59,8 +59,12 @@ def use_ascii(is_ascii: bool) -> None:
     """Draw the signs between texts as ASCII on this terminal, or as they are."""
     global _own_signs
     _own_signs = _ASCII_SIGNS if is_ascii else None
+    strip_of.cache_clear()
 
 
+# A line that moves up the screen stays the same strip, and with it what Textual keeps of it: how it is divided, and its
+# bytes for the terminal. Four large screens; a strip with all that takes about 4 KB.
+@lru_cache(512)
 def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
     """A line as cells, exactly as wide as the screen. Controls that are left would act on the terminal: none are."""
     segments = [Segment(_shown(text), _style(style, base)) for text, style in line if text]

@@ -41,9 +41,12 @@ def rail_lines(block: Block, view: RailView, markdown: MarkdownLines | None = No
     """
     depth = min(_DEEPEST, getattr(block, "depth", 0))
     inner = view._replace(width=view.width - 2 * depth) if depth else view
-    is_markdown = isinstance(block, MessageBlock) and block.role == "agent"
-    lines = list(_lines(block, inner, markdown))
-    if not is_markdown:  # whose lines fit already; most of them were written, and measured, long before
+    answer = block if isinstance(block, MessageBlock) and block.role == "agent" else None
+    if answer is not None and len(answer.content) == 1 and isinstance(text := answer.content[0], TextPiece):
+        lines = _markdown(text.text, inner.glyphs.agent, inner, markdown)  # of an answer that grows: no line one by one
+    else:
+        lines = list(_lines(block, inner))
+    if answer is None:  # the lines of an answer fit already; most of them were measured long before
         lines = [fitted(line, inner.width, inner.glyphs) for line in lines]
     if len(lines) > _MOST_LINES:
         left = len(lines) - _MOST_LINES
@@ -53,10 +56,10 @@ def rail_lines(block: Block, view: RailView, markdown: MarkdownLines | None = No
     return lines
 
 
-def _lines(block: Block, view: RailView, markdown: MarkdownLines | None) -> Iterator[RailLine]:
+def _lines(block: Block, view: RailView) -> Iterator[RailLine]:
     match block:
         case MessageBlock():
-            yield from _message(block, view, markdown)
+            yield from _message(block, view)
         case ToolBlock():
             yield from _tool(block, view)
         case PlanBlock():
@@ -70,7 +73,7 @@ def _lines(block: Block, view: RailView, markdown: MarkdownLines | None) -> Iter
 # Messages
 
 
-def _message(block: MessageBlock, view: RailView, markdown: MarkdownLines | None) -> Iterator[RailLine]:
+def _message(block: MessageBlock, view: RailView) -> Iterator[RailLine]:
     glyphs = view.glyphs
     if block.role == "thought" and not view.is_open:
         words = sum(len(piece.text.split()) for piece in block.content if isinstance(piece, TextPiece))
@@ -83,7 +86,7 @@ def _message(block: MessageBlock, view: RailView, markdown: MarkdownLines | None
         if not isinstance(piece, TextPiece):
             yield fitted(((f"{rail} {described(piece)}", "dim"),), view.width, view.glyphs)
         elif block.role == "agent":
-            yield from _markdown(piece.text, rail, view, markdown if len(block.content) == 1 else None)
+            yield from _markdown(piece.text, rail, view)
         else:
             yield from _railed(rail, plain(piece.text).strip("\n"), view, style)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from textual import events
+    from textual.geometry import Region
 
     from dragoman.state import SessionState, TimelineItem
     from dragoman.tui.screen.conversation.highlighting import Highlighter
@@ -229,6 +230,19 @@ class Transcript(ScrollView, can_focus=True):
         if new_value < self.size.height and self.has_older and new_value < old_value:
             self.has_older = False  # until the answer says whether there are more
             self.post_message(self.ReachedTop())
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        # Textual's own way costs more than all the rest of a paint: it puts borders, padding and a background around
+        # each line again when the view scrolls by one. There are none here; what is left are the filters, for NO_COLOR.
+        strips = [self.render_line(y) for y in crop.line_range]
+        if filters := self.get_line_filters():
+            _, background = self.background_colors
+            for each in filters:
+                strips = [strip.apply_filter(each, background) for strip in strips]
+        first, last = crop.column_span
+        if (first, last) != (0, self.size.width):
+            strips = [strip.crop_extend(first, last, None) for strip in strips]
+        return strips
 
     def render_line(self, y: int) -> Strip:
         width = self.size.width
