@@ -165,8 +165,12 @@ def _check_program(entry: AgentEntry, sandbox: Sandbox, cwd: str) -> None:
     if sandbox.backend != "bubblewrap":
         return
     from dragoman.policy.paths import is_below
+    from dragoman.process.command import find_program
 
-    for path in (_program(entry, cwd), *(os.path.realpath(word) for word in entry.command[1:] if os.path.isfile(word))):
+    # Also before links are followed: the interpreter of an environment is a link, and its packages lie next to it.
+    program = find_program(entry.command[0], {**os.environ, **entry.env}, cwd)
+    named = [*([program] if program else ()), *filter(os.path.isfile, entry.command[1:])]
+    for path in [each for name in named for each in (os.path.abspath(name), os.path.realpath(name))]:
         private = next((place for place in ("/tmp", "/var/tmp", "/run") if is_below(path, place)), None)
         if private is not None and not sandbox.policy.may_write(path):
             raise NotConfinable(

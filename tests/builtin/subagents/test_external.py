@@ -1,7 +1,9 @@
 """Another ACP agent as a subagent: only in the sandbox, only what the user's settings name, asked like any agent."""
 
 import json
+import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,11 @@ from tests.builtin.http_service import Answers, Service, ask
 from tests.builtin.subagents.test_runs import calls, output_of, settings, task, text_of
 
 HERE = available([str(Path.cwd())])
-needs_sandbox = pytest.mark.skipif(not HERE.backends, reason=HERE.describe())
+needs_sandbox = pytest.mark.skipif(
+    not HERE.backends or sys.prefix.startswith(("/tmp/", "/var/tmp/")),
+    reason=HERE.describe() + "; an environment in /tmp cannot be seen in bubblewrap, which has one of its own",
+)
+REAL_PYTHON = os.path.realpath(sys.executable)
 
 # An agent that does what each line of its prompt says: by itself, through the client, or after a permission.
 PROGRAM = """
@@ -142,3 +148,16 @@ async def test_an_agent_that_does_not_exist_is_named(service: Service) -> None:
         await ask(session, task("other", "hello"), "say {result}")
         assert "the subagent other cannot be started" in session.state.text or "sandbox" in session.state.text
         assert text_of(calls(session)[0])
+
+
+@pytest.mark.skipif("bubblewrap" not in HERE.backends, reason=HERE.describe())
+async def test_an_agent_of_an_environment_in_the_private_folder_is_refused_with_the_reason(service: Service) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        python = Path(folder) / "bin" / "python"
+        python.parent.mkdir()
+        python.symlink_to(REAL_PYTHON)
+        server = {"command": str(python), "args": ["-m", "other"]}
+        settings(service, {"agent_servers": {"other-agent": server}, "subagents": {"other": {"agent": "other-agent"}}})
+        async with service.session(permission=Answers("allow_once")) as session:
+            await ask(session, task("other", "say x"), "say {result}")
+            assert f"{python} is a part of the agent, and /tmp is private in bubblewrap" in text_of(calls(session)[0])
