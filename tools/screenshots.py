@@ -59,7 +59,7 @@ def send(**message: object) -> None:
 def work(id: int) -> None:
     text = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "Working... "}}
     send(method="session/update", params={"sessionId": "s1", "update": text})
-    if cancelled.wait(1):
+    if cancelled.wait(20):
         send(id=id, error={"code": -32603, "message": "AbortError"})
     else:
         send(id=id, result={"stopReason": "end_turn"})

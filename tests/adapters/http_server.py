@@ -42,6 +42,7 @@ class PreparedServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # otherwise each small write waits 40 ms for an acknowledgement
 
             def log_message(self, format: str, *args: Any) -> None:
                 pass

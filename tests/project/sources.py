@@ -1,10 +1,15 @@
-"""The project's own files, read as text and syntax trees for the tests of this folder."""
+"""The project's own files, read as text and syntax trees for the tests of this folder.
+
+They do not change while tests run, so each is listed and read once per process. Syntax trees are large: only those of
+the packages' `__init__` files, which several tests look at, are kept.
+"""
 
 from __future__ import annotations
 
 import ast
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
@@ -12,7 +17,8 @@ PACKAGE = ROOT / "src" / "dragoman"
 TASKS = PACKAGE / "evaluation" / "tasks"
 
 
-def project_files() -> list[Path]:
+@cache
+def project_files() -> tuple[Path, ...]:
     """Every file that is, or would be, committed; also in a checkout that belongs to another user."""
     listing = subprocess.run(
         ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
@@ -21,15 +27,31 @@ def project_files() -> list[Path]:
         text=True,
         check=True,
     )
-    return [path for name in listing.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+    return tuple(path for name in listing.stdout.split("\0") if name and (path := ROOT / name).is_file())
 
 
-def own_sources() -> list[Path]:
+@cache
+def text_of(path: Path) -> str:
+    return path.read_text()
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(text_of(path), str(path))
+
+
+@cache
+def package_tree(package: str) -> ast.Module:
+    return tree_of(packages()[package])
+
+
+@cache
+def own_sources() -> tuple[Path, ...]:
     """The Python files of the package, without those of the projects that evaluation tasks start with."""
-    return [path for path in sorted(PACKAGE.rglob("*.py")) if TASKS not in path.parents]
+    return tuple(path for path in sorted(PACKAGE.rglob("*.py")) if TASKS not in path.parents)
 
 
-def package_modules() -> dict[str, Path]:
+@cache
+def package_modules() -> Mapping[str, Path]:
     """Module name -> file, for everything below `src/dragoman`."""
     modules = {}
     for path in own_sources():
@@ -38,14 +60,15 @@ def package_modules() -> dict[str, Path]:
     return modules
 
 
-def packages() -> dict[str, Path]:
+@cache
+def packages() -> Mapping[str, Path]:
     """Package name -> its `__init__.py`."""
     return {name: path for name, path in package_modules().items() if path.name == "__init__.py"}
 
 
 def is_generated(path: Path) -> bool:
     """A generated file says so in its first lines."""
-    head = path.read_text().splitlines()[:5]
+    head = text_of(path).split("\n", 5)[:5]
     return any("generated" in line.lower() for line in head)
 
 
@@ -55,7 +78,7 @@ def imported_modules(module: str, path: Path) -> Iterator[tuple[int, str]]:
     `from dragoman import schema` counts as `dragoman.schema` if that is a module, else as the façade `dragoman`.
     """
     known = package_modules()
-    for node in ast.walk(ast.parse(path.read_text(), str(path))):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import dragoman
-from tests.project.sources import ROOT, packages
+from tests.project.sources import ROOT, package_tree, packages
 
 PAGE = (ROOT / "docs" / "api.md").read_text()
 
@@ -33,9 +33,9 @@ def inside() -> set[str]:
     return set(re.findall(r"`(dragoman\.\w+)`", PAGE.partition("## Inside")[2]))
 
 
-def declared(path: Path) -> list[str] | None:
-    """`__all__` as written in a file, without running it."""
-    for node in ast.parse(path.read_text()).body:
+def declared(package: str) -> list[str] | None:
+    """`__all__` as written in its file, without running it."""
+    for node in package_tree(package).body:
         match node:
             case (
                 ast.Assign(targets=[ast.Name(id="__all__")], value=value)
@@ -45,7 +45,7 @@ def declared(path: Path) -> list[str] | None:
     return None
 
 
-PUBLIC = {name: names for name, path in packages().items() if (names := declared(path)) is not None}
+PUBLIC = {name: names for name in packages() if (names := declared(name)) is not None}
 SHOWN = documented()
 LOADED_BY_MODULE = {name: names for name, names in SHOWN.items() if name not in PUBLIC}
 
@@ -103,7 +103,7 @@ def lazy_table(tree: ast.Module, package: str) -> dict[str, str] | None:
     return None
 
 
-LAZY = {name: table for name, path in packages().items() if (table := lazy_table(ast.parse(path.read_text()), name))}
+LAZY = {name: table for name in packages() if (table := lazy_table(package_tree(name), name))}
 
 
 def test_several_packages_load_names_when_first_used() -> None:
@@ -112,7 +112,7 @@ def test_several_packages_load_names_when_first_used() -> None:
 
 @pytest.mark.parametrize(("package", "loaded"), LAZY.items(), ids=LAZY.keys())
 def test_type_checkers_see_what_is_loaded_when_first_used(package: str, loaded: dict[str, str]) -> None:
-    tree = ast.parse(packages()[package].read_text())
+    tree = package_tree(package)
     for_checkers = {
         alias.name: node.module
         for block in tree.body

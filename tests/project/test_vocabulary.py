@@ -8,13 +8,12 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.project.sources import PACKAGE, ROOT, is_generated, own_sources, project_files
+from tests.project.sources import PACKAGE, ROOT, is_generated, own_sources, project_files, text_of, tree_of
 
 # What to write instead, and how the replaced words are found. A pattern is matched against the words of one line in
 # lower case, with identifiers taken apart: `ToolAccess.write_text` is "tool access write text".
@@ -44,8 +43,8 @@ REPLACED = {
     "user": r"persons?",
 }
 PATTERNS = {instead: re.compile(rf"\b(?:{pattern})\b") for instead, pattern in REPLACED.items()}
-# Most texts have none of the words; one search finds that out.
-ANY_PATTERN = re.compile("|".join(rf"\b(?:{pattern})\b" for pattern in REPLACED.values()))
+# Most files have none of the words; one search finds that out.
+ANY_PATTERN = re.compile(rf"\b(?:{'|'.join(REPLACED.values())})\b")
 
 # Names that another format or program fixed, so they are not ours to change.
 FOREIGN: dict[str, str] = {
@@ -114,7 +113,9 @@ SAME_NAME: dict[str, str] = {
 _FOREIGN = re.compile("|".join(rf"(?<![A-Za-z_]){re.escape(name)}(?![A-Za-z_])" for name in FOREIGN))
 
 
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# The end of a line stands between its words and those of the next, so that no pattern matches over it.
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\n")
+_DEFINED = re.compile(r"\s*(?:async )?(?:def|class) +(\w+)")
 
 
 def words_of(text: str) -> str:
@@ -123,20 +124,15 @@ def words_of(text: str) -> str:
 
 
 def find_replaced(text: str) -> list[str]:
-    """`word -> what to write instead` for every replaced word of a text."""
-    if ANY_PATTERN.search(words_of(text)) is None:
-        return []
+    """`word -> what to write instead` for every replaced word of a line."""
     words = words_of(_FOREIGN.sub(" ", text))
     return [f"{match[0]!r} -> {instead}" for instead, pattern in PATTERNS.items() for match in pattern.finditer(words)]
 
 
 @cache
-def written_texts() -> tuple[tuple[str, int, str], ...]:
-    """(file, line, text) of everything that must keep to the vocabulary."""
-    return tuple(_written_texts())
-
-
-def _written_texts() -> Iterator[tuple[str, int, str]]:
+def written_texts() -> dict[str, tuple[str, ...]]:
+    """File -> the lines of it that must keep to the vocabulary, after its name: of tests, the names they define."""
+    texts = {}
     for path in project_files():
         name = str(path.relative_to(ROOT))
         if any(name == place or name.startswith(f"{place}/") for place in QUOTES):
@@ -147,17 +143,37 @@ def _written_texts() -> Iterator[tuple[str, int, str]]:
             "CHANGELOG.md",
         ):
             if path.suffix in (".py", ".md", ".toml", ".json"):
-                yield name, 0, name
-                yield from ((name, number, line) for number, line in enumerate(path.read_text().splitlines(), 1))
+                texts[name] = (name, *text_of(path).splitlines())
         elif name.startswith("tests/") and path.suffix == ".py":
-            yield name, 0, name
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                    yield name, node.lineno, node.name
+            texts[name] = (name, *_defined_names(path))
+    return texts
+
+
+def _defined_names(path: Path) -> list[str]:
+    """For each line of a file the name that is defined there, or nothing.
+
+    Lines of programs in strings look like definitions too; only for a file where that matters the syntax is read.
+    """
+    found = (_DEFINED.match(line) for line in text_of(path).splitlines())
+    names = [each[1] if each else "" for each in found]
+    if ANY_PATTERN.search(words_of("\n".join(names))):
+        lines = {
+            node.lineno: node.name
+            for node in ast.walk(tree_of(path))
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
+        }
+        names = [lines.get(number, "") for number in range(1, len(names) + 1)]
+    return names
 
 
 def test_replaced_words_stay_out() -> None:
-    found = [f"{name}:{number}: {fault}" for name, number, text in written_texts() for fault in find_replaced(text)]
+    found = [
+        f"{name}:{number}: {fault}"
+        for name, lines in written_texts().items()
+        if ANY_PATTERN.search(words_of("\n".join(lines)))
+        for number, line in enumerate(lines)
+        for fault in find_replaced(line)
+    ]
     assert not found, "\n".join([f"{len(found)} replaced words:", *found])
 
 
@@ -212,12 +228,13 @@ def test_other_words_are_not_found(sentence: str) -> None:
     assert find_replaced(sentence) == []
 
 
+@cache
 def public_classes() -> dict[str, list[str]]:
     """Name of a class without underscore -> the modules that define one, generated code left out."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in own_sources():
         if not is_generated(path):
-            for node in ast.parse(path.read_text()).body:
+            for node in tree_of(path).body:
                 if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                     found[node.name].append(str(path.relative_to(PACKAGE)))
     return found
@@ -237,7 +254,7 @@ def test_every_module_of_the_glossary_exists() -> None:
 
 def test_every_exception_is_needed() -> None:
     """A name that does not occur any more needs no exception."""
-    texts = "\n".join(text for _, _, text in written_texts())
+    texts = "\n".join(line for lines in written_texts().values() for line in lines)
     assert [name for name in FOREIGN if name not in texts] == []
     assert [name for name in SAME_NAME if len(public_classes()[name]) < 2] == []
     assert [folder for folder in QUOTES if not (ROOT / folder).exists()] == []

@@ -20,7 +20,7 @@ from dragoman.trace import Difference, Recorder, Replay, Trace, open_trace
 from dragoman.transports.memory import memory_pair
 
 Conversation = Callable[[RemoteAgent], Awaitable[None]]
-SECONDS = 10.0
+SECONDS = 30.0
 
 
 HELLO = ('> {"id":1,"method":"initialize","params":{}}', '< {"id":1,"result":{"protocolVersion":1}}')

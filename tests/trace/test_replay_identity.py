@@ -16,7 +16,7 @@ from tests.conformance.recording_tape import HEADER, conforming
 from tests.trace.kit import RECORDINGS
 from tests.trace.replay_kit import HELLO, replay_client, script
 
-SECONDS = 10.0
+SECONDS = 30.0
 # Recordings in which something is missing, came twice, or is not a message.
 ODD = [
     mutant

@@ -72,7 +72,7 @@ class Driver:
                 later.get("method") == "session/cancel" for later in asked[number + 1 : number + 3] if "id" not in later
             )
             try:
-                async with asyncio.timeout(5):
+                async with asyncio.timeout(30):
                     await self._do(message.get("method"), message.get("params") or {}, is_cancelled)
             except DragomanError:
                 continue  # what was recorded as an error, or what our client refuses to do

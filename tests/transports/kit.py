@@ -20,7 +20,7 @@ from dragoman.transports.memory import memory_pair
 from dragoman.transports.process import ProcessTransport
 from dragoman.transports.stdio import StdioTransport
 
-SECONDS = 10.0
+SECONDS = 30.0
 STALL = b"\x13"
 CLOSE = b"\x04"
 STALL_SECONDS = 0.3

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dragoman.rpc import Transport
 
 TOKEN = "the-token-of-the-tests"
-SECONDS = 10.0
+SECONDS = 30.0
 
 
 class Serving:

@@ -255,7 +255,7 @@ async def test_a_session_that_ends_while_its_provider_is_loaded_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "x")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(30):
         async with Service(tmp_path, model="openai:gpt-5").session() as session:
             assert session.id
 

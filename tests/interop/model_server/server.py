@@ -152,6 +152,7 @@ class _Http(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # otherwise each small write waits 40 ms for an acknowledgement
     server: _Http
 
     def log_message(self, format: str, *args: Any) -> None:

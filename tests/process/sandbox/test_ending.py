@@ -93,10 +93,10 @@ async def test_a_child_with_pipes_runs_inside_too(name: Backend, there: Place) -
 async def test_this_program_stays_free_and_leaves_no_descriptor_or_thread(name: Backend, there: Place) -> None:
     sandbox = there.sandbox(name)
     await shell(sandbox, "true")
-    fds, threads = open_fds(), threading.active_count()
+    fds, threads = open_fds(), set(threading.enumerate())
     for _ in range(3):
         await shell(sandbox, "true")
-    await until(lambda: threading.active_count() <= threads and open_fds() <= fds)
+    await until(lambda: set(threading.enumerate()) <= threads and open_fds() <= fds)
     (there.outside / "file").write_text("after")
     assert (there.home / ".ssh" / "id").read_text() == "secret-key"
     assert _is_free()
