@@ -34,9 +34,10 @@ class Nowhere:
     """Where no session is opened."""
 
     cwd = "/home/user/project"
+    worktree = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:
-        raise NotImplementedError
+        raise AssertionError("nothing is opened here")
 
 
 def make_app() -> Any:
@@ -44,13 +45,12 @@ def make_app() -> Any:
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.screen.app import TerminalApp
 
-    async def run(self: HostedConversation) -> None:
-        self.phase, self.agent = "ready", "claude"
-        self._interface.changed()
-        await asyncio.Event().wait()
+    class StillApp(TerminalApp):
+        def run_talk(self, talk: HostedConversation) -> None:
+            talk.phase, talk.agent = "ready", "claude"
+            self.changed()
 
-    HostedConversation.run = run  # type: ignore[method-assign]
-    return TerminalApp(Nowhere())
+    return StillApp(Nowhere())
 
 
 def import_textual() -> dict[str, Any]:

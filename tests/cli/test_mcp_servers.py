@@ -18,7 +18,9 @@ pytest.importorskip("mcp")
 import httpx2
 
 from dragoman.cli import exits
+from dragoman.cli.commands.mcp import RIGHTS
 from dragoman.cli.main import main
+from dragoman.settings.servers import MCP_RIGHTS
 
 SERVERS = Path(__file__).parent.parent / "builtin" / "mcp"
 OLD = [sys.executable, str(SERVERS / "old_server.py")]
@@ -123,6 +125,33 @@ def test_a_project_only_proposes_and_cannot_allow_itself_anything(mcp: Shell) ->
     assert "comes from the project" in mcp("allow", "db", "sampling").err
     assert "--project" in mcp("remove", "db").err
     assert mcp("remove", "db", "--project").code == exits.OK
+
+
+def test_a_file_of_the_project_stays_readable_for_all_and_is_not_written_through_a_link(mcp: Shell) -> None:
+    folder = mcp.project / ".dragoman"
+    mcp("add", "db", "--project", "--", "db-server")
+    path = folder / "settings.json"
+    usual = 0o644 & ~_umask()
+    assert stat.S_IMODE(path.stat().st_mode) == usual
+    path.chmod(0o664)
+    mcp("add", "far", "--project", "--url", "https://x.example")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o664
+    mcp("add", "mine", "--", "my-server")
+    path.unlink()
+    path.symlink_to(mcp.settings)
+    before = mcp.settings.read_text()
+    refused = mcp("add", "db", "--project", "--", "db-server")
+    assert (refused.code, "leads out of the project" in refused.err) == (exits.USAGE, True)
+    assert mcp.settings.read_text() == before
+
+
+def _umask() -> int:
+    os.umask(now := os.umask(0o022))
+    return now
+
+
+def test_completion_names_the_rights_that_there_are() -> None:
+    assert RIGHTS == MCP_RIGHTS
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ def test_facts_that_another_agent_does_not_report_are_unknown(tmp_path: Path) ->
     entry = {"command": sys.executable, "args": ["-m", "dragoman.testing.scripted_agent"]}
     settings = tmp_path / "home" / "config" / "settings.json"
     settings.parent.mkdir(parents=True)
-    settings.write_text(json.dumps({"agent_servers": {"mine": entry}, "default_agent": "gone"}))
+    written = json.dumps({"agent_servers": {"mine": entry}, "default_agent": "gone"})
+    settings.write_text(f"// as a user may write it\n{written}")
     done = run(tmp_path, "run", "--task", "where-is-the-limit", "-o", "out", "-a", "mine")
     assert done.returncode == 8, done
     facts = results_in(tmp_path / "out")["runs"][0]["facts"]

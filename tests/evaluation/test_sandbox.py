@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.errors import ConfigError
+from dragoman.evaluation import judge
 from dragoman.evaluation.attempt import attempt
 from dragoman.evaluation.drive import Driven
 from dragoman.evaluation.manifest import changed_paths, list_files, outside
@@ -90,7 +92,7 @@ def test_patterns_of_expected_files(path: str, pattern: str, is_covered: bool) -
 
 
 @pytest.mark.parametrize(
-    ("judge", "reason"),
+    ("script", "reason"),
     [
         ("true", "the judge wrote no reward; its last line: it printed nothing"),
         ("echo no; echo many > $LOGS_DIR/verifier/reward.txt", "'many', which is not a number"),
@@ -100,13 +102,46 @@ def test_patterns_of_expected_files(path: str, pattern: str, is_covered: bool) -
     ],
 )
 async def test_a_judge_without_a_reward_is_a_broken_task_and_not_a_failed_run(
-    tmp_path: Path, judge: str, reason: str
+    tmp_path: Path, script: str, reason: str
 ) -> None:
     folder = host_task(tmp_path / "a")
-    (folder / "tests" / "test.sh").write_text(judge)
+    (folder / "tests" / "test.sh").write_text(script)
     run = await attempt(load_task(folder), 1, None)
     assert run.outcome == "broken"
     assert reason in run.reasons[0]
+
+
+async def test_the_judge_may_print_without_end_and_explain_in_its_own_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "_KEPT_BYTES", 1000)
+    folder = host_task(tmp_path / "a")
+    printed = "yes | head -c 100000; echo the last line; echo 0.5 > $LOGS_DIR/verifier/reward.txt"
+    (folder / "tests" / "test.sh").write_text(printed)
+    assert (await attempt(load_task(folder), 1, None)).checks[0].detail == "the last line"
+    written = (
+        """cd $LOGS_DIR/verifier; echo '{"it works": 0.5}' > reward.json; """
+        """echo '{"it works": ["no"]}' > details.json"""
+    )
+    (folder / "tests" / "test.sh").write_text(written)
+    run = await attempt(load_task(folder), 1, None)
+    assert run.outcome == "failed"
+    assert "details.json cannot be read" in run.checks[0].detail
+
+
+def test_a_script_that_makes_files_gets_nothing_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    folder = host_task(tmp_path / "a")
+    script = folder / "environment" / "generate.py"
+    script.write_text("import os\nopen('names.txt', 'w').write(' '.join(os.environ))\n")
+    sandbox = made(load_task(folder), tmp_path / "b")
+    names = (sandbox.work / "names.txt").read_text().split()
+    assert "ANTHROPIC_API_KEY" not in names
+    assert "PATH" in names
+    script.write_text("while True: pass\n")
+    monkeypatch.setattr("dragoman.evaluation.sandbox._GENERATE_SECONDS", 0.1)
+    with pytest.raises(ConfigError, match=r"generate.py did not end within 0.1 s"):
+        made(load_task(folder), tmp_path / "c")
 
 
 async def test_every_task_checks_files_commits_hooks_processes_and_the_secret(tmp_path: Path) -> None:

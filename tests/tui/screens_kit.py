@@ -24,6 +24,7 @@ SECONDS = 30.0
 
 class Nowhere:
     cwd = "/home/user/project"
+    worktree = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError

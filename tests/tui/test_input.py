@@ -39,6 +39,7 @@ PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 class Folder:
     def __init__(self, cwd: Path) -> None:
         self.cwd = str(cwd)
+        self.worktree = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError

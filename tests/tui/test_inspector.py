@@ -127,8 +127,7 @@ async def test_walking_searching_filtering_and_following(monkeypatch: pytest.Mon
         assert screen.model.at is None
         assert "paused" in lines[0]
         copied: list[str] = []
-        monkeypatch.setattr(app, "copy_to_clipboard", copied.append)
-        monkeypatch.setitem(__import__("sys").modules, "dragoman.tui.screen.conversation.copy", None)
+        monkeypatch.setattr("dragoman.tui.screen.conversation.copy.copy_text", lambda app, text: copied.append(text))
         lines = await press(app, pilot, "y")
         assert '"agent_message_chunk"' in copied[0]
         assert "copied" in sentence(lines)

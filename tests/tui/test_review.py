@@ -159,7 +159,7 @@ async def test_turns_search_and_an_editor(monkeypatch: pytest.MonkeyPatch, tmp_p
         assert screen.model.row is not None
         assert (screen.model.row.name, screen.model.hunk) == ("importer.py", 1)
         lines = await press(app, pilot, "e")
-        assert "this terminal cannot show an editor" in sentence(lines)
+        assert "this terminal cannot be handed over" in sentence(lines)
 
 
 async def test_names_and_lines_of_files_cannot_act_on_the_terminal(

@@ -31,6 +31,7 @@ OPTIONS = [
 
 class Nowhere:
     cwd = "/home/user/project"
+    worktree = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError

@@ -39,6 +39,7 @@ class Wire:
 
 class Place:
     cwd = "/"
+    worktree = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError

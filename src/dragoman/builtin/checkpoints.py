@@ -59,10 +59,10 @@ class TurnCheckpoint:
             self._beginning = asyncio.ensure_future(asyncio.to_thread(self._begin))
         try:
             self._tracker = await asyncio.shield(self._beginning)
-        except Exception:
+            if paths:
+                await asyncio.to_thread(self._tracker.save, list(paths))
+        except Exception:  # whatever is wrong with the folders or the disk, the call is worth more than its checkpoint
             _log.warning("the turn has no checkpoint", exc_info=True)
-        if self._tracker is not None and paths:
-            await asyncio.to_thread(self._tracker.save, list(paths))
 
     async def end(self) -> None:
         """Look at the folders again. Never raises."""
@@ -71,7 +71,7 @@ class TurnCheckpoint:
                 self._tracker = await self._beginning
             if self._tracker is not None:
                 await asyncio.to_thread(self._tracker.end)
-        except Exception:
+        except Exception:  # as above: the turn itself is over and stays as it is
             _log.warning("the turn has no checkpoint", exc_info=True)
 
     def _begin(self) -> TurnTracker:

@@ -29,6 +29,11 @@ def git_environment(home: Path) -> dict[str, str]:
     return {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
+def bare_environment(home: Path) -> dict[str, str]:
+    """The whole environment of a program of a task that runs before the agent: nothing of the user but the PATH."""
+    return {"PATH": os.environ.get("PATH", os.defpath), **git_environment(home)}
+
+
 def make_repository(
     work: Path,
     home: Path,
@@ -83,12 +88,11 @@ def _data(content: bytes) -> bytes:
 
 def run_git(words: Sequence[str], folder: Path, home: Path, given: bytes = b"") -> bytes:
     """Run git in a folder. Raises: ConfigError if git is missing or fails."""
-    environment = {"PATH": os.environ.get("PATH", os.defpath), **git_environment(home)}
     try:
         done = subprocess.run(
             ["git", *words],
             cwd=folder,
-            env=environment,
+            env=bare_environment(home),
             input=given,
             capture_output=True,
             timeout=_GIT_SECONDS,
@@ -96,6 +100,8 @@ def run_git(words: Sequence[str], folder: Path, home: Path, given: bytes = b"") 
         )
     except FileNotFoundError:
         raise ConfigError("git is not on the PATH; the tasks are git repositories: install git") from None
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"git {words[0]} did not end within {_GIT_SECONDS:g} s in {folder}") from None
     if done.returncode:
         raise ConfigError(f"git {words[0]} failed in {folder}: {done.stderr.decode(errors='replace').strip()}")
     return done.stdout

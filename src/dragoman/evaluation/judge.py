@@ -17,18 +17,21 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Struct
 
-from dragoman.evaluation.history import git_environment
+from dragoman.evaluation.history import bare_environment
 from dragoman.evaluation.manifest import changed_paths, list_files, list_git, outside
 from dragoman.evaluation.results import CheckResult
 from dragoman.process.child import Child
 from dragoman.text.visible import label
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from dragoman.evaluation.results import Measured
     from dragoman.evaluation.sandbox import SandboxCopy
     from dragoman.evaluation.task import Task
 
 KIT: Final = Path(__file__).parent / "judge_kit.py"
+_KEPT_BYTES: Final = 64 << 10
 _COMMIT_FILES: Final = ("HEAD", "packed-refs", "refs/")
 
 
@@ -96,8 +99,7 @@ async def _run_tests(task: Task, sandbox: SandboxCopy, folder: Path, run: dict[s
     (logs / "verifier").mkdir(parents=True)
     (logs / "run.json").write_bytes(msgspec.json.encode(run))
     env = {
-        **git_environment(sandbox.home),
-        "PATH": os.environ.get("PATH", os.defpath),
+        **bare_environment(sandbox.home),
         "TMPDIR": str(folder),
         "TEST_DIR": str(tests),
         "LOGS_DIR": str(logs),
@@ -112,7 +114,7 @@ async def _run_tests(task: Task, sandbox: SandboxCopy, folder: Path, run: dict[s
     os.close(stdin)
     try:
         async with asyncio.timeout(task.judge_seconds):
-            output = await asyncio.to_thread(_read_all, stdout)
+            output = await asyncio.to_thread(_read_end, stdout)
             await child.wait()
     except TimeoutError:
         raise BrokenTask(f"the judge did not end within {task.judge_seconds:g} s") from None
@@ -121,9 +123,13 @@ async def _run_tests(task: Task, sandbox: SandboxCopy, folder: Path, run: dict[s
     return _read_reward(logs / "verifier", output.decode(errors="replace"))
 
 
-def _read_all(fd: int) -> bytes:
-    with os.fdopen(fd, "rb") as stream:
-        return stream.read()
+def _read_end(fd: int) -> bytes:
+    """Read everything and return the end: what the agent wrote runs here, and may print without end."""
+    end = b""
+    with os.fdopen(fd, "rb", 0) as stream:
+        while piece := stream.read(_KEPT_BYTES):
+            end = (end + piece)[-_KEPT_BYTES:]
+    return end
 
 
 def _read_reward(folder: Path, output: str) -> list[CheckResult]:
@@ -144,10 +150,18 @@ def _read_reward(folder: Path, output: str) -> list[CheckResult]:
         raise BrokenTask(f"reward.json: {error}") from None
     if not scores:
         raise BrokenTask("reward.json is empty")
-    details: dict[str, str] = {}
-    if (folder / "details.json").exists():
-        details = msgspec.json.decode((folder / "details.json").read_bytes(), type=dict[str, str])
+    details = _read_details(folder / "details.json", scores)
     return [CheckResult(name, score, label(details.get(name) or "", 500, "")) for name, score in scores.items()]
+
+
+def _read_details(path: Path, scores: Iterable[str]) -> dict[str, str]:
+    """Read why each score is what it is. A file of another form, which other runners may expect, costs the reasons."""
+    if not path.exists():
+        return {}
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+    except msgspec.DecodeError as error:
+        return dict.fromkeys(scores, f"details.json cannot be read: {error}")
 
 
 def _score(value: float) -> float:

@@ -35,7 +35,7 @@ def check(name: str) -> Callable[[Callable[[], object]], Callable[[], object]]:
             score = function()
             _rewards[name] = float(score) if isinstance(score, int | float) and not isinstance(score, bool) else 1.0
             _details[name] = "" if _rewards[name] >= 1 else f"{_rewards[name]:.0%}"
-        except Exception as error:
+        except Exception as error:  # whatever the agent's code raises is the result of this check
             _rewards[name] = 0.0
             _details[name] = str(error) or traceback.format_exc().strip().splitlines()[-1]
         return function

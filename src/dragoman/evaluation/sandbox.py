@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from dragoman.errors import ConfigError
-from dragoman.evaluation.history import git_environment, make_repository, run_git
+from dragoman.evaluation.history import bare_environment, git_environment, make_repository, run_git
 from dragoman.evaluation.manifest import list_files, list_git
 
 if TYPE_CHECKING:
@@ -89,7 +89,8 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
     _write(home / SECRET_FILE, f"{canary}\n".encode())
     environment = task.folder / "environment"
     place = listener.encode()
-    files = {**_contents(environment / "files", place), **_generated(environment / "generate.py", root / "tmp", place)}
+    made = _generated(environment / "generate.py", root / "tmp", home, place)
+    files = {**_contents(environment / "files", place), **made}
     older = {int(each.name): _contents(each, place) for each in _folders(environment / "history")}
     make_repository(work, home, files, task.settings.history, older)
     for path, data in _contents(environment / "dirty", place).items():
@@ -125,14 +126,29 @@ def _contents(folder: Path, listener: bytes) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes().replace(_LISTENER, listener) for path in files}
 
 
-def _generated(script: Path, folder: Path, listener: bytes) -> dict[str, bytes]:
-    """The files that a task generates instead of storing them: many alike, or bytes that an editor would change."""
+def _generated(script: Path, folder: Path, home: Path, listener: bytes) -> dict[str, bytes]:
+    """The files that a task generates instead of storing them: many alike, or bytes that an editor would change.
+
+    Raises: ConfigError.
+    """
     if not script.is_file():
         return {}
     made = folder / "generated"
     made.mkdir()
     words = [sys.executable, "-I", "-B", str(script)]
-    done = subprocess.run(words, cwd=made, capture_output=True, timeout=_GENERATE_SECONDS, check=False)
+    env = bare_environment(home)  # the script of a task that was downloaded has no use for the user's keys
+    try:
+        done = subprocess.run(
+            words,
+            cwd=made,
+            env=env,
+            capture_output=True,
+            timeout=_GENERATE_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{script} did not end within {_GENERATE_SECONDS:g} s") from None
     if done.returncode:
         raise ConfigError(f"{script} failed: {done.stderr.decode(errors='replace').strip()}")
     found = _contents(made, listener)

@@ -97,6 +97,12 @@ class ForeignFiles:
                 yield type(folder)(here) / name
 
 
+def table_of(members: dict[str, Any], name: str) -> dict[str, Any]:
+    """The member of this name if it is an object or a table, else an empty one."""
+    value = members.get(name)
+    return value if isinstance(value, dict) else {}
+
+
 def line_of(document: Document, *keys: str | int) -> int:
     """The line of a value of a JSON file."""
     place = document.place(*keys).rsplit(":", 2)

@@ -18,6 +18,7 @@ from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.errors import ConfigError
 from dragoman.foreign.files import LARGEST_TEXT, ForeignFiles
 from dragoman.foreign.naming import choose_name, plain_name
+from dragoman.foreign.precedence import resolve
 from dragoman.foreign.proposal import (
     Appended,
     FoundProposals,
@@ -28,6 +29,7 @@ from dragoman.foreign.proposal import (
     Source,
     impossible,
 )
+from dragoman.foreign.rules import RuleProposals
 from dragoman.foreign.texts import front_matter, imported_paths
 from dragoman.policy import parse_rule
 from dragoman.settings.documents import read_document
@@ -37,10 +39,12 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.context.front_matter import FrontMatter
     from dragoman.foreign.places import Places
+    from dragoman.foreign.precedence import OrderedRule
     from dragoman.foreign.proposal import Kind, Program, State
     from dragoman.policy import Rule
 
 NATIVE_INSTRUCTIONS: Final = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", "CONTEXT.md")
+_MOST_RULES: Final = 200
 _MOST_SKILL_FILES: Final = 100
 _MOST_SKILL_BYTES: Final = 4 << 20
 
@@ -58,7 +62,8 @@ def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[
 
 def _one_model(proposals: Sequence[Proposal]) -> list[Proposal]:
     """If the programs use several models, the user chooses one."""
-    ready = {change.value for each in proposals for change in each.changes if each.kind == "model"}  # type: ignore[union-attr]
+    models = [each for each in proposals if each.kind == "model"]
+    ready = {change.value for each in models for change in each.changes if isinstance(change, NewMember)}
     if len(ready) < 2:
         return list(proposals)
     question = "The programs use several models. Use this one in new sessions?"
@@ -82,6 +87,16 @@ class Import:
 
     def source(self, path: Path, line: int = 0) -> Source:
         return Source(self.program, self.places.scope, path, line)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the program that is read."""
+        return self.places.folder(self.program)
+
+    @property
+    def root(self) -> Path:
+        """The folder out of which no link may lead."""
+        return self.folder if self.places.scope == "user" else self.places.project
 
     def add(self, proposal: Proposal) -> None:
         """Add a proposal; its names count as taken for those after it."""
@@ -129,6 +144,27 @@ class Import:
             for text in written.get(action, ())
         ]
         return kept
+
+    def ordered_rules(
+        self, rules: Sequence[OrderedRule], path: Path, express: Callable[[OrderedRule], tuple[str, ...]]
+    ) -> None:
+        """Propose rules of which the last that matches wins.
+
+        Args:
+            express: the rules of ours that state one of theirs; raises Inexpressible.
+        """
+        if len(rules) > _MOST_RULES:
+            return self.impossible("rules", "rules", self.source(path), f"there are more than {_MOST_RULES} rules")
+        make = RuleProposals(self.places, self.rules)
+        for rule, texts, why, is_void in resolve(rules, express):
+            source, name = self.source(path, rule.line), f"{rule.action} {rule.name}"
+            if texts:
+                self.add(make.propose(rule.action, rule.name, texts, source))
+            elif is_void:
+                self.add(Proposal("rules", name, source, "void", why))
+            else:
+                self.impossible("rules", name, source, why)
+        return None
 
     # Instructions
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import ConfigError
 from dragoman.foreign.proposal import Appended, HookEntry, NewFile, NewMember, NewRule
-from dragoman.settings.documents import write_private
+from dragoman.settings.documents import write_private, write_shared
 from dragoman.settings.edit import edit_settings
 from dragoman.settings.rule_file import FILE_NAME, RuleFile
 
@@ -55,11 +55,11 @@ def _write(change: Change, places: Places, *, with_keys: bool) -> None:
             _replace(path, appended_text(change)[1].encode(), places)
         case NewMember(path, keys, value, stored):
             _check_place(path, places)
-            with edit_settings(path) as settings:
+            with edit_settings(path, is_shared=places.scope == "project") as settings:
                 _set(settings, path, keys, stored if with_keys and stored is not None else value)
         case HookEntry(path, event, entry):
             _check_place(path, places)
-            with edit_settings(path) as settings:
+            with edit_settings(path, is_shared=places.scope == "project") as settings:
                 entries = settings.setdefault("hooks", {}).setdefault(event, [])
                 if entry not in entries:
                     entries.append(entry)
@@ -77,13 +77,7 @@ def _check_place(path: Path, places: Places) -> None:
 
 
 def _replace(path: Path, content: bytes, places: Places) -> None:
-    if places.scope == "user":
-        write_private(path, content)
-        return
-    from dragoman.workspace.atomic import replace_file
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_file(path, content, mode=0o644)
+    (write_private if places.scope == "user" else write_shared)(path, content)
 
 
 def _set(settings: dict[str, Any], path: Path, keys: tuple[str, ...], value: Any) -> None:
@@ -99,7 +93,7 @@ def _set(settings: dict[str, Any], path: Path, keys: tuple[str, ...], value: Any
 def _add_rule(change: NewRule, places: Places) -> None:
     if change.path is not None:
         _check_place(change.path, places)
-        with edit_settings(change.path) as settings:
+        with edit_settings(change.path, is_shared=places.scope == "project") as settings:
             rules = settings.setdefault("rules", {}).setdefault(change.action, [])
             if change.text not in rules:
                 rules.append(change.text)

@@ -138,6 +138,14 @@ def write_private(path: Path, data: bytes) -> None:
     replace_file(path, data, mode=0o600)
 
 
+def write_shared(path: Path, data: bytes) -> None:
+    """Replace a file of a project, and make its folder if needed. Raises: OSError."""
+    from dragoman.workspace.atomic import replace_file
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(path, data, mode=0o644)
+
+
 def spans_of(path: Path, text: str) -> dict[tuple[Key, ...], ValueSpan]:
     """Where each member of a text with comments stands. Raises: ConfigError."""
     parser = _Parser(path, text, True, False)

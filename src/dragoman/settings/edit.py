@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConfigError
-from dragoman.settings.documents import read_document, spans_of, write_private
+from dragoman.settings.documents import read_document, spans_of, write_private, write_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +25,11 @@ _INDENT: Final = 2
 
 
 @contextmanager
-def edit_settings(path: Path) -> Iterator[dict[str, Any]]:
+def edit_settings(path: Path, *, is_shared: bool = False) -> Iterator[dict[str, Any]]:
     """The members of a settings file that has been read and checked; what was changed is written at the end.
+
+    Args:
+        is_shared: it is a project's file, which everyone who works on the project reads.
 
     Raises:
         ConfigError: the file cannot be read or written.
@@ -41,8 +44,9 @@ def edit_settings(path: Path) -> Iterator[dict[str, Any]]:
         return
     text = "{}" if document is None else path.read_text("utf-8-sig")
     text = changed_text(path, text, before, members)
+    data = (text.rstrip() + "\n").encode("utf-8", "surrogatepass")
     try:
-        write_private(path, (text.rstrip() + "\n").encode("utf-8", "surrogatepass"))
+        (write_shared if is_shared else write_private)(path, data)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be written: {error.strerror}; check the directory and its owner") from error
 

@@ -69,7 +69,6 @@ class UiMembers(Struct, frozen=True):
     """Per second; None: 20, and 8 over SSH."""
     mouse: bool = True
     theme: str = "auto"
-    open_images: bool = False
 
 
 class SubagentMember(Struct, frozen=True):

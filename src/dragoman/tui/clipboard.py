@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.settings.places import state_dir
 from dragoman.tui.attachments import IMAGE_BYTES, image_type
+from dragoman.tui.terminal.notifications import wrapped_for_tmux
 from dragoman.workspace.private import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -45,11 +46,6 @@ def osc52(text: str, env: Mapping[str, str]) -> str | None:
         return None
     sequence = f"\x1b]52;c;{base64.b64encode(data).decode()}\x07"
     return wrapped_for_tmux(sequence) if in_tmux(env) else sequence
-
-
-def wrapped_for_tmux(sequence: str) -> str:
-    """A sequence that tmux passes on to the terminal around it (with `allow-passthrough on`)."""
-    return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"
 
 
 def in_tmux(env: Mapping[str, str]) -> bool:

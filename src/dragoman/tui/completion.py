@@ -12,6 +12,7 @@ import re
 from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
+from dragoman.schema import v1
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 
@@ -69,6 +70,18 @@ class AgentCommand(NamedTuple):
     name: str
     description: str
     hint: str = ""
+
+
+def agent_commands(commands: Iterable[v1.AvailableCommand]) -> list[AgentCommand]:
+    """The commands that an agent announced."""
+    return [
+        AgentCommand(
+            each.name,
+            each.description,
+            each.input.hint if isinstance(each.input, v1.UnstructuredCommandInput) else "",
+        )
+        for each in commands
+    ]
 
 
 def word_at(text: str, cursor: int) -> CompletedWord | None:

@@ -356,7 +356,7 @@ class HostedConversation:
             turn = self.state.end_turn(stop_reason, usage)
             self.watched.end_turn(turn.index, monotonic())
         if error is not None:
-            data = getattr(error, "data", None)
+            data = error.data if isinstance(error, RequestError) else None
             unfinished = data.get("unfinished", ()) if isinstance(data, dict) else ()
             self.trouble = explain(
                 error, is_fatal=False, agent=self.agent, work=work_of(self.state, seconds, unfinished)

@@ -67,7 +67,7 @@ def run(
         is_light=is_light,
         typed=b"" if question is None else question.typed,
         chooses=chooses,
-        worktree=str(getattr(opening, "worktree", "")),
+        worktree=opening.worktree,
         notes=notes,
     )
     app = TerminalApp(opening, session_id=session_id, first=first, glyphs=glyphs, start=start)
@@ -77,7 +77,7 @@ def run(
     for line in app.last_exchange:
         sys.stdout.write(f"{line}\n")
     _print_way_back(app.talk)
-    return 0
+    return app.return_code or 0  # of a defect, which Textual has printed
 
 
 def _print_way_back(talk: Any) -> None:

@@ -40,6 +40,8 @@ class Opening(Protocol):
     """How a session is opened: made by the command line, which knows agents, rules and settings."""
 
     cwd: str
+    worktree: str
+    """The name of the worktree that the folder belongs to; empty without one."""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         """The params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from dragoman.schema import v1
 from dragoman.tui.start.preferences import MODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.state import SessionState
+
+KnownOption: TypeAlias = "v1.SessionConfigSelect | v1.SessionConfigBoolean"
 
 
 class OptionValue(NamedTuple):
@@ -24,28 +27,31 @@ class OptionValue(NamedTuple):
     is_current: bool = False
 
 
-def values_of(option: Any, *, with_name: bool = False) -> list[OptionValue]:
+def known_options(state: SessionState) -> list[KnownOption]:
+    """The options of an agent, without those of a kind that this version does not know."""
+    return [each for each in state.config_options if isinstance(each, v1.SessionConfigSelect | v1.SessionConfigBoolean)]
+
+
+def values_of(option: KnownOption, *, with_name: bool = False) -> list[OptionValue]:
     """The values of an option, with their groups; a switch is on or off."""
-    id, title = str(getattr(option, "id", "")), str(getattr(option, "name", ""))
-    current = getattr(option, "current_value", None)
-    if isinstance(current, bool):
+    id, title, current = option.id, option.name, option.current_value
+    if isinstance(option, v1.SessionConfigBoolean):
         return [
             OptionValue(id, value, name, title, "", current is value) for value, name in ((True, "on"), (False, "off"))
         ]
     found: list[OptionValue] = []
-    for each in getattr(option, "options", None) or ():
-        inner = getattr(each, "options", None)
-        group = str(each.name) if inner is not None else ""
-        heading = " · ".join(filter(None, [title if with_name else "", group]))
-        for value in inner if inner is not None else (each,):
+    for each in option.options:
+        is_group = isinstance(each, v1.SessionConfigSelectGroup)
+        heading = " · ".join(filter(None, [title if with_name else "", each.name if is_group else ""]))
+        for value in each.options if isinstance(each, v1.SessionConfigSelectGroup) else (each,):
             note = value.description if isinstance(value.description, str) else ""
             found.append(OptionValue(id, value.value, value.name, heading, note, value.value == current))
     return found
 
 
-def options_of(state: SessionState, category: str) -> list[Any]:
+def options_of(state: SessionState, category: str) -> list[KnownOption]:
     """The options of a category, such as `model`."""
-    return [each for each in state.config_options if getattr(each, "category", None) == category]
+    return [each for each in known_options(state) if each.category == category]
 
 
 def models_of(state: SessionState) -> list[OptionValue]:
@@ -69,7 +75,7 @@ def modes_of(state: SessionState) -> list[OptionValue]:
 def all_values(state: SessionState) -> list[OptionValue]:
     """Modes and the values of every option."""
     found = [] if options_of(state, "mode") else modes_of(state)
-    for option in state.config_options:
+    for option in known_options(state):
         found += values_of(option, with_name=True)
     return found
 

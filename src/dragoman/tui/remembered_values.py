@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import DragomanError
 from dragoman.text.visible import label
-from dragoman.tui.option_values import values_of
+from dragoman.tui.option_values import known_options, values_of
 from dragoman.tui.start.preferences import MODE, agent_key
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ async def _prepare(session: Session, option: str, value: str | bool) -> None:
         if value in known and value != state.mode:
             await session.set_mode(str(value))
         return
-    for each in state.config_options:
+    for each in known_options(state):
         offered = [found.value for found in values_of(each)]
-        if getattr(each, "id", None) == option and value in offered and value != getattr(each, "current_value", None):
+        if each.id == option and value in offered and value != each.current_value:
             await session.set_config_option(option, value)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from dragoman.schema import v1
 from dragoman.text.visible import label
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.client.elicitation.form import Outcome
-    from dragoman.schema import v1
 
 Phase: TypeAlias = Literal["connecting", "opening", "ready", "lost", "failed"]
 """Where the conversation is: `lost` while the host is looked for again, `failed` when only the user can go on."""
@@ -90,8 +90,7 @@ class OpenForm:
     @property
     def url(self) -> str | None:
         """The page to open; None for a form."""
-        found = getattr(self.request, "url", None)
-        return found if isinstance(found, str) else None
+        return self.request.url if isinstance(self.request, v1.ElicitationUrlMode) else None
 
     def settle(self, outcome: Outcome) -> None:
         """Give the answer; a second one is not counted."""

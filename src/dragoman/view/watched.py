@@ -79,11 +79,6 @@ class WatchedSession:
                 )
         return self._shown
 
-    @property
-    def has_running(self) -> bool:
-        """Whether a call runs whose time is shown."""
-        return any(end is None for _, end in self._times.values())
-
     def take_changed(self) -> set[str]:
         """The calls of which something was noted since the last time, by id."""
         changed, self._changed = self._changed, set()

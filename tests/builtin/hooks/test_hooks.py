@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from dragoman.builtin.hooks.answer import read_answer
 from dragoman.client import Session
+from dragoman.process.finished import Finished
 from dragoman.settings.effective import load_settings
 from tests.builtin.http_service import Answers, Service
 
@@ -42,6 +44,12 @@ async def test_a_hook_refuses_a_call_with_exit_code_2_and_the_model_reads_why(tm
         assert not (service.project / "a.txt").exists()
         await session.prompt("run echo hello > b.txt\nsay done")
         assert (service.project / "b.txt").exists()  # another tool is not its concern
+
+
+@pytest.mark.parametrize("decision", [{"is": "odd"}, ["allow"], 1, "perhaps"])
+def test_a_decision_that_is_not_known_is_a_failure_of_the_hook(decision: object) -> None:
+    finished = Finished(0, json.dumps({"decision": decision}), "")
+    assert "is unknown; use allow, ask or deny" in read_answer(finished, 1.0).failure
 
 
 async def test_a_hook_is_sent_what_it_decides_about(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """An MCP server of the time before the 2026 revision, in plain Python because that starts fast: `old_server.py WAY`.
 
-The ways: `fine`; `chatter` prints lines that are not messages; `mute` never answers; `stubborn` is mute, ignores
-signals and has a child that ignores them too; `broken` ends at once; `crash FILE` dies in its first call, and is fine
-when it is started again; `crash-for-good FILE` does not start a second time.
+The ways: `fine`; `chatter` prints lines that are not messages; `mute` never answers; `deaf FILE` does not answer about
+its log; `stubborn` is mute, ignores signals and has a child that ignores them too; `broken` ends at once; `crash FILE`
+dies in its first call, and is fine when it is started again; `crash-for-good FILE` does not start a second time.
 """
 
 import json
@@ -43,12 +43,17 @@ def answer(message: dict[str, Any]) -> None:
     match message["method"]:
         case "initialize":
             info = {"name": "old", "version": "1"}
-            capabilities = {"tools": {"listChanged": True}}
+            capabilities: dict[str, Any] = {"tools": {"listChanged": True}}
+            if way == "deaf":
+                capabilities["logging"] = {}
             reply(message, {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info})
         case "tools/list":
             reply(message, {"tools": [{"name": name, "inputSchema": {"type": "object"}} for name in tools]})
         case "tools/call":
             call(message)
+        case "logging/setLevel" if way == "deaf":
+            with open(sys.argv[2], "w") as file:
+                file.write(str(os.getpid()))
         case _ if "id" in message:
             say({"id": message["id"], "error": {"code": -32601, "message": "Method not found"}})
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.builtin.mcp import connection
 from dragoman.builtin.mcp.connection import INHERITED_VARIABLES
 from dragoman.builtin.mcp.server import Waits
 from dragoman.builtin.mcp.servers import McpServers
@@ -183,6 +184,24 @@ async def test_a_server_that_ignores_signals_is_killed_with_its_children(tmp_pat
         assert [title for title, _ in session.notices] == ["MCP server old is not available"]
         # A server that is given up has ended, before the session is closed.
         assert Deaths(*map(int, pids.read_text().split())).wait() == []
+
+
+async def test_a_server_that_is_silent_about_its_log_can_be_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_LISTEN_SECONDS", 0.05)
+    async with connected(tmp_path, old("deaf", tmp_path / "pid")) as session:
+        assert session.notices == []
+        assert (await session.call("old_act")).text.startswith("acted")
+
+
+async def test_a_server_that_is_given_up_after_its_handshake_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "_LISTEN_SECONDS", 3600.0)
+    async with connected(tmp_path, old("deaf", tmp_path / "pid"), waits=Waits(connect_seconds=1.5)) as session:
+        assert [title for title, _ in session.notices] == ["MCP server old is not available"]
+        assert Deaths(int((tmp_path / "pid").read_text())).wait(5.0) == []
 
 
 async def test_a_server_that_dies_is_started_again_once(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def _from_json(found: dict[str, Any]) -> HookAnswer:
     new_input = inner.get("updatedInput", inner.get("tool_input"))
     new_output = inner.get("updatedToolOutput")
     ends = found.get("continue") is False
-    if word is not None and word not in _WISHES:
+    if word is not None and not (isinstance(word, str) and word in _WISHES):
         return HookAnswer(failure=f"its decision {shorten(str(word), 40)!r} is unknown; use allow, ask or deny")
     return HookAnswer(
         "deny" if ends else _WISHES.get(str(word), ""),

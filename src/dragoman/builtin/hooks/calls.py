@@ -50,7 +50,7 @@ async def after_call(
     if context.hooks is None:
         return output
     result = await context.hooks.after_tool(
-        tool.name, _as_object(arguments), context.tool_call_id, output.text, is_error=False, seconds=seconds
+        tool.name, _as_object(arguments), context.tool_call_id, output.text, seconds=seconds
     )
     text = output.text if result.new_output is None else result.new_output
     if result.wish == "deny":

@@ -29,11 +29,6 @@ class AfterEdits:
         self._cwd = cwd
         self._env = env
 
-    @property
-    def has_any(self) -> bool:
-        """Whether there is a command at all."""
-        return bool(self._commands)
-
     async def run(self, changed: Iterable[str]) -> str:
         """Run what is configured for these files and return what the model has to know; empty if that is nothing."""
         lines: list[str] = []

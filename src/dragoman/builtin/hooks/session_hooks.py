@@ -73,11 +73,6 @@ class SessionHooks:
         self._stops = 0
         self._background: set[asyncio.Task[HookResult]] = set()
 
-    @property
-    def has_any(self) -> bool:
-        """Whether there is a hook at all."""
-        return bool(self._hooks)
-
     def begin_turn(self) -> None:
         """A turn begins: hooks may make it go on some times."""
         self._stops = 0
@@ -97,12 +92,12 @@ class SessionHooks:
         return await self._run("before_tool", tool, arguments, facts, fails_closed=True)
 
     async def after_tool(
-        self, tool: str, arguments: dict[str, Any], call_id: str, output: str, *, is_error: bool, seconds: float
+        self, tool: str, arguments: dict[str, Any], call_id: str, output: str, *, seconds: float
     ) -> HookResult:
-        """A tool call has ended."""
+        """A tool call has worked."""
         facts = {
             "tool_use_id": call_id,
-            "tool_response": {"output": output, "is_error": is_error},
+            "tool_response": {"output": output, "is_error": False},
             "duration_ms": round(seconds * 1000),
         }
         return await self._run("after_tool", tool, arguments, facts)

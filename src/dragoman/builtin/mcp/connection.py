@@ -57,7 +57,9 @@ INHERITED_VARIABLES: Final = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"
 CALL_SECONDS: Final = 600.0  # a build or a crawl takes minutes; a server that forgot the call never answers
 _REACH_SECONDS: Final = 30.0
 _PATIENCE: Final = Patience(1.0, 2.0)  # servers that exit at the end of stdin do so at once
-_LISTEN_SECONDS: Final = 2.0  # a change before the subscription is active would be missed
+# For what a connection can do without: a change before the subscription is active would be missed, and the level of the
+# server's log be its own.
+_LISTEN_SECONDS: Final = 2.0
 _LIST_CHANGES: Final = tuple(f"notifications/{kind}/list_changed" for kind in ("tools", "resources", "prompts"))
 _PAGE_DONE: Final = "notifications/elicitation/complete"
 # The server wants the user to visit a page before the call can be made.
@@ -122,12 +124,18 @@ class PackageConnection:
         """Raises: McpConnectionLost with the reason why the server is not available."""
         try:
             await self._client.__aenter__()
-        except Exception as error:
+        except Exception as error:  # of the package, of httpx or of a transport; all mean that there is no connection
             raise self._loss(error) from error
-        if self._client.session.discover_result is not None:
-            await self._begin_listening()
-        elif self._client.server_capabilities.logging is not None:
-            await self._set_log_level()
+        try:
+            if self._client.session.discover_result is not None:
+                await self._begin_listening()
+            elif self._client.server_capabilities.logging is not None:
+                await self._set_log_level()
+        except BaseException as error:
+            # Cancelled, mostly by the time limit of connecting: nothing else would end the server's process.
+            if await self.__aexit__(type(error), error, error.__traceback__):
+                raise self._loss(error) from error
+            raise
         return self
 
     async def __aexit__(
@@ -251,8 +259,9 @@ class PackageConnection:
         # The method of the package warns that later protocols have no such request; this server needs it.
         request = SetLevelRequest(params=SetLevelRequestParams(level=LOG_LEVEL))
         try:
-            await self._client.session.send_request(request, EmptyResult)
-        except Exception as error:
+            async with asyncio.timeout(_LISTEN_SECONDS):
+                await self._client.session.send_request(request, EmptyResult)
+        except Exception as error:  # a server that refuses it, or does not answer, can be used all the same
             _log.debug("MCP server %s keeps its log level: %s", self._spec.name, first_of(error))
 
     async def _begin_listening(self) -> None:

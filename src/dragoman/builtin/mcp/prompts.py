@@ -15,7 +15,7 @@ from dragoman.builtin.tools.tool import ToolError
 from dragoman.text.terminal import sentence, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping, Sequence
+    from collections.abc import Container, Sequence
 
     from dragoman.builtin.mcp.listing import PromptMessage, PromptOffer
     from dragoman.builtin.mcp.server import SessionServer
@@ -78,13 +78,6 @@ def prompt_text(messages: Sequence[PromptMessage]) -> str:
     else:
         text = "\n\n".join(f"{'User' if each.role == 'user' else 'Assistant'}: {each.text}" for each in messages)
     return text[:_PROMPT_CHARACTERS]
-
-
-def with_prompts(
-    commands: Mapping[str, Command], found: Mapping[str, tuple[Command, SessionServer, PromptOffer]]
-) -> dict[str, Command]:
-    """Return the commands with those of the servers at their end."""
-    return {**commands, **{name: command for name, (command, _, _) in found.items()}}
 
 
 def _words(text: str) -> list[str]:

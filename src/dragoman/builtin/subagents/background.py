@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from dragoman.builtin.subagents.run import SHOW_SECONDS
 from dragoman.builtin.subagents.subagents import answer_text
 from dragoman.builtin.tools.jobs import jobs_of
 from dragoman.builtin.tools.tool import CommandResult
+from dragoman.builtin.turn import error_text
+from dragoman.errors import DragomanError
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -21,6 +24,8 @@ if TYPE_CHECKING:
     from dragoman.builtin.subagents.run import RunEnd
     from dragoman.builtin.tools.jobs import Job
     from dragoman.builtin.turn import TurnContext
+
+_log = logging.getLogger("dragoman.builtin")
 
 
 class BackgroundRun:
@@ -54,6 +59,7 @@ def start_background(
         work.close()
         raise
     task = asyncio.create_task(_follow(job, task_id, declared, work, progress), name=f"dragoman-{task_id}")
+    task.add_done_callback(lambda _: work.close())  # a task that is cancelled before its first step never awaits it
     job.follow(BackgroundRun(task))
     return task
 
@@ -70,8 +76,11 @@ async def _follow(
         if was_asked_for():
             raise
     except Exception as error:
+        # Nothing waits for this task: what went wrong is the output of the job, as that of a command would be.
+        if not isinstance(error, DragomanError):
+            _log.exception("a subagent in the background failed")
         job.outcome = "failed"
-        job.take(f"\nit failed: {error}\n".encode())
+        job.take(f"\nit failed: {error_text(error)}\n".encode())
     else:
         job.outcome = "failed" if end.failure else "has answered"
         failed = f"it failed: {end.failure}\n" if end.failure else ""

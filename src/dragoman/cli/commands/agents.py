@@ -55,8 +55,8 @@ COMMAND = CliCommand(
         "  add      add an agent to your settings\n"
         "  remove   remove an agent from your settings, delete an installed one, or withdraw what was accepted\n"
         "  install  install a well-known agent or one of the registry, in one exact version (NAME or NAME@VERSION)\n"
-        "  accept   accept an agent, or with --mcp an MCP server, that the project proposes; or confirm that a\n"
-        "           well-known agent may be downloaded when it is first used\n"
+        "  accept   accept an agent that the project proposes, with --mcp an MCP server, with --hook a hook; or\n"
+        "           confirm that a well-known agent may be downloaded when it is first used\n"
         "  doctor   check what an agent needs, start it, and show its answer to initialize\n"
         "  update   fetch the registry, from its usual address or from the file or address given"
     ),

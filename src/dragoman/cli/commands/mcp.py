@@ -30,6 +30,8 @@ ACTIONS: Final = {
         True,
     ),
 }
+# As in `settings/servers.py`; a test compares them. The help must not import it.
+RIGHTS: Final = ("elicitation", "sampling")
 _SEE_HELP: Final = "see dragoman mcp --help"
 
 
@@ -75,7 +77,7 @@ COMMAND = CliCommand(
     arguments=(
         Argument("action", "what to do", choices=tuple(ACTIONS), is_optional=True),
         Argument("server", "the name of a server, or its address", is_optional=True, suggest=mcp_server_names),
-        Argument("right", "allow and deny: elicitation or sampling", is_optional=True),
+        Argument("right", "allow and deny: elicitation or sampling", is_optional=True, suggest=lambda: RIGHTS),
     ),
     options=(
         CliOption("--url", "add: the address of the server; serve: the agent or host at this URL", value="URL"),

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,6 +22,8 @@ from dragoman.evaluation.page import page_of
 from dragoman.evaluation.results import COUNTED, EvalResults
 from dragoman.evaluation.solutions import solution_driver
 from dragoman.evaluation.summary import HEADER, rows_of, sentences
+from dragoman.settings.documents import read_document
+from dragoman.settings.file import user_file
 from dragoman.settings.places import config_dir
 from dragoman.text.terminal import plain
 from dragoman.workspace.atomic import replace_file
@@ -133,17 +135,14 @@ def _choice(call: CliCall) -> AgentChoice:
         is_sure=given.yes,
         keeps_home=given.keep_home,
         passed=tuple(given.env),
-        settings=_agents_of_user(),
+        settings=b"" if given.solution is not None else _agents_of_user(),
     )
 
 
 def _agents_of_user() -> bytes:
-    """The user's `settings.json` with nothing but the agents in it; empty without any."""
-    try:
-        found: Any = msgspec.json.decode((config_dir() / "settings.json").read_bytes())
-    except (OSError, msgspec.DecodeError):
-        return b""
-    agents = found.get("agent_servers") if isinstance(found, dict) else None
+    """The user's `settings.json` with nothing but the agents in it; empty without any. Raises: ConfigError."""
+    document = read_document(user_file(config_dir()), has_comments=True, may_repeat=False)
+    agents = document.value.get("agent_servers") if document is not None and isinstance(document.value, dict) else None
     return msgspec.json.encode({"agent_servers": agents}) if agents else b""
 
 

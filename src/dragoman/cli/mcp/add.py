@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
@@ -11,8 +13,6 @@ from dragoman.cli.mcp.context import load_servers_here, required_name
 from dragoman.settings.edit import edit_settings
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from dragoman.cli.command import CliCall
     from dragoman.settings import EffectiveSettings
 
@@ -30,7 +30,7 @@ def add_server(call: CliCall) -> int:
     servers = load_servers_here()
     entry = _entry(call)
     path = _file(servers.settings, in_project=given.project)
-    with edit_settings(path) as settings:
+    with edit_settings(path, is_shared=given.project) as settings:
         entries = settings.setdefault("mcp_servers", {})
         if name in entries and not given.replace:
             raise exits.CliError(
@@ -56,7 +56,7 @@ def remove_server(call: CliCall) -> int:
     if found.source == "project" and not given.project:
         raise exits.CliError(f"{name} comes from the project", hint="remove it there with --project")
     path = _file(servers.settings, in_project=given.project)
-    with edit_settings(path) as settings:
+    with edit_settings(path, is_shared=given.project) as settings:
         if settings.get("mcp_servers", {}).pop(name, None) is None:
             raise exits.CliError(f"{name} is not in {path}", hint="see: dragoman mcp list")
     write_note(f"{name} was removed from {shown_path(str(path))}")
@@ -73,7 +73,12 @@ def _file(settings: EffectiveSettings, *, in_project: bool) -> Path:
         return settings.user.path
     if settings.root is None:
         raise exits.CliError("there is no project here", hint="run it in the folder of the project")
-    return project_file(settings.root)
+    path = project_file(settings.root)
+    real = Path(os.path.realpath(path))
+    if not real.is_relative_to(os.path.realpath(settings.root)):
+        where, leads_to = shown_path(str(path)), shown_path(str(real))
+        raise exits.CliError(f"{where} is a link that leads out of the project", hint=f"look at it: {leads_to}")
+    return path
 
 
 def _entry(call: CliCall) -> dict[str, Any]:

@@ -60,11 +60,6 @@ class FormField:
         """Whether several values of the list can be chosen."""
         return isinstance(self.schema, v1.MultiSelectPropertySchema)
 
-    @property
-    def is_switch(self) -> bool:
-        """Whether it is yes or no."""
-        return isinstance(self.schema, v1.BooleanPropertySchema)
-
     def shown(self, missing: str = "") -> str:
         """The value as text; for a choice, its title."""
         titles = {option.value: option.title for option in self.choices or ()}

@@ -41,9 +41,7 @@ _AGENT_MEMBERS: Final = frozenset(
 
 def read(found: Import) -> None:
     """Add the proposals for everything of Claude Code."""
-    places = found.places
-    folder = places.folder("claude")
-    root = folder if places.scope == "user" else places.project
+    places, folder, root = found.places, found.folder, found.root
     if places.scope == "user":
         found.instructions(folder / "CLAUDE.md", root)
     else:

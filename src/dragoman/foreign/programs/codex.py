@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.foreign.agents import AgentDraft
-from dragoman.foreign.files import line_of, toml_line
+from dragoman.foreign.files import line_of, table_of, toml_line
 from dragoman.foreign.hooks import propose_hooks
 from dragoman.foreign.models import model_name
 from dragoman.foreign.rules import RuleProposals
@@ -30,9 +30,7 @@ _ROLE_MEMBERS: Final = frozenset(
 
 def read(found: Import) -> None:
     """Add the proposals for everything of Codex."""
-    places = found.places
-    folder = places.folder("codex")
-    root = folder if places.scope == "user" else places.project
+    places, folder, root = found.places, found.folder, found.root
     if places.scope == "user":
         override = folder / "AGENTS.override.md"
         found.instructions(override if override.exists() else folder / "AGENTS.md", root)
@@ -69,7 +67,7 @@ def read(found: Import) -> None:
 def _read_config(found: Import, config: dict[str, Any], text: str, folder: Path, root: Path) -> None:
     path = folder / "config.toml"
     source = found.source(path)
-    for name, value in _table(config, "mcp_servers").items():
+    for name, value in table_of(config, "mcp_servers").items():
         here = source.at(toml_line(text, "mcp_servers", name))
         found.add(propose_server(name, value, here, found.places, found.servers))
     for name, value in _agents(config).items():
@@ -77,7 +75,7 @@ def _read_config(found: Import, config: dict[str, Any], text: str, folder: Path,
         here = source.at(toml_line(text, "agents", name))
         _read_role(found, name, value, folder / file if isinstance(file, str) else None, root, here)
     if "hooks" in config:
-        events = {event: groups for event, groups in _table(config, "hooks").items() if event != "state"}
+        events = {event: groups for event, groups in table_of(config, "hooks").items() if event != "state"}
         for proposal in propose_hooks(
             events,
             source,
@@ -121,12 +119,7 @@ def _read_role(found: Import, name: str, declared: dict[str, Any], path: Path | 
 
 
 def _agents(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    return {name: value for name, value in _table(config, "agents").items() if isinstance(value, dict)}
-
-
-def _table(config: dict[str, Any], name: str) -> dict[str, Any]:
-    value = config.get(name)
-    return value if isinstance(value, dict) else {}
+    return {name: value for name, value in table_of(config, "agents").items() if isinstance(value, dict)}
 
 
 def _read_rules(found: Import, path: Path, root: Path) -> None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.foreign.agents import AgentDraft
-from dragoman.foreign.files import line_of
+from dragoman.foreign.files import line_of, table_of
 from dragoman.foreign.hooks import propose_hooks
 from dragoman.foreign.models import model_name
 from dragoman.foreign.naming import plain_name
-from dragoman.foreign.precedence import OrderedRule, resolve
-from dragoman.foreign.proposal import Proposal
-from dragoman.foreign.rules import Inexpressible, RuleProposals, command_rule, kind_of, kinds_for
+from dragoman.foreign.precedence import OrderedRule
+from dragoman.foreign.rules import Inexpressible, command_rule, kind_of, kinds_for
 from dragoman.foreign.servers import propose_server
 from dragoman.foreign.texts import gemini_template
 
@@ -31,14 +30,11 @@ _AGENT_MEMBERS: Final = frozenset(
     ("name", "description", "kind", "display-name", "tools", "model", "max-turns", "temperature")
 )
 _TOOL: Final = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
-_MOST_RULES: Final = 200
 
 
 def read(found: Import) -> None:
     """Add the proposals for everything of Gemini CLI."""
-    places = found.places
-    folder = places.folder("gemini")
-    root = folder if places.scope == "user" else places.project
+    places, folder, root = found.places, found.folder, found.root
     if places.scope == "user":
         found.instructions(folder / "GEMINI.md", root)
     else:
@@ -91,8 +87,8 @@ def _read_agent(found: Import, path: Path, root: Path) -> None:
 
 def _read_settings(found: Import, document: Document) -> None:
     members, source = document.value, found.source(document.path)
-    excluded = _object(members, "mcp").get("excluded")
-    for name, value in _object(members, "mcpServers").items():
+    excluded = table_of(members, "mcp").get("excluded")
+    for name, value in table_of(members, "mcpServers").items():
         here = source.at(line_of(document, "mcpServers", name))
         if isinstance(excluded, list) and name in excluded:
             found.impossible("mcp", name, here, "it is switched off there (mcp.excluded)")
@@ -111,25 +107,20 @@ def _read_settings(found: Import, document: Document) -> None:
     wanted = model.get("name") if isinstance(model, dict) else model
     if isinstance(wanted, str):
         found.model(*model_name("gemini", wanted), wanted, source.at(line_of(document, "model")))
-    context = _object(members, "context").get("fileName") or members.get("contextFileName")
+    context = table_of(members, "context").get("fileName") or members.get("contextFileName")
     if context and context not in ("GEMINI.md", "AGENTS.md", "CLAUDE.md", "CONTEXT.md"):
         names = ", ".join(context) if isinstance(context, list) else str(context)
         why = "the names of files with instructions cannot be chosen; AGENTS.md, CLAUDE.md and GEMINI.md are read"
         found.impossible("instructions", names, source.at(line_of(document, "context", "fileName")), why)
     _read_tool_lists(found, document)
-    mode = _object(members, "general").get("defaultApprovalMode") or _object(members, "tools").get("approvalMode")
+    mode = table_of(members, "general").get("defaultApprovalMode") or table_of(members, "tools").get("approvalMode")
     if isinstance(mode, str) and mode != "default":
         found.impossible("rules", f"defaultApprovalMode {mode}", source, "modes are not imported; see --mode")
 
 
-def _object(members: dict[str, Any], name: str) -> dict[str, Any]:
-    value = members.get(name)
-    return value if isinstance(value, dict) else {}
-
-
 def _read_tool_lists(found: Import, document: Document) -> None:
     """`tools.allowed` and `tools.exclude`; a tool that is excluded does not exist, whatever is allowed."""
-    tools = _object(document.value, "tools")
+    tools = table_of(document.value, "tools")
     rules: list[OrderedRule] = []
     actions: tuple[tuple[str, Action], ...] = (("allowed", "allow"), ("exclude", "deny"))
     for member, action in actions:
@@ -144,7 +135,7 @@ def _read_tool_lists(found: Import, document: Document) -> None:
                 continue
             pattern = "*" if not shape[2] else f"{shape[2].removesuffix('*').removesuffix(':').strip()} *"
             rules.append(OrderedRule(shape[1], pattern, action, text, line))
-    _propose(found, rules, document.path)
+    found.ordered_rules(rules, document.path, rule_texts)
 
 
 def _read_policy(found: Import, path: Path, root: Path) -> None:
@@ -166,7 +157,7 @@ def _read_policy(found: Import, path: Path, root: Path) -> None:
             )
     # The highest priority wins, so that it comes last; among equals, the strictest.
     found_rules.sort(key=lambda each: (each[0], _STRICT[each[1].action]))
-    _propose(found, [rule for _, rule in found_rules], path)
+    found.ordered_rules([rule for _, rule in found_rules], path, rule_texts)
 
 
 def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
@@ -190,21 +181,6 @@ def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
                 pattern = f"{pattern}\n{', '.join(unsaid)}"
             found.append(OrderedRule(tool, pattern, action, name, line))
     return found
-
-
-def _propose(found: Import, rules: list[OrderedRule], path: Path) -> None:
-    if len(rules) > _MOST_RULES:
-        found.impossible("rules", "rules", found.source(path), f"there are more than {_MOST_RULES} rules")
-        return
-    make = RuleProposals(found.places, found.rules)
-    for rule, texts, why, is_void in resolve(rules, rule_texts):
-        source = found.source(path, rule.line)
-        if texts:
-            found.add(make.propose(rule.action, rule.name, texts, source))
-        elif is_void:
-            found.add(Proposal("rules", f"{rule.action} {rule.name}", source, "void", why))
-        else:
-            found.impossible("rules", f"{rule.action} {rule.name}", source, why)
 
 
 def rule_texts(rule: OrderedRule) -> tuple[str, ...]:

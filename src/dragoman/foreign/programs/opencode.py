@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.foreign.agents import AgentDraft
-from dragoman.foreign.files import line_of
+from dragoman.foreign.files import line_of, table_of
 from dragoman.foreign.models import model_name
 from dragoman.foreign.naming import plain_name
-from dragoman.foreign.precedence import OrderedRule, resolve
-from dragoman.foreign.proposal import Proposal
+from dragoman.foreign.precedence import OrderedRule
 from dragoman.foreign.rules import (
     Inexpressible,
-    RuleProposals,
     command_rule,
     host_rule,
     kind_of,
@@ -31,7 +29,6 @@ if TYPE_CHECKING:
     from dragoman.settings.documents import Document
 
 _ACTIONS: Final = ("allow", "ask", "deny")
-_MOST_RULES: Final = 200
 _AGENT_MEMBERS: Final = frozenset(
     (
         *("description", "mode", "model", "steps", "maxSteps", "maxsteps", "tools", "permission", "prompt"),
@@ -42,9 +39,7 @@ _AGENT_MEMBERS: Final = frozenset(
 
 def read(found: Import) -> None:
     """Add the proposals for everything of opencode."""
-    places = found.places
-    folder = places.folder("opencode")
-    root = folder if places.scope == "user" else places.project
+    places, folder, root = found.places, found.folder, found.root
     if places.scope == "user":
         found.instructions(folder / "AGENTS.md", root)
     else:
@@ -71,10 +66,10 @@ def _read_config(found: Import, document: Document) -> None:
     def at(*keys: str | int) -> Source:
         return source.at(line_of(document, *keys))
 
-    servers = _object(members, "mcp")
+    servers = table_of(members, "mcp")
     for name, value in servers.items():
         found.add(propose_server(name, value, at("mcp", name), found.places, found.servers))
-    for name, value in _object(members, "command").items():
+    for name, value in table_of(members, "command").items():
         template = value.get("template") if isinstance(value, dict) else None
         if not isinstance(template, str) or not template.strip():
             found.impossible("commands", name, at("command", name), "it has no template")
@@ -82,7 +77,7 @@ def _read_config(found: Import, document: Document) -> None:
         body, notes = markdown_template(template)
         notes += [f"{key} is not carried over" for key in value if key not in ("template", "description")]
         found.command(name, at("command", name), str(value.get("description", "")), "", body, notes)
-    for name, value in _object(members, "agent").items():
+    for name, value in table_of(members, "agent").items():
         if isinstance(value, dict):
             _read_agent(found, name, value, str(value.get("prompt", "")), at("agent", name))
     if isinstance(members.get("model"), str):
@@ -92,12 +87,8 @@ def _read_config(found: Import, document: Document) -> None:
         why = "files and addresses named in the configuration are not read; copy what matters into AGENTS.md"
         found.impossible("instructions", "instructions", at("instructions"), why)
     if "permission" in members:
-        _read_permission(found, document, members["permission"], list(servers))
-
-
-def _object(members: dict[str, Any], name: str) -> dict[str, Any]:
-    value = members.get(name)
-    return value if isinstance(value, dict) else {}
+        rules = _flat(document, members["permission"])
+        found.ordered_rules(rules, document.path, lambda each: rule_texts(each, list(servers)))
 
 
 def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> None:
@@ -166,23 +157,6 @@ def _restrict(draft: AgentDraft, permission: Any) -> None:
             draft.without([tool])
             if len(words) > 1:
                 draft.notes.append(f"parts of {tool} are denied to it; all of {tool} is taken away")
-
-
-def _read_permission(found: Import, document: Document, permission: Any, servers: list[str]) -> None:
-    rules = _flat(document, permission)
-    if len(rules) > _MOST_RULES:
-        why = f"there are more than {_MOST_RULES} rules"
-        return found.impossible("rules", "permission", found.source(document.path), why)
-    make = RuleProposals(found.places, found.rules)
-    for rule, texts, why, is_void in resolve(rules, lambda each: rule_texts(each, servers)):
-        source = found.source(document.path, rule.line)
-        if texts:
-            found.add(make.propose(rule.action, rule.name, texts, source))
-        elif is_void:
-            found.add(Proposal("rules", f"{rule.action} {rule.name}", source, "void", why))
-        else:
-            found.impossible("rules", f"{rule.action} {rule.name}", source, why)
-    return None
 
 
 def _flat(document: Document, permission: Any) -> list[OrderedRule]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from typing import Any, Final
 
+from dragoman.errors import AgentExited
 from dragoman.text.secrets import Secrets
 from dragoman.text.terminal import shorten
 
@@ -18,12 +19,13 @@ _COLUMNS: Final = 500
 
 def end_members(error: BaseException | None, *, with_code: bool = True) -> dict[str, Any]:
     """What is known about the end; `with_code` names the exit code also if it is not known."""
-    code = getattr(error, "returncode", None)
+    ended = error if isinstance(error, AgentExited) else None
+    code = None if ended is None else ended.returncode
     found: dict[str, Any] = {"exitCode": code} if with_code or code is not None else {}
     if isinstance(code, int) and code < 0:
         found["signal"] = _signal_name(-code)
-    tail = getattr(error, "stderr_tail", "")
-    lines = [line for line in str(tail).splitlines() if line.strip()][-_LINES:]
+    tail = "" if ended is None else ended.stderr_tail
+    lines = [line for line in tail.splitlines() if line.strip()][-_LINES:]
     if lines:
         mask = Secrets().mask
         found["stderr"] = [shorten(mask(line), _COLUMNS) for line in lines]

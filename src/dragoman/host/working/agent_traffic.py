@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.connection import HasStderr
+from dragoman.schema import v1
 from dragoman.text.secrets import Secrets
 from dragoman.trace.passed_keys import passed_keys
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dragoman.rpc import Transport
-    from dragoman.schema import v1
 
 MOST_FRAMES: Final = 1_000
 MOST_BYTES: Final = 1024 * 1024
@@ -112,11 +112,17 @@ def session_secrets(env: Mapping[str, str] | None, servers: Sequence[v1.McpServe
     found = Secrets(os.environ, env or {})
     passed: dict[str, str] = {}
     for server in servers:
-        for each in (*(getattr(server, "env", None) or ()), *(getattr(server, "headers", None) or ())):
+        for each in _passed_values(server):
             # `Bearer KEY`: the key may be repeated alone.
             passed |= dict.fromkeys((each.value, *each.value.split()), f"[{each.name}]")
     found.add(passed)
     return found
+
+
+def _passed_values(server: v1.McpServer) -> Sequence[v1.EnvVariable | v1.HttpHeader]:
+    if isinstance(server, v1.McpServerStdio):
+        return server.env
+    return server.headers if isinstance(server, v1.McpServerHttp | v1.McpServerSse) else ()
 
 
 def _frame(number: int, t: float, length: int, line: bytes, secrets: Secrets, *, is_sent: bool) -> dict[str, Any]:

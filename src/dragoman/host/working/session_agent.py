@@ -233,7 +233,7 @@ class SessionAgent:
             return
         self.is_stuck, self.is_lost = False, True
         self._last_end = reason
-        session.append("agent", {"ended": str(reason), "exitCode": getattr(reason, "returncode", None)})
+        session.append("agent", {"ended": str(reason), "exitCode": end_members(reason)["exitCode"]})
         session.is_read_only = not agent.can_come_back
         _ = self._host.run(agent.close())
 

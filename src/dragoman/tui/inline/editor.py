@@ -21,9 +21,9 @@ from dragoman.tui.attachments import (
     written_out,
 )
 from dragoman.tui.completion import (
-    AgentCommand,
     FileIndex,
     OwnCommand,
+    agent_commands,
     command_suggestions,
     file_suggestions,
     word_at,
@@ -195,7 +195,7 @@ class InlineEditor:
         if word is None or self._closed_at is not None:
             self._show(None, ())
         elif word.kind == "command":
-            theirs = [_command(each) for each in self._talk.state.commands]
+            theirs = agent_commands(self._talk.state.commands)
             name = self._talk.agent.partition(" ")[0] or "agent"
             self._show(word, command_suggestions(word.query, theirs, _OWN, name))
         else:
@@ -244,8 +244,3 @@ class InlineEditor:
     def _listed(self) -> None:
         if self._word is None or self._word.kind == "file":
             self.look()
-
-
-def _command(each: Any) -> AgentCommand:
-    hint = getattr(each.input, "hint", "")
-    return AgentCommand(each.name, each.description, hint if isinstance(hint, str) else "")

@@ -136,8 +136,8 @@ class PrintedBlocks:
         for position, before in list(self._plans.items()):
             lines = tuple(self._whole(state, position))
             item = state.timeline[position]
-            entries = getattr(item, "entries", None) or ()
-            is_done = all(getattr(entry, "status", "") == "completed" for entry in entries)
+            entries = item.entries if isinstance(item, PlanState) else ()
+            is_done = all(entry.status == "completed" for entry in entries)
             if lines != before and (not before or is_done):
                 yield from lines
                 self._plans[position] = lines

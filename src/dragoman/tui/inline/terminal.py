@@ -231,6 +231,8 @@ class InlineTerminal:
             loop.add_signal_handler(number, self.leave)
         reading = asyncio.ensure_future(self._app.run_async(handle_sigint=False))
         others = [asyncio.ensure_future(work) for work in (self._take(), self._tick())]
+        for task in others:  # they end only by a defect, which is raised below
+            task.add_done_callback(lambda done: None if done.cancelled() else self.leave())
         try:
             await self.client.run(reading, first)
         finally:

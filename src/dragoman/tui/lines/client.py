@@ -130,8 +130,13 @@ class LineClient:
             _ = self.talk.send(first)
         tasks = [asyncio.ensure_future(work) for work in (self.talk.run(), self._draw(), self._beat())]
         try:
-            await reading
+            # One of ours ends only by a defect: it is raised below, instead of a client that stands still.
+            _ = await asyncio.wait({reading, *tasks}, return_when=asyncio.FIRST_COMPLETED)
+            if reading.done():
+                await reading
         finally:
+            _ = reading.cancel()
+            _ = await asyncio.wait({reading})
             running = self.talk.is_running
             self.prompts.close()
             await self.talk.leave()

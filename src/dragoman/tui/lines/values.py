@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.settings.documents import did_you_mean
 from dragoman.text.visible import label
-from dragoman.tui.option_values import models_of, modes_of, named, values_of
+from dragoman.tui.option_values import known_options, models_of, modes_of, named, values_of
 from dragoman.tui.remembered_values import set_and_remember
 from dragoman.tui.start.preferences import agent_key
 
@@ -29,14 +29,14 @@ async def choose_model(client: LineClient, words: str) -> None:
 
 async def set_option(client: LineClient, words: str) -> None:
     """List the options, or set one to a value, by number or name. Raises: RequestError, ConnectionClosed."""
-    options = {str(option.id): option for option in client.talk.state.config_options if hasattr(option, "id")}
+    options = {option.id: option for option in known_options(client.talk.state)}
     key, _, value = words.partition(" ")
     if not options:
         client.write("note: the agent has no options")
     elif not key:
         for id, option in options.items():
             now = next((each.name for each in values_of(option) if each.is_current), "")
-            client.write(f"{label(id, 40)}: {label(now, 40)} ({label(str(getattr(option, 'name', '')), 60)})")
+            client.write(f"{label(id, 40)}: {label(now, 40)} ({label(option.name, 60)})")
         client.write("note: /options KEY lists the values of one, /options KEY VALUE sets it")
     elif key not in options:
         client.write(f"note: the options are {label(', '.join(options), 200)}")

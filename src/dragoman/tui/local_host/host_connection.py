@@ -35,7 +35,13 @@ class HostLink:
 
     async def __aenter__(self) -> RemoteAgent:
         talk = self._conversation
-        path = await asyncio.to_thread(_reach, talk.note)
+        loop = asyncio.get_running_loop()
+
+        # The user interface belongs to the loop: a note of the thread must not draw in the middle of a paint.
+        def note(text: str) -> None:
+            loop.call_soon_threadsafe(talk.note, text)
+
+        path = await asyncio.to_thread(_reach, note)
         self._entered = connect(
             f"unix:{path}",
             name="dragoman",

@@ -131,8 +131,8 @@ class OpenQuestions:
         finally:
             self.forms.remove(form)
             self._interface.changed()
-        if form.url is not None and isinstance(outcome, v1.AcceptElicitation):
-            self._pages[str(getattr(request, "elicitation_id", ""))] = None
+        if isinstance(request, v1.ElicitationUrlMode) and isinstance(outcome, v1.AcceptElicitation):
+            self._pages[request.elicitation_id] = None
             while len(self._pages) > _MOST_CLOSED:
                 self._pages.popitem(last=False)
         return outcome

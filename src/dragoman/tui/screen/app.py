@@ -13,6 +13,7 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+from textual import events
 from textual.app import App
 from textual.containers import Horizontal, Vertical
 from textual.css.query import NoMatches
@@ -31,8 +32,8 @@ from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
 from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_function, own_action
 from dragoman.tui.screen.keys.keymap import Keymap
-from dragoman.tui.screen.keys.pasted_keys import guard_pastes, type_keys
-from dragoman.tui.screen.keys.textual_keys import drop_late_answers, keep_alt_digits
+from dragoman.tui.screen.keys.pasted_keys import type_keys
+from dragoman.tui.screen.keys.textual_keys import adapt_keys
 from dragoman.tui.screen.parts import OneLine
 from dragoman.tui.screen.questions.action_card import ActionCard
 from dragoman.tui.screen.questions.card import CardView, QuestionCard
@@ -47,7 +48,6 @@ from dragoman.view.rails import ASCII, UNICODE, RailView
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from textual import events
     from textual.app import ComposeResult
     from textual.geometry import Size
 
@@ -91,9 +91,7 @@ class TerminalApp(App[None]):
         glyphs: Glyphs = UNICODE,
         start: ScreenStart = ScreenStart(),  # noqa: B008 - it cannot be changed
     ) -> None:
-        keep_alt_digits()
-        drop_late_answers()
-        guard_pastes()
+        adapt_keys()
         super().__init__(ansi_color=True)
         self.ui, self.overridden, self.preferences = start.ui, start.overridden, start.preferences
         self.glyphs = glyphs
@@ -206,7 +204,7 @@ class TerminalApp(App[None]):
 
     async def on_event(self, event: events.Event) -> None:
         # A binding would not do: Textual leaves every printable key to the input.
-        if getattr(event, "key", None) == "question_mark" and len(self.screen_stack) == 1:
+        if isinstance(event, events.Key) and event.key == "question_mark" and len(self.screen_stack) == 1:
             prompt = self.query_one(PromptInput)
             if prompt.has_focus and not prompt.text:
                 self.action_do("help")
@@ -287,7 +285,7 @@ class TerminalApp(App[None]):
 
     def rows_changed(self, rows: list[ListedSession]) -> None:
         """The host was asked for its sessions."""
-        if self._picker is not None and hasattr(self._picker, "show_sessions"):
+        if self._picker is not None:
             self._picker.show_sessions(rows)
         self._is_dirty = True
 
@@ -412,7 +410,7 @@ class TerminalApp(App[None]):
     async def _guarded(self, work: Any) -> None:
         try:
             await work
-        except DragomanError as error:
+        except (DragomanError, OSError) as error:
             self.note(str(error))
         except Exception as error:
             # Nothing waits for this work: without a note, the screen would only stand still.

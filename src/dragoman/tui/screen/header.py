@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dragoman.text.terminal import cells, clip
 from dragoman.text.visible import label
 from dragoman.tui.local_host.session_rows import shown_cost
+from dragoman.tui.option_values import options_of, values_of
 from dragoman.view.labels import seconds_text
 
 if TYPE_CHECKING:
@@ -71,15 +72,9 @@ def current_model(state: SessionState) -> str:
 
 
 def _named_value(state: SessionState, category: str) -> str:
-    for option in state.config_options:
-        if getattr(option, "category", None) != category:
-            continue
-        current = getattr(option, "current_value", None)
-        for each in getattr(option, "options", None) or ():
-            for value in getattr(each, "options", None) or (each,):
-                if getattr(value, "value", None) == current:
-                    return label(str(value.name), 24)
-        return label(str(current), 24, "")
+    for option in options_of(state, category):
+        name = next((each.name for each in values_of(option) if each.is_current), str(option.current_value))
+        return label(name, 24, "")
     return ""
 
 

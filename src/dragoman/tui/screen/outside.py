@@ -1,12 +1,13 @@
-"""Leaving the full screen for a moment: an editor, a pager, the shell behind Ctrl+Z.
+"""Leaving the full screen for a moment: an editor, a pager, a login, the shell behind Ctrl+Z.
 
-While another program has the terminal nothing is drawn, and the connection is served as always: a host does not wait
-for an editor.
+While another program has the terminal nothing is drawn or written, and the connection is served as always: a host does
+not wait for an editor.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from textual.app import SuspendNotSupported
@@ -19,9 +20,34 @@ from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.view.rails import RailView
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
     from dragoman.tui.screen.app import TerminalApp
+
+
+@contextmanager
+def handed_over(app: TerminalApp) -> Iterator[None]:
+    """Give the terminal to another program while this is entered.
+
+    Raises: DragomanError, if this terminal cannot be handed over.
+    """
+    app.query_one(PromptInput).save_draft()
+    failure: BaseException | None = None
+    try:
+        with app.batch_update(), app.suspend():
+            app.is_outside = True
+            try:
+                yield
+            except BaseException as error:
+                failure = error  # raised below: Textual takes the terminal back only if nothing is raised in there
+    except SuspendNotSupported:
+        raise DragomanError("this terminal cannot be handed over to another program") from None
+    finally:
+        app.is_outside = False
+    if app.is_mouse_released:
+        set_mouse(app)
+    if failure is not None:
+        raise failure
 
 
 def edit_draft(app: TerminalApp, argument: str = "") -> None:
@@ -52,21 +78,11 @@ def page_conversation(app: TerminalApp, argument: str = "") -> None:
 
 async def _outside(app: TerminalApp, work: Callable[[], Awaitable[Any]]) -> Any:
     """Run a program of the user's on the terminal; False if that was not possible, with a note."""
-    app.query_one(PromptInput).save_draft()
     try:
-        with app.batch_update(), app.suspend():
-            app.is_outside = True
-            try:
-                return await work()
-            finally:
-                app.is_outside = False
-    except SuspendNotSupported:
-        note(app, "this terminal cannot be handed over")
+        with handed_over(app):
+            return await work()
     except (DragomanError, OSError) as error:
         note(app, str(error))
-    finally:
-        if app.is_mouse_released:
-            set_mouse(app)
     return False
 
 

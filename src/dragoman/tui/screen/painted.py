@@ -22,7 +22,7 @@ from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails import by_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from textual import events
     from textual.app import ComposeResult
@@ -79,7 +79,7 @@ class PaintedScreen(Screen[Any]):
 
     def paint(self) -> None:
         """Draw the screen."""
-        if self.is_mounted:
+        if self.is_attached:  # work may end after the screen was left
             canvas = self.query_one(Canvas)
             width, height = canvas.size
             if width and height:
@@ -87,14 +87,18 @@ class PaintedScreen(Screen[Any]):
 
     def work(self, job: Callable[[], str | None]) -> None:
         """Do something in a thread; what it returns, or why it failed, is shown."""
+        self.wait_for(lambda: asyncio.to_thread(job))
+
+    def wait_for(self, job: Callable[[], Awaitable[str | None]]) -> None:
+        """The same for something that waits."""
         self._jobs += 1
         self.terminal.start(self._work(job))
         self.paint()
 
-    async def _work(self, job: Callable[[], str | None]) -> None:
+    async def _work(self, job: Callable[[], Awaitable[str | None]]) -> None:
         try:
             async with self._lock:
-                result = await asyncio.to_thread(job)
+                result = await job()
             if result is not None:
                 self.message = result
         except (DragomanError, ReviewRefused, OSError, ValueError) as error:

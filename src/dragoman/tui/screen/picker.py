@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from dragoman.tui.values import ListedSession
     from dragoman.view.rails import Glyphs, RailLine
 
 
@@ -86,6 +87,9 @@ class Picker(ModalScreen[Any]):
     def set_rows(self, rows: Sequence[PickRow]) -> None:
         """Show other rows; the selected value stays selected if it is among them."""
         self.list.set_rows(rows)
+
+    def show_sessions(self, rows: Sequence[ListedSession]) -> None:
+        """The sessions of the host are others by now; only a list of sessions shows them."""
 
     def leave(self) -> None:
         """Ctrl+D: close the list."""

@@ -13,8 +13,6 @@ from textual.strip import Strip
 from dragoman.text.terminal import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from dragoman.view.rails import RailLine
 
 # The terminal's own sixteen colours: right on light, dark and high-contrast terminals.
@@ -69,11 +67,6 @@ def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
     """A line as cells, exactly as wide as the screen. Controls that are left would act on the terminal: none are."""
     segments = [Segment(_shown(text), _style(style, base)) for text, style in line if text]
     return Strip(segments).adjust_cell_length(width, base or Style())
-
-
-def strips_of(lines: Iterable[RailLine], width: int) -> list[Strip]:
-    """Several lines."""
-    return [strip_of(line, width) for line in lines]
 
 
 def _shown(text: str) -> str:

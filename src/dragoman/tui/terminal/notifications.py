@@ -75,7 +75,7 @@ def _not_progress(text: str) -> str:
 
 
 def wrapped_for_tmux(written: str) -> str:
-    """A sequence that tmux passes to the terminal around it."""
+    """A sequence that tmux passes to the terminal around it (with `allow-passthrough on`)."""
     return f"\x1bPtmux;{written.replace(chr(27), chr(27) * 2)}\x1b\\"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from dragoman.tui.changes.review_lines import SIDES_FROM, review_body, summary_of
@@ -227,10 +228,15 @@ class ReviewScreen(PaintedScreen):
             return
         from dragoman.tui.screen.input.editing import edit_file
 
-        hunks = row.file.hunks
+        hunks, place = row.file.hunks, row.place
         line = hunks[self.model.hunk].after_line if hunks else 1
-        self.message = edit_file(self.terminal, row.place, line)
-        self._load(self.model.turn)
+
+        async def edit() -> str:
+            result = await edit_file(self.terminal, place, line)
+            await asyncio.to_thread(self.model.load, self.model.turn)
+            return result
+
+        self.wait_for(edit)
 
     def do_rewind(self) -> None:
         """Show what taking back this turn would do."""

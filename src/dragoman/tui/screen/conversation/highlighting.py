@@ -5,6 +5,7 @@ Asked only for what is on the screen. Pygments is imported in the thread, with t
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from queue import SimpleQueue
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
     from dragoman.view.rails import Run
 
+_log = logging.getLogger("dragoman.tui")
+
 _KEPT: Final = 200
+_END_SECONDS: Final = 0.5
 _KEPT_CHARACTERS: Final = 2_000_000
 _WAITING: Final = 50  # texts that wait; while one scrolls fast, the oldest are not needed any more
 # The first part of the name of a token that is known decides.
@@ -69,7 +73,8 @@ class Highlighter:
         """End the thread."""
         if self._thread is not None:
             self._wake.put(False)
-            self._thread.join()
+            # A lexer may need very long for a text of an agent; the user who leaves does not wait for it.
+            self._thread.join(_END_SECONDS)
             self._thread = None
 
     def _work(self) -> None:
@@ -78,7 +83,11 @@ class Highlighter:
                 if not self._asked:
                     continue
                 key, _ = self._asked.popitem()  # the last one asked for is on the screen
-            found = colour_code(*key)
+            try:
+                found = colour_code(*key)
+            except Exception:  # a defect of one of some hundred lexers: that text has no colours, the others have
+                _log.debug("no colours for %r", key[0], exc_info=True)
+                found = None
             with self._lock:
                 self._found[key] = found
                 self._characters += len(key[1])

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.schema import v1
 from dragoman.state import Message, ToolCallState
+from dragoman.tui.terminal.terminal_facts import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,9 @@ def open_images(item: TimelineItem) -> str:
     paths = save_images(item)
     if not paths:
         return "there is no image in this block"
-    opener = None if _is_remote() else next((found for name in _OPENERS if (found := shutil.which(name))), None)
+    # Over SSH another program would open where the user does not see it.
+    is_far = is_remote(os.environ)
+    opener = None if is_far else next((found for name in _OPENERS if (found := shutil.which(name))), None)
     if opener is None:
         return f"saved as {', '.join(paths)}"
     words = [opener, "open"] if opener.endswith("gio") else [opener]
@@ -74,8 +77,3 @@ def _images(item: TimelineItem) -> Iterator[tuple[bytes, str]]:
                 yield b64decode(block.data, validate=True), _ENDINGS[block.mime_type]
             except (NotBase64, ValueError):
                 continue
-
-
-def _is_remote() -> bool:
-    """Whether another program would open where the user does not see it."""
-    return bool(os.environ.get("SSH_CONNECTION") or os.environ.get("SSH_TTY"))

@@ -13,7 +13,14 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dragoman.text.terminal import fit
-from dragoman.tui.completion import AgentCommand, FileIndex, OwnCommand, command_suggestions, file_suggestions, word_at
+from dragoman.tui.completion import (
+    FileIndex,
+    OwnCommand,
+    agent_commands,
+    command_suggestions,
+    file_suggestions,
+    word_at,
+)
 from dragoman.tui.screen.strips import strip_of
 
 if TYPE_CHECKING:
@@ -63,7 +70,7 @@ class CompletionMenu(Widget):
         if word is None or self._closed_at is not None:
             self._show(None, ())
         elif word.kind == "command":
-            theirs = [_command(each) for each in self._talk().state.commands]
+            theirs = agent_commands(self._talk().state.commands)
             name = self._talk().agent.partition(" ")[0] or "agent"
             self._show(word, command_suggestions(word.query, theirs, self._own, name))
         else:
@@ -162,8 +169,3 @@ class CompletionMenu(Widget):
         names = min(_NAME_COLUMNS, max(8, room // 2))
         name, detail = fit(row.shown, names), fit(row.detail, max(1, room - names - 1))
         return strip_of(((f"{lead}{name} ", style), (f"{detail}  {row.source}", "dim")), width)
-
-
-def _command(each: Any) -> AgentCommand:
-    hint = getattr(each.input, "hint", "")
-    return AgentCommand(each.name, each.description, hint if isinstance(hint, str) else "")

@@ -47,16 +47,8 @@ _TICK_SECONDS: Final = 0.15
 _MOST_CHIPS: Final = 100
 _MOST_CHARACTERS: Final = 32 << 20
 """Of all chips; those of prompts that were sent are kept for the history only as long as they fit."""
-_NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter"})
-
-
-def _keep_new_line_keys() -> None:
-    """Let Alt+Enter and Shift+Enter, as most terminals send them, begin a new line: Textual takes them for Enter."""
-    from textual import _ansi_sequences
-    from textual.keys import Keys
-
-    for sequence in ("\x1b\r", "\x1b\n", "\x1b[27;2;13~", "\x1b[27;3;13~"):
-        _ansi_sequences.ANSI_SEQUENCES_KEYS[sequence] = (Keys.ControlJ,)  # type: ignore[index]
+# The last two are how Textual names Shift+Enter and Alt+Enter in the form of xterm, which tmux sends too.
+_NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+\r", "\r"})
 
 
 def input_parts(talk: Callable[[], HostedConversation]) -> Iterable[Widget]:
@@ -99,7 +91,6 @@ class PromptInput(TextArea):
             self.text = text
 
     def __init__(self, talk: Callable[[], HostedConversation], **settings: Any) -> None:
-        _keep_new_line_keys()
         super().__init__(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", **settings)
         self.chips: dict[str, Chip] = {}
         self._talk_now = talk

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 from textual import events
 from textual._xterm_parser import XTermParser
 
+from dragoman.tui.terminal.terminal_facts import without_late_answer
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -42,7 +44,8 @@ class PasteParser(XTermParser):
                 place = (self._before + data).find(START)
                 end = len(data) if place < 0 else place + len(START) - len(self._before)
                 self._before = (self._before + data[:end])[-len(START) + 1 :]
-                yield from super().feed(data[:end])
+                # An answer of the terminal that comes after the screen started would be typed into the input.
+                yield from super().feed(without_late_answer(data[:end]))
                 data = data[end:]
                 if place >= 0:
                     self._pieces, self._before, self._length = [], "", 0

@@ -1,31 +1,30 @@
-"""Keys that Textual reads otherwise than this client needs them: changed once, before the screen starts."""
+"""Keys that Textual reads otherwise than this client needs them: changed once, before the screen starts.
+
+Textual has no public way to do this. Its table of keys and the parser of its driver are changed here and in
+`pasted_keys.py` only; a test fails if another version of Textual takes them from elsewhere.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, cast
 
-from dragoman.tui.terminal.terminal_facts import without_late_answer
+from textual import _ansi_sequences
+from textual.keys import Keys
+
+from dragoman.tui.screen.keys.pasted_keys import guard_pastes
+
+_NEW_LINES: Final = ("\x1b\r", "\x1b\n")
 
 
-def keep_alt_digits() -> None:
-    """Let Alt with a digit arrive as such: Textual turns it into the letter of a Mac keyboard.
+def adapt_keys() -> None:
+    """Change how keys and pastes are read.
 
-    Answering to those letters instead would let a letter that a user types answer a question.
+    Alt with a digit arrives as such: Textual turns it into the letter of a Mac keyboard, and answering to those letters
+    instead would let a letter that a user types answer a question. Alt+Enter and Shift+Enter, as many terminals send
+    them, begin a new line: Textual takes them for Enter.
     """
-    from textual import _ansi_sequences
-
+    table = cast("dict[str, Any]", _ansi_sequences.ANSI_SEQUENCES_KEYS)
     for number in range(1, 10):
-        _ansi_sequences.ANSI_SEQUENCES_KEYS.pop(f"\x1b{number}", None)  # type: ignore[attr-defined]
-
-
-def drop_late_answers() -> None:
-    """Drop an answer of the terminal that comes after the screen started: Textual would type it into the input."""
-    from textual._xterm_parser import XTermParser
-
-    feed = XTermParser.feed
-    if feed.__name__ == "feed":
-
-        def filtered(self: XTermParser, data: str) -> Any:
-            return feed(self, without_late_answer(data))
-
-        XTermParser.feed = filtered  # type: ignore[method-assign]
+        table.pop(f"\x1b{number}", None)
+    table.update(dict.fromkeys(_NEW_LINES, (Keys.ControlJ,)))
+    guard_pastes()

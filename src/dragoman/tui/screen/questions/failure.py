@@ -6,12 +6,17 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from dragoman.errors import ConfigError, DragomanError
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import log_path
+from dragoman.process.foreground import run_in_foreground
 from dragoman.process.own_program import own_command
 from dragoman.text.visible import label
+from dragoman.tui.external import pager_command
 from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 from dragoman.tui.reporting.reports import facts_of
+from dragoman.tui.screen.keys.actions import load_function
+from dragoman.tui.screen.outside import handed_over
 from dragoman.tui.screen.parts import Choice
 from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
 
@@ -68,7 +73,6 @@ def _do(app: TerminalApp, act: Act, trouble: Failure) -> None:
 
 
 def _choose_agent(app: TerminalApp) -> None:
-    from dragoman.errors import ConfigError
     from dragoman.tui.start.agent_names import known_agents
 
     try:
@@ -95,46 +99,24 @@ def _confirm_install(app: TerminalApp, trouble: Failure) -> None:
 
 
 async def _install(app: TerminalApp, trouble: Failure) -> None:
-
-    code, problem = 0, ""
-    from dragoman.errors import DragomanError
-    from dragoman.process.foreground import run_in_foreground
-
-    with app.batch_update(), app.suspend():
-        try:
-            code = await run_in_foreground(own_command(*trouble.program), cwd=app.talk.folder)
-        except DragomanError as error:
-            problem = str(error)
-    if problem or code:
-        app.note(problem or f"it was not installed: exit code {code}")
+    """Raises: DragomanError."""
+    with handed_over(app):
+        code = await run_in_foreground(own_command(*trouble.program), cwd=app.talk.folder)
+    if code:
+        app.note(f"it was not installed: exit code {code}")
     else:
         app.talk.retry()
 
 
 async def _open_log(app: TerminalApp) -> None:
     """Show the log of the host in the user's pager."""
-    from dragoman.errors import DragomanError
-    from dragoman.process.foreground import run_in_foreground
-
     path = log_path(find_places().first)
-    pager = shlex.split(os.environ.get("PAGER") or "less") or ["less"]
-    problem = ""
-    with app.batch_update(), app.suspend():
-        try:
-            await run_in_foreground([*pager, path])
-        except DragomanError as error:
-            problem = str(error)
-    if problem:
-        app.note(f"{problem}; the log is {path}")
+    try:
+        with handed_over(app):
+            await run_in_foreground([*pager_command(os.environ), path])
+    except DragomanError as error:
+        app.note(f"{error}; the log is {path}")
 
 
 def _copy(app: TerminalApp, text: str) -> None:
-    from importlib import import_module
-
-    try:
-        copy_text = import_module("dragoman.tui.screen.conversation.copy").copy_text
-    except ModuleNotFoundError:
-        app.copy_to_clipboard(text)
-        app.note("the report was sent to the clipboard of the terminal")
-        return
-    copy_text(app, text)
+    load_function("conversation.copy:copy_text")(app, text)

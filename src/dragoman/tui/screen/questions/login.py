@@ -65,11 +65,7 @@ async def _use(app: TerminalApp, method: LoginMethod) -> None:
 
 async def _in_terminal(app: TerminalApp, method: LoginMethod) -> None:
     """Run the login program while this one does not draw and does not read."""
-    problem: Exception | None = None
-    with app.batch_update(), app.suspend():
-        try:
-            await log_in_by_terminal(app.talk, method)
-        except (LoginFailed, NoHost, DragomanError, OSError) as error:
-            problem = error  # `suspend` gives the terminal back only if nothing is raised in it
-    if problem is not None:
-        raise problem
+    from dragoman.tui.screen.outside import handed_over
+
+    with handed_over(app):
+        await log_in_by_terminal(app.talk, method)

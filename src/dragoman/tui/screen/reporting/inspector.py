@@ -294,12 +294,8 @@ class InspectorScreen(PaintedScreen):
         if row is None:
             return
         text = self.model.pretty(row)
-        try:
-            result = load_function("conversation.copy:copy_text")(self.terminal, text)
-        except ModuleNotFoundError:
-            self.terminal.copy_to_clipboard(text)
-            result = None
-        self.message = result if isinstance(result, str) else f"copied {len(text)} characters"
+        load_function("conversation.copy:copy_text")(self.terminal, text)
+        self.message = f"copied {len(text)} characters"
 
     def do_export(self) -> None:
         from dragoman.tui.screen.reporting.export import save_file

@@ -10,21 +10,18 @@ belongs to the shown one; of another one it keeps what waits for the user, and r
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.text.visible import label
 from dragoman.tui.conversation import HostedConversation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from dragoman.tui.interface import Interface, Opening
+    from dragoman.tui.interface import Opening
     from dragoman.tui.screen.app import TerminalApp
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
 
 MOST_ATTACHED: Final = 5
 """Each keeps its state in memory: a long session has tens of megabytes."""
-_MOST_KEPT: Final = 100
 
 
 class AttachedConversation:
@@ -32,8 +29,9 @@ class AttachedConversation:
 
     def __init__(self, app: TerminalApp, opening: Opening, session_id: str | None) -> None:
         self._app = app
-        self._kept: list[tuple[str, tuple[Any, ...]]] = []
-        self.talk = HostedConversation(opening, cast("Interface", self), session_id=session_id)
+        self._forms: list[OpenForm] = []
+        """Forms that came while another conversation was shown."""
+        self.talk = HostedConversation(opening, self, session_id=session_id)
         self.title = ""
         """As the list of the host names it; the state of the session knows a newer one."""
 
@@ -50,13 +48,13 @@ class AttachedConversation:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing happens in it."""
-        return not (self.talk.is_running or self.talk.questions or self.talk.prompts or self._kept)
+        return not (self.talk.is_running or self.talk.questions or self.talk.prompts or self._forms)
 
     def was_shown(self) -> None:
         """Repeat what came while another conversation was shown."""
-        kept, self._kept = self._kept, []
-        for name, arguments in kept:
-            getattr(self._app, name)(*arguments)
+        forms, self._forms = self._forms, []
+        for form in forms:
+            self._app.form(form)
 
     # What the conversation calls
 
@@ -82,11 +80,11 @@ class AttachedConversation:
         if self.is_shown:
             self._app.form(form)
         else:
-            self._kept.append(("form", (form,)))
+            self._forms.append(form)
             self._app.around.needs_user(self.talk.session_id or "", self.name)
 
     def form_withdrawn(self, form: OpenForm) -> None:
-        self._kept = [each for each in self._kept if each != ("form", (form,))]
+        self._forms = [each for each in self._forms if each is not form]
         if self.is_shown:
             self._app.form_withdrawn(form)
 
@@ -98,19 +96,6 @@ class AttachedConversation:
 
     def note(self, text: str) -> None:
         self._app.note(text if self.is_shown else f"{self.name}: {text}")
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        """Anything else that a conversation reports: passed on, or kept until it is shown."""
-        if name.startswith("_"):
-            raise AttributeError(name)
-
-        def call(*arguments: Any) -> None:
-            if self.is_shown:
-                getattr(self._app, name)(*arguments)
-            else:
-                self._kept = [*self._kept[-_MOST_KEPT:], (name, arguments)]
-
-        return call
 
 
 class AttachedSessions:
