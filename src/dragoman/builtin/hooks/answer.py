@@ -60,7 +60,7 @@ def read_answer(finished: Finished, timeout_seconds: float) -> HookAnswer:
         return HookAnswer(context=_words(text))
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return HookAnswer(failure=f"its JSON cannot be read: {error}")
     return _from_json(found) if isinstance(found, dict) else HookAnswer()
 
@@ -73,7 +73,7 @@ def _from_json(found: dict[str, Any]) -> HookAnswer:
     new_input = inner.get("updatedInput", inner.get("tool_input"))
     new_output = inner.get("updatedToolOutput")
     ends = found.get("continue") is False
-    if word is not None and word not in _WISHES:
+    if word is not None and not (isinstance(word, str) and word in _WISHES):
         return HookAnswer(failure=f"its decision {shorten(str(word), 40)!r} is unknown; use allow, ask or deny")
     return HookAnswer(
         "deny" if ends else _WISHES.get(str(word), ""),
