@@ -95,6 +95,16 @@ async def test_without_forms_the_plan_is_edited_as_a_file_and_the_turn_ends(tmp_
     assert "write b.txt" in texts[1]
 
 
+async def test_a_plan_is_not_written_through_a_link_of_the_project(tmp_path: Path) -> None:
+    service, chooser = Service(tmp_path, mode="plan"), Chooser("edit_plan")
+    (service.project / "main.py").write_text("pass\n")
+    (service.project / "PLAN.md").symlink_to("main.py")
+    async with service.session(permission=chooser) as session:
+        await session.prompt(PLAN)
+        assert "cannot be written" in str(session.state.tool_calls)
+    assert (service.project / "main.py").read_text() == "pass\n"
+
+
 async def test_with_forms_the_plan_is_edited_in_the_client_and_the_model_reads_the_change(tmp_path: Path) -> None:
     service, chooser = Service(tmp_path, mode="plan"), Chooser("edit_plan", "accept_edit")
 

@@ -84,3 +84,13 @@ def test_two_calls_in_turns_are_a_circle_as_well() -> None:
     assert reminders == 2
     assert found.stop_reason
     assert REMINDED_AT < STOPPED_AT
+
+
+def test_an_edit_that_is_made_and_taken_back_again_and_again_is_a_circle() -> None:
+    found = Repetitions()
+    for number in range(STOPPED_AT):
+        assert found.stop_reason == "", number
+        found.note("edit", "edit", {"old": "a", "new": "b"}, "done", has_failed=False)
+        found.note("bash", "execute", {"command": "make"}, "failed", has_failed=False)
+        found.note("edit", "edit", {"old": "b", "new": "a"}, "done", has_failed=False)
+    assert found.stop_reason

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.builtin.checkpoints import Checkpoints, past_turns
 from dragoman.builtin.context.history import model_view
 from dragoman.builtin.context.rewound import REDO, REWIND, RewoundWalk, rewound
 from dragoman.builtin.models.model import ModelRequest
@@ -25,13 +26,16 @@ async def answer_to(session: Session, text: str) -> str:
     return session.state.turns[-1].text
 
 
-async def known_to_model(service: Service, session_id: str) -> str:
+async def stored(service: Service, session_id: str) -> list[UIMessage]:
     store = await Store.open(service.settings.store)
     try:
-        rows = await store.messages(session_id)
+        return [message_from_row(row) for row in await store.messages(session_id)]
     finally:
         await store.close()
-    view = model_view([message_from_row(row) for row in rows])
+
+
+async def known_to_model(service: Service, session_id: str) -> str:
+    view = model_view(await stored(service, session_id))
     return " ".join(part.text for message in view for part in message.parts if isinstance(part, TextPart))
 
 
@@ -116,6 +120,35 @@ async def test_another_process_knows_what_was_taken_back(tmp_path: Path) -> None
         assert "two" in str(again.state.timeline)  # clients see everything
         await answer_to(again, "/redo")
         assert (service.project / "a.txt").read_text().strip() == "y"
+
+
+async def test_redo_brings_back_only_what_its_undo_took_back_in_each_folder(tmp_path: Path) -> None:
+    service, other = Service(tmp_path, mode="full"), tmp_path / "other"
+    other.mkdir()
+    async with service.client() as agent:
+        session = await agent.new_session(service.project, additional_directories=[str(other)])
+        await session.prompt(f"run echo b > {other}/b.txt\nsay one")
+        await answer_to(session, "/undo")
+        await session.prompt("write a.txt x\nsay two")  # so that the first undo cannot be brought back any more
+        await answer_to(session, "/undo")
+        answer = await answer_to(session, "/redo")
+        assert "a.txt" in answer
+        assert (service.project / "a.txt").exists()
+        assert not (other / "b.txt").exists()
+
+
+async def test_an_undo_that_was_cut_off_after_the_files_is_completed_and_can_be_brought_back(tmp_path: Path) -> None:
+    service = Service(tmp_path, mode="full")
+    async with service.session() as session:
+        await session.prompt("write a.txt x\nsay one")
+        checkpoints = Checkpoints(service.home / "checkpoints", session.id, [str(service.project)])
+        history = await stored(service, session.id)
+        await checkpoints.take_back([turn.uid for turn in past_turns(history)])  # and then the process dies
+        assert not (service.project / "a.txt").exists()
+        assert "a.txt" in await answer_to(session, "/undo")
+        assert "one" not in await known_to_model(service, session.id)
+        await answer_to(session, "/redo")
+        assert (service.project / "a.txt").exists()
 
 
 async def test_a_fork_from_a_checkpoint_has_what_was_before_the_turn(tmp_path: Path) -> None:

@@ -19,12 +19,13 @@ from dragoman.builtin.context.rewound import REDO, facts_of, rewound
 from dragoman.uistream.messages import TextPart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from dragoman.builtin.context.rewound import RewindFact
     from dragoman.builtin.tools.tool import Kind
-    from dragoman.snapshots.rewind import RewindOutcome
+    from dragoman.snapshots.records import RewindRecord
+    from dragoman.snapshots.rewind import Rewinder, RewindOutcome
     from dragoman.snapshots.tracking import TurnTracker
     from dragoman.uistream.messages import UIMessage
 
@@ -101,6 +102,8 @@ class FileReport(Struct, frozen=True):
     kept: tuple[str, ...] = ()
     """Files that others changed since, which stay as they are."""
     failed: tuple[str, ...] = ()
+    rewinds: dict[str, int] = {}
+    """The number of the rewind in each folder, by which it is brought back."""
 
 
 def past_turns(history: Sequence[UIMessage]) -> list[PastTurn]:
@@ -153,9 +156,9 @@ class Checkpoints:
         """Give the files that these turns changed the content they had before. What others changed since stays."""
         return await asyncio.to_thread(self._take_back, frozenset(uids))
 
-    async def bring_back(self) -> FileReport:
-        """Undo the last `take_back` of this session."""
-        return await asyncio.to_thread(self._bring_back)
+    async def bring_back(self, rewinds: Mapping[str, int] | None) -> FileReport:
+        """Undo a `take_back` by the numbers that it reported; the last one of this session if they are not known."""
+        return await asyncio.to_thread(self._bring_back, rewinds)
 
     # In a thread
 
@@ -181,21 +184,34 @@ class Checkpoints:
             turns = [turn for turn in rewinder.active_turns() if turn.uid in uids]
             if turns:
                 plan = structs.replace(rewinder.plan(turns), session_id=self._session_id)  # a fork's is another
-                reports.append(_report(rewinder.apply(plan, what="undo")))
+                reports.append(_report(rewinder.apply(plan, what="undo"), rewinder.root))
+            elif record := self._cut_off(rewinder, uids):
+                changed = tuple(step.path for step in record.steps)
+                reports.append(FileReport(changed, rewinds={rewinder.root: record.number}))
         return _joined(reports)
 
-    def _bring_back(self) -> FileReport:
+    def _cut_off(self, rewinder: Rewinder, uids: frozenset[str]) -> RewindRecord | None:
+        """The rewind of these very turns by a process that died before the conversation was taken back as well."""
+        numbers = {turn.number for turn in rewinder.store.turns() if turn.uid in uids and turn.changes}
+        for record in reversed(rewinder.store.rewinds()):
+            if record.session_id == self._session_id and not record.is_redone and not record.redoes:
+                return record if numbers and set(record.turns) == numbers else None
+        return None
+
+    def _bring_back(self, rewinds: Mapping[str, int] | None) -> FileReport:
         reports = []
         for rewinder in self._rewinders():
-            plan = rewinder.plan_redo(self._session_id)
+            # In a folder that this rewind did not change, the last one may be of turns that are not to come back.
+            number = None if rewinds is None else rewinds.get(rewinder.root, 0)
+            plan = rewinder.plan_redo(self._session_id, number=number)
             if plan is not None:
-                reports.append(_report(rewinder.apply(plan, what="redo")))
+                reports.append(_report(rewinder.apply(plan, what="redo"), rewinder.root))
         return _joined(reports)
 
 
-def _report(outcome: RewindOutcome) -> FileReport:
+def _report(outcome: RewindOutcome, root: str) -> FileReport:
     failed = tuple(f"{each.path}: {each.reason}" for each in outcome.failed)
-    return FileReport(outcome.changed, outcome.kept, failed)
+    return FileReport(outcome.changed, outcome.kept, failed, {root: outcome.number})
 
 
 def _joined(reports: Sequence[FileReport]) -> FileReport:
@@ -203,4 +219,5 @@ def _joined(reports: Sequence[FileReport]) -> FileReport:
         tuple(path for report in reports for path in report.changed),
         tuple(path for report in reports for path in report.kept),
         tuple(line for report in reports for line in report.failed),
+        {root: number for report in reports for root, number in report.rewinds.items()},
     )

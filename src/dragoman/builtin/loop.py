@@ -21,7 +21,7 @@ from msgspec import UNSET
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, load_function
 from dragoman.builtin.context.window.window import ContextWindow
-from dragoman.builtin.hooks.calls import after_call, before_call
+from dragoman.builtin.hooks.calls import after_call, as_object, before_call
 from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
 from dragoman.builtin.previews import Previews
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.context.own_commands import TurnAction
     from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.refusals import UserAnswer
-    from dragoman.builtin.tools.tool import Tool
+    from dragoman.builtin.tools.tool import Preview, Tool
     from dragoman.builtin.turn import TurnContext
     from dragoman.policy.decide import Option
     from dragoman.store.sessions import UsageRow
@@ -66,6 +66,8 @@ class WantedCall(msgspec.Struct, frozen=True):
     id: str
     tool: Tool | None = None
     arguments: Any = None
+    shown: Any = UNSET
+    """The arguments that clients are shown, where they are not those of the model's own call."""
 
 
 class Loop:
@@ -311,8 +313,9 @@ class Loop:
             except ToolError as error:
                 why = str(error)
             else:
-                wanted = WantedCall(call.tool_call_id, tool, arguments)
-                return self._described(call, tool, given if isinstance(given, dict) else {}), wanted
+                given = given if isinstance(given, dict) else {}
+                shown = given if self._is_through_other(call.tool_name, tool) else UNSET
+                return self._described(call, tool, given), WantedCall(call.tool_call_id, tool, arguments, shown)
         dynamic = True if tool is None else call.dynamic
         kept = call.provider_metadata
         wrong = c.ToolInputError(
@@ -332,13 +335,15 @@ class Loop:
 
         return unwrap(given, self._context.tools)
 
+    def _is_through_other(self, called: str, tool: Tool) -> bool:
+        return our_tool_name(called) == CALL_TOOL != tool.name
+
     def _described(self, chunk: Any, tool: Tool | None, arguments: dict[str, Any]) -> Any:
         """The chunk with the title, kind, locations and diffs that the tool gives it."""
         if tool is None:
             return chunk
         preview = tool.preview(with_our_names(tool, arguments), self._context.cwd)
-        is_other = our_tool_name(chunk.tool_name) == CALL_TOOL != tool.name
-        shown = arguments if is_other else UNSET
+        shown = arguments if self._is_through_other(chunk.tool_name, tool) else UNSET
         display = ToolDisplay(tool.kind, preview.locations, preview.diffs, mcp=preview.mcp, input=shown)
         return with_display(chunk, preview.title, display)
 
@@ -409,16 +414,17 @@ class Loop:
             if before.refusal:
                 await context.emit(c.ToolOutputError(call.id, before.refusal))
                 return None
-            call, wish = msgspec.structs.replace(call, arguments=before.arguments), before.wish
+            wish = before.wish
+            if before.is_changed:
+                call = msgspec.structs.replace(call, arguments=before.arguments, shown=as_object(before.arguments))
+                await self._show(call, tool.preview(call.shown, context.cwd))  # what the user permits is what runs
         requests = tool.requests(call.arguments, context)
         preview = None
         # What is denied anyway is not worth a look at the files.
         if tool.kind not in _CHANGES or all(context.verdict(each).action != "deny" for each in requests):
             preview = await tool.check(call.arguments, context)
         if preview is not None:
-            display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations, preview.diffs))
-            shown = {"tool_call_id": call.id, "title": preview.title, "display": display}
-            await context.emit(c.Data("tool-display", shown, transient=True))
+            await self._show(call, preview)
         decision = await context.permissions.decide(requests, partial(self._ask, call.id), wish=wish)
         if decision.was_asked:
             reason = UNSET if decision.is_allowed else decision.reason
@@ -433,6 +439,13 @@ class Loop:
         began = time.monotonic()
         output = await tool.run(call.arguments, context)
         return await after_call(context, tool, call.arguments, output, requests, time.monotonic() - began)
+
+    async def _show(self, call: WantedCall, preview: Preview) -> None:
+        """Show what a call with complete arguments will do."""
+        assert call.tool is not None
+        display = ToolDisplay(call.tool.kind, preview.locations, preview.diffs, mcp=preview.mcp, input=call.shown)
+        shown = {"tool_call_id": call.id, "title": preview.title, "display": msgspec.to_builtins(display)}
+        await self._context.emit(c.Data("tool-display", shown, transient=True))
 
     async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""

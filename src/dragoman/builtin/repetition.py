@@ -2,7 +2,8 @@
 
 Owns the counting and the sentences. A call counts as the same if its tool and its arguments are; it counts again only
 if its result is the same too. An edit that did something new changes the project, so that a test which fails in the
-same way after it is not a circle. Looking at a background job is waiting, not a circle. Pure.
+same way after it is not a circle; an edit that was made before, and taken back since, is not new. Looking at a
+background job is waiting, not a circle. Pure.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Repetitions:
 
     def __init__(self) -> None:
         self._counts: dict[bytes, int] = {}
+        self._changes: dict[bytes, int] = {}
+        """Edits that worked. These counts stay: a model that makes and takes back one edit goes in a circle, too."""
         self._stuck_at: str | None = None
 
     def note(self, tool: str, kind: str, arguments: Any, result: str, *, has_failed: bool) -> str:
@@ -31,10 +34,11 @@ class Repetitions:
         if tool in _WAITING:
             return ""
         call = sha256(msgspec.json.encode([tool, msgspec.to_builtins(arguments), result], order="sorted")).digest()
-        count = self._counts.get(call, 0) + 1
-        if count == 1 and kind in _CHANGES and not has_failed:
+        is_change = kind in _CHANGES and not has_failed
+        counts = self._changes if is_change else self._counts
+        count = counts[call] = counts.get(call, 0) + 1
+        if is_change and count == 1:
             self._counts.clear()
-        self._counts[call] = count
         if count >= STOPPED_AT:
             self._stuck_at = tool
         if count != REMINDED_AT:

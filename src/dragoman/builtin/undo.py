@@ -82,7 +82,7 @@ async def redo(call: Invocation, context: TurnContext, window: ContextWindow, sp
     fact = last_rewind(await rewinding.conversation())
     if fact is None:
         return "There is nothing to bring back: no turn was taken back, or a prompt has followed."
-    report = await rewinding.checkpoints.bring_back() if fact.has_files else None
+    report = await rewinding.checkpoints.bring_back(fact.rewinds) if fact.has_files else None
     await context.data(REDO, {})
     rewinding.changed()
     return "\n\n".join(["The model has the conversation again that was taken back.", *_about_files(report)])
@@ -96,7 +96,7 @@ async def _take_back(
 ) -> str:
     report = await rewinding.checkpoints.take_back([turn.uid for turn in turns if turn.uid])
     back = len(history) - turns[0].position
-    await context.data(REWIND, {"back": back, "files": bool(report.changed)})
+    await context.data(REWIND, {"back": back, "files": bool(report.changed), "rewinds": report.rewinds})
     rewinding.changed()
     what = "The last turn is" if len(turns) == 1 else f"{len(turns)} turns are"
     first = f"{what} taken back, from this prompt on: {shorten(' '.join(turns[0].prompt.split()), 100)}"

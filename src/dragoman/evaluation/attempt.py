@@ -7,6 +7,7 @@ is.
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -16,8 +17,9 @@ from dragoman.errors import ConfigError
 from dragoman.evaluation.drive import Driven, drive
 from dragoman.evaluation.judge import BrokenTask, JudgedRun, judge
 from dragoman.evaluation.listener import RequestListener, listening
+from dragoman.evaluation.manifest import changed_paths, list_files
 from dragoman.evaluation.measure import holds_secret, measure
-from dragoman.evaluation.results import EvalRun
+from dragoman.evaluation.results import CheckResult, EvalRun
 from dragoman.evaluation.sandbox import make_sandbox, remove_sandbox
 from dragoman.text.visible import label
 
@@ -61,9 +63,10 @@ async def attempt(
                 sandbox = make_sandbox(task, root, listener.url)
             except (ConfigError, OSError) as error:
                 return EvalRun(task=task.name, number=number, outcome="broken", reasons=[str(error)])
+            own = list_files(task.folder)
             try:
                 driven = Driven() if driver is None else await driver(task, sandbox, place / "run")
-                found = await _judged(task, number, sandbox, place, driven, listener, is_driven=driver is not None)
+                found = await _judged(task, number, sandbox, place, driven, listener, own, is_driven=driver is not None)
             finally:
                 _keep(task, number, place / "run" / RECORDING, sandbox, recordings, keep)
                 remove_sandbox(sandbox)
@@ -94,9 +97,13 @@ async def _judged(
     place: Path,
     driven: Driven,
     listener: RequestListener,
+    own: dict[str, str],
     *,
     is_driven: bool,
 ) -> EvalRun:
+    """Args:
+    own: the files of the task before the run: its judge and its solutions.
+    """
     facts = measure(driven, place / "run" / RECORDING)
     run = EvalRun(task=task.name, number=number, outcome="error", facts=facts, exit_code=driven.result.get("exit_code"))
     run.is_scripted = bool(driven.result.get("scripted"))
@@ -109,12 +116,25 @@ async def _judged(
     run.answer = str(driven.result.get("text") or "")[:_ANSWER_CHARS]
     if error := driven.problem or _error(driven.result):
         run.reasons = [error]
+    if fault := _prevents_judging(task, sandbox, own):
+        return _with(run, JudgedRun([fault]))
     try:
         judged = await judge(task, sandbox, place / "judge", facts, _for_judge(driven.result, facts, sandbox))
     except (BrokenTask, OSError) as error:
         run.outcome, run.reasons = "broken", [f"the judge failed: {error}"]
         return run
     return _with(run, judged)
+
+
+def _prevents_judging(task: Task, sandbox: SandboxCopy, own: dict[str, str]) -> CheckResult | None:
+    """What an agent did that leaves nothing to judge, or a judge that proves nothing."""
+    if changed := changed_paths(own, list_files(task.folder)):
+        return CheckResult(
+            "the files of the task are unchanged", 0.0, ", ".join(label(each, 120) for each in changed[:10])
+        )
+    if not os.path.isdir(sandbox.work) or not os.access(sandbox.work, os.R_OK | os.W_OK | os.X_OK):
+        return CheckResult("the project is still there", 0.0, "its folder is gone, or cannot be entered")
+    return None
 
 
 def _with(run: EvalRun, judged: JudgedRun) -> EvalRun:
@@ -147,7 +167,7 @@ def _keep(
 ) -> None:
     if recordings is not None and recording.exists():
         shutil.copy(recording, recordings / f"{_name(task, number)}.jsonl")
-    if keep is not None:
+    if keep is not None and sandbox.work.is_dir():
         shutil.copytree(sandbox.work, keep / _name(task, number), symlinks=True, dirs_exist_ok=True)
 
 

@@ -135,6 +135,8 @@ async def drive(
             await child.wait()
     except TimeoutError:
         problem = f"dragoman exec did not end {_HANG_SECONDS:g} s after the time limit"
+    except ValueError:
+        problem = f"the agent wrote more than {_LINE_BYTES >> 20} MiB, which is not read"
     finally:
         if stdin >= 0:
             os.close(stdin)

@@ -97,10 +97,11 @@ async def _run_tests(task: Task, sandbox: SandboxCopy, folder: Path, run: dict[s
     shutil.copytree(task.folder / "tests", tests)
     shutil.copy(KIT, tests / KIT.name)
     (logs / "verifier").mkdir(parents=True)
+    (folder / "tmp").mkdir()
     (logs / "run.json").write_bytes(msgspec.json.encode(run))
     env = {
         **bare_environment(sandbox.home),
-        "TMPDIR": str(folder),
+        "TMPDIR": str(folder / "tmp"),
         "TEST_DIR": str(tests),
         "LOGS_DIR": str(logs),
         "START_DIR": str(sandbox.start),

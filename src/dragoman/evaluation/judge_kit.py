@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 TESTS = Path(os.environ.get("TEST_DIR", "/tests"))
@@ -23,6 +24,7 @@ STATE = Path(os.environ.get("STATE_DIR", "/state"))
 WORK = Path.cwd()
 _run_file = LOGS / "run.json"
 RUN: dict[str, Any] = json.loads(_run_file.read_text()) if _run_file.is_file() else {}
+_OWN = ("TEST_DIR", "LOGS_DIR", "START_DIR", "STATE_DIR")
 _rewards: dict[str, float] = {}
 _details: dict[str, str] = {}
 
@@ -47,6 +49,7 @@ def report() -> None:
     """Write the reward; the last call of every judge."""
     folder = LOGS / "verifier"
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "reward.txt").unlink(missing_ok=True)  # it would count instead, and is not from here
     (folder / "details.json").write_text(json.dumps(_details))
     (folder / "reward.json").write_text(json.dumps(_rewards))
 
@@ -58,8 +61,9 @@ def need(condition: object, reason: str) -> None:
 
 
 def run(*words: str, seconds: float = 60.0, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program in the work folder."""
-    return subprocess.run(words, capture_output=True, text=True, timeout=seconds, input=given, check=False)
+    """Run a program in the work folder. It is not told where the judge keeps its own files."""
+    env = {name: value for name, value in os.environ.items() if name not in _OWN}
+    return subprocess.run(words, capture_output=True, text=True, timeout=seconds, input=given, env=env, check=False)
 
 
 def python(*words: str, seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
@@ -67,18 +71,34 @@ def python(*words: str, seconds: float = 60.0) -> subprocess.CompletedProcess[st
     return run(sys.executable, "-B", "-S", *words, seconds=seconds)
 
 
+def program(source: str, *words: str, seconds: float = 60.0) -> str:
+    """Run a Python program that uses the project's modules, and return what it prints. Fails unless it gets to its end.
+
+    The code under test runs in the same process and may end it at any moment with any exit code. So the program gets a
+    word before, which it repeats at its end.
+    """
+    word = token_hex(16)
+    whole = f"import sys\nword = sys.stdin.read()\n{source}\nsys.stdout.write(word)\n"
+    done = run(sys.executable, "-B", "-S", "-c", whole, *words, seconds=seconds, given=word)
+    failed = re.findall(r"^(?:FAIL|ERROR): (\S+)", done.stderr, re.MULTILINE)
+    ended = done.stderr.strip()[-300:] or f"it ended too early, with exit code {done.returncode}"
+    need(done.stdout.endswith(word), f"fails: {', '.join(failed)}" if failed else ended)
+    return done.stdout.removesuffix(word)
+
+
 def unittests(name: str, *, seconds: float = 60.0) -> None:
     """Run the judge's own test file; the project is imported from the work folder."""
-    done = run(sys.executable, "-B", "-S", "-c", _UNITTEST, str(TESTS), name, seconds=seconds)
-    failed = re.findall(r"^(?:FAIL|ERROR): (\S+)", done.stderr, re.MULTILINE)
-    need(done.returncode == 0, f"fails: {', '.join(failed)}" if failed else done.stderr.strip()[-300:])
+    program(_UNITTEST, str(TESTS), name, seconds=seconds)
 
 
 # The work folder comes first on the path, so that the project's modules win over anything next to the judge.
-_UNITTEST = (
-    "import sys, os, unittest; sys.path[:0] = [os.getcwd(), sys.argv[1]]; "
-    "unittest.main(module=sys.argv[2], argv=['judge'], verbosity=0)"
-)
+_UNITTEST = """
+import os, unittest
+sys.path[:0] = [os.getcwd(), sys.argv[1]]
+result = unittest.main(module=sys.argv[2], argv=["judge"], verbosity=0, exit=False).result
+if not result.wasSuccessful() or not result.testsRun:
+    sys.exit(1)
+"""
 
 
 def text(path: str) -> str:

@@ -157,7 +157,7 @@ class EffectiveSettings:
             ConfigError: the file of acceptances is broken.
         """
         theirs = self.project.hooks if self.project else ()
-        accepted = [(hook, "project") for hook in theirs if self.is_accepted("hook", hook.name, hook.sha256)]
+        accepted = [(hook, "project") for hook in theirs if self._is_accepted_hook(hook)]
         return (*((hook, "user") for hook in self.user.hooks), *accepted)  # type: ignore[arg-type]  # both are owners
 
     def edit_commands(self) -> tuple[EditCommand, ...]:
@@ -167,10 +167,7 @@ class EffectiveSettings:
             ConfigError: the file of acceptances is broken.
         """
         theirs = self.project.edit_commands if self.project else ()
-        return (
-            *self.user.edit_commands,
-            *(each for each in theirs if self.is_accepted("hook", each.name, each.sha256)),
-        )
+        return (*self.user.edit_commands, *filter(self._is_accepted_hook, theirs))
 
     def proposed_hooks(self) -> dict[str, Hook | EditCommand]:
         """The hooks and commands after an edit that the project proposes and the user has not accepted, by name.
@@ -181,7 +178,32 @@ class EffectiveSettings:
         theirs: list[Hook | EditCommand] = []
         if self.project is not None:
             theirs = [*self.project.hooks, *self.project.edit_commands]
-        return {each.name: each for each in theirs if not self.is_accepted("hook", each.name, each.sha256)}
+        return {each.name: each for each in theirs if not self._is_accepted_hook(each)}
+
+    def may_run(self, hook: Hook | EditCommand) -> bool:
+        """Whether a hook is the user's own, or is accepted with the files that it names as they are now. Blocks.
+
+        Raises:
+            ConfigError: the file of acceptances is broken.
+        """
+        own: tuple[Hook | EditCommand, ...] = (*self.user.hooks, *self.user.edit_commands)
+        return hook in own or self._is_accepted_hook(hook)
+
+    def _is_accepted_hook(self, hook: Hook | EditCommand) -> bool:
+        from dragoman.settings.hooks import accepted_sha256
+
+        return self.root is not None and self.is_accepted("hook", hook.name, accepted_sha256(hook, self.root))
+
+    def accept_hook(self, hook: Hook | EditCommand) -> None:
+        """Record that the user accepted a hook of this project, with the files that it names as they are now.
+
+        Raises:
+            ConfigError: the file of acceptances is broken or cannot be written.
+        """
+        from dragoman.settings.hooks import accepted_sha256
+
+        assert self.root is not None, "only a project proposes something"
+        self.accept("hook", hook.name, accepted_sha256(hook, self.root))
 
     def is_accepted(self, kind: ProposalKind, name: str, sha256: str) -> bool:
         """Whether the user accepted this proposal of this project in exactly this form.

@@ -7,7 +7,9 @@ a project's entry may run is decided by the user's acceptance: see `effective.py
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -17,6 +19,9 @@ from dragoman.settings.documents import did_you_mean
 from dragoman.workspace.wildcards import GlobPattern
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
     from dragoman.settings.documents import Document
 
 Moment: TypeAlias = Literal["before_tool", "after_tool", "prompt", "stop", "notification"]
@@ -34,6 +39,8 @@ _FOREIGN: Final[dict[str, Moment]] = {
 }
 DEFAULT_SECONDS: Final = 60.0
 MOST_SECONDS: Final = 600.0
+# How a command names the project; both are in the environment of a hook.
+_PROJECT: Final = re.compile(r"\$\{?(?:DRAGOMAN|CLAUDE)_PROJECT_DIR\b\}?")
 
 
 class Hook(Struct, frozen=True):
@@ -53,8 +60,13 @@ class Hook(Struct, frozen=True):
         return self.event in _FOREIGN
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """The shell lines that it runs."""
+        return (self.command,)
+
+    @property
     def sha256(self) -> str:
-        """The fingerprint of everything that decides what runs, and when."""
+        """The fingerprint of what the settings say about it."""
         return fingerprint(("hook", self.moment, self.matcher, self.command, str(self.timeout_seconds), self.event))
 
     @property
@@ -73,14 +85,56 @@ class EditCommand(Struct, frozen=True):
     timeout_seconds: float = DEFAULT_SECONDS
 
     @property
+    def lines(self) -> tuple[str, ...]:
+        """The shell lines that it runs."""
+        return tuple(filter(None, (self.format, self.check)))
+
+    @property
     def sha256(self) -> str:
-        """The fingerprint of everything that decides what runs, and when."""
+        """The fingerprint of what the settings say about it."""
         return fingerprint(("after_edit", self.files, self.format, self.check, str(self.timeout_seconds)))
 
     @property
     def name(self) -> str:
         """How a proposal of a project is named when it is accepted."""
         return f"after_edit-{self.sha256[:8]}"
+
+
+def project_files(hook: Hook | EditCommand, root: Path) -> list[str]:
+    """The files of a project that a hook of it names, relative to its root."""
+    found = (os.path.relpath(path, root) for line in hook.lines for path in _named(line, str(root)))
+    return list(dict.fromkeys(path for path in found if not path.startswith(os.pardir)))
+
+
+def accepted_sha256(hook: Hook | EditCommand, root: Path) -> str:
+    """The fingerprint by which a project's hook is accepted: what the settings say, and the files that it names.
+
+    An agent that may edit the project could change such a file, which then runs outside of every sandbox. Blocks.
+    """
+    import hashlib
+
+    contents: dict[str, str] = {}
+    for path in project_files(hook, root):
+        try:
+            with open(root / path, "rb") as file:
+                contents[path] = hashlib.file_digest(file, "sha256").hexdigest()
+        except OSError as error:
+            contents[path] = f"cannot be read: {error.errno}"
+    return fingerprint((hook.sha256,), contents) if contents else hook.sha256
+
+
+def _named(line: str, root: str) -> Iterator[str]:
+    """The paths of regular files that the words of a shell line name."""
+    words = shlex.shlex(_PROJECT.sub(lambda _: root, line), posix=True, punctuation_chars=True)
+    words.whitespace_split, words.commenters = True, ""
+    try:
+        found = list(words)
+    except ValueError:  # a quotation mark without its end, which the shell refuses, too
+        found = line.split()
+    for word in found:
+        path = os.path.normpath(os.path.join(root, word))
+        if os.path.isfile(path):
+            yield path
 
 
 def read_hooks(document: Document, value: Any) -> tuple[Hook, ...]:

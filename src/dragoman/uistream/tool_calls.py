@@ -154,10 +154,13 @@ class ToolCallUpdates:
         return _changed(tool_call_id, call, **changes) if call is not None and changes else ()
 
     def show(self, data: dict[str, Any]) -> Sequence[v1.SessionUpdate]:
-        """`data-tool-display`: what a call with complete arguments will change."""
+        """`data-tool-display`: what a call with complete arguments will change, perhaps with other arguments."""
         tool_call_id: str = data["tool_call_id"]
         call = self._calls.get(tool_call_id)
-        changes = {} if call is None else call.show(data["title"], msgspec.convert(data["display"], ToolDisplay))
+        display = msgspec.convert(data["display"], ToolDisplay)
+        changes = {} if call is None else call.show(data["title"], display)
+        if call is not None and display.input is not UNSET and display.input != call.raw_input:
+            call.raw_input = changes["raw_input"] = display.input
         return _changed(tool_call_id, call, **changes) if call is not None and changes else ()
 
     def input_available(self, chunk: c.ToolInputAvailable) -> Sequence[v1.SessionUpdate]:

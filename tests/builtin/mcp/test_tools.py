@@ -85,6 +85,23 @@ def test_a_schema_is_passed_on_and_always_one_of_an_object() -> None:
     assert McpTool("n", "s", Offer("x"), NoCaller()).schema == {"type": "object", "properties": {}}
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "string"},
+        {"type": ["object", "null"], "properties": None},
+        {"properties": ["a"], "required": "a"},
+        {"properties": {"a": "string", "b": {"type": "string"}}, "required": [1]},
+    ],
+)
+def test_a_wrong_schema_of_one_tool_does_not_make_requests_fail(schema: dict[str, Any]) -> None:
+    found = McpTool("n", "s", Offer("x", schema=schema), NoCaller()).schema
+    assert found["type"] == "object"
+    assert all(isinstance(each, dict) for each in found["properties"].values())
+    assert isinstance(found.get("required", []), list)
+    assert found.get("required", []) == []
+
+
 def block(type: str, **members: Any) -> SimpleNamespace:
     return SimpleNamespace(type=type, **members)
 

@@ -98,6 +98,18 @@ def test_a_project_cannot_take_a_name_nor_choose_the_model(tmp_path: Path) -> No
     assert "- theirs (from the project): of the project" in listing(agents)
 
 
+def test_a_project_cannot_take_a_name_in_another_spelling_nor_one_that_models_know(tmp_path: Path) -> None:
+    write(user(tmp_path), "mine", "description: of the user")
+    for name in ("Mine", "BUILD", "general-purpose"):
+        write(project(tmp_path), name, "description: of the project")
+    agents, _ = read(tmp_path)
+    for name in ("mine", "MINE", "Mine", "build", "Build", "BUILD", "general-purpose"):
+        found = find_agent(name, agents)
+        assert found is not None
+        assert found.source != "project", name
+    assert {"project:Mine", "project:BUILD", "project:general-purpose"} < set(agents)
+
+
 def test_a_link_that_leads_out_of_a_project_is_not_followed(tmp_path: Path) -> None:
     secret = tmp_path / "secret.md"
     secret.write_text(f"---\ndescription: x\n{BODY}")
@@ -118,6 +130,7 @@ def test_a_link_that_leads_out_of_a_project_is_not_followed(tmp_path: Path) -> N
         ({"tools": ("question", "read")}, {"read"}, ()),
         ({"tools": ()}, set(), ()),
         ({"tools": ("read", "bash"), "denied_tools": ("bash",)}, {"read"}, ()),
+        ({"tools": ("read", "bash"), "denied_tools": ("Bash(rm:*)",)}, {"read"}, ()),
     ],
 )
 def test_tools_are_chosen_by_name_and_what_is_unknown_is_named(

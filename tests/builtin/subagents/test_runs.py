@@ -289,3 +289,15 @@ async def test_a_model_that_fails_in_a_subagent_is_reported_and_the_turn_goes_on
         await ask(session, task("explore", "say before", "glob x", "error no such deployment"), "say {result}")
         assert "the subagent explore failed: no such deployment" in session.state.text
         assert session.state.stop_reason == "end_turn"
+
+
+async def test_a_very_long_answer_is_cut_and_kept_in_a_file(tmp_path: Path) -> None:
+    service = Service(tmp_path)
+    async with service.session() as session:
+        await ask(session, task("explore", f"say {'word ' * 60_000}the end"), "say done")
+        (call,) = calls(session)
+    assert len(output_of(call)) < 120_000
+    assert "the end\n[task_1" in output_of(call)
+    assert isinstance(call.raw_output, dict)
+    with open(call.raw_output["outputPath"]) as whole:  # noqa: ASYNC230 - the agent has ended
+        assert len(whole.read()) >= 300_000

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from dragoman.builtin.cancellation import shared
 from dragoman.builtin.context.environment_block import NAME
 from dragoman.builtin.context.history import ModelConversation
-from dragoman.builtin.context.instructions import beginning, instruction_paths, read_instruction_files
+from dragoman.builtin.context.instructions import beginning, instruction_paths, marked, read_instruction_files
 from dragoman.uistream.messages import DataPart
 
 if TYPE_CHECKING:
@@ -145,14 +145,10 @@ def _announcement(path: str, first: str | None, now: str | None, known: str, is_
     if len(now) > FULL_CHARACTERS and first is not None:
         diff = _diff(first, now)
         if len(diff) <= FULL_CHARACTERS:
-            return f"{what}. Compared with the system prompt the text differs in this. {hold}:\n{_marked(path, diff)}"
+            return f"{what}. Compared with the system prompt the text differs in this. {hold}:\n{marked(path, diff)}"
     kept = now if len(now) <= FULL_CHARACTERS else beginning(now, FULL_CHARACTERS)
     cut = "" if kept == now else f"\n[{len(now) - len(kept)} characters are left out: read the file.]"
-    return f"{what}. {hold} instead of what you were given of this file before:\n{_marked(path, kept + cut)}"
-
-
-def _marked(path: str, text: str) -> str:
-    return f'<instructions path="{path}">\n{text.replace("</instructions", "&lt;/instructions")}\n</instructions>'
+    return f"{what}. {hold} instead of what you were given of this file before:\n{marked(path, kept + cut)}"
 
 
 def _diff(old: str, new: str) -> str:

@@ -65,11 +65,16 @@ def read_instructions(
             missing = len(text.encode()) - len(kept.encode())
             _log.warning("%s: %d bytes are left out; instructions may have %d", path, missing, limit_bytes)
             kept = f"{kept}\n[{missing} bytes of this file are left out: read it if they matter.]".lstrip()
-        passages.append(f'<instructions path="{path}">\n{kept}\n</instructions>')
+        passages.append(marked(path, kept))
         paths.append(path)
     if not passages:
         return Instructions()
     return Instructions("\n\n".join((_OPENING, *reversed(passages))), tuple(reversed(paths)), is_cut, files)
+
+
+def marked(path: str, text: str) -> str:
+    """Return a text between marks for the model, which it cannot end by itself to speak for another file."""
+    return f'<instructions path="{path}">\n{text.replace("</instructions", "&lt;/instructions")}\n</instructions>'
 
 
 def read_instruction_files(cwd: str, directories: Sequence[str] = (), config_dir: Path | None = None) -> dict[str, str]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.uistream.messages import UIMessage
 
 REWIND: Final = "rewind"
-"""Name of the data part: `{"back": N, "files": whether files were changed}`."""
+"""Name of the data part: `{"back": N, "files": whether files were changed, "rewinds": {folder: its record}}`."""
 REDO: Final = "redo"
 """Name of the data part that brings back what the last rewind took back."""
 
@@ -28,6 +28,8 @@ class RewindFact(NamedTuple):
     back: int
     has_files: bool
     """Whether it changed files."""
+    rewinds: dict[str, int] | None = None
+    """The numbers of the rewinds of files, by folder; None if they were not stored."""
 
 
 def rewound(history: Sequence[UIMessage]) -> frozenset[int]:
@@ -53,10 +55,11 @@ def facts_of(message: UIMessage) -> list[RewindFact]:
     ]
 
 
-def _read(data: Any) -> tuple[int, bool]:
+def _read(data: Any) -> tuple[int, bool, dict[str, int] | None]:
     found = data if isinstance(data, dict) else {}
-    back = found.get("back")
-    return (back if isinstance(back, int) and back > 0 else 0), found.get("files") is True
+    back, rewinds = found.get("back"), found.get("rewinds")
+    numbers = {str(folder): number for folder, number in rewinds.items()} if isinstance(rewinds, dict) else None
+    return (back if isinstance(back, int) and back > 0 else 0), found.get("files") is True, numbers
 
 
 class RewoundWalk:

@@ -60,7 +60,7 @@ def read_answer(finished: Finished, timeout_seconds: float) -> HookAnswer:
         return HookAnswer(context=_words(text))
     try:
         found = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         return HookAnswer(failure=f"its JSON cannot be read: {error}")
     return _from_json(found) if isinstance(found, dict) else HookAnswer()
 

@@ -25,17 +25,20 @@ class BeforeCall(Struct, frozen=True):
     arguments: Any
     wish: Wish = ""
     refusal: str = ""
+    is_changed: bool = False
+    """Whether a hook gave the call other arguments than the model did."""
 
 
 async def before_call(hooks: SessionHooks, tool: Tool, arguments: Any, call_id: str) -> BeforeCall:
     """Ask the hooks about a call. Raises: ToolError for changed arguments that are wrong."""
-    sent = _as_object(arguments)
+    sent = as_object(arguments)
     result = await hooks.before_tool(tool.name, sent, call_id)
     if result.wish == "deny":
         reason = result.reason or "it gave no reason"
         return BeforeCall(arguments, refusal=f"Not permitted: a hook of the user's refuses this call: {reason}")
     if result.new_input is not None:
-        arguments = read_arguments(tool, changed_arguments(tool.name, sent, result.new_input))
+        changed = read_arguments(tool, changed_arguments(tool.name, sent, result.new_input))
+        return BeforeCall(changed, result.wish, is_changed=as_object(changed) != sent)
     return BeforeCall(arguments, result.wish)
 
 
@@ -50,7 +53,7 @@ async def after_call(
     if context.hooks is None:
         return output
     result = await context.hooks.after_tool(
-        tool.name, _as_object(arguments), context.tool_call_id, output.text, seconds=seconds
+        tool.name, as_object(arguments), context.tool_call_id, output.text, seconds=seconds
     )
     text = output.text if result.new_output is None else result.new_output
     if result.wish == "deny":
@@ -60,6 +63,7 @@ async def after_call(
     return output if text == output.text else msgspec.structs.replace(output, text=text)
 
 
-def _as_object(arguments: Any) -> dict[str, Any]:
+def as_object(arguments: Any) -> dict[str, Any]:
+    """The arguments of a call as JSON, without those that were left out."""
     found = msgspec.to_builtins(arguments)
     return {name: value for name, value in found.items() if value is not None} if isinstance(found, dict) else {}

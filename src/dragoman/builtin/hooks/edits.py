@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
 from typing import TYPE_CHECKING, Final
 
+from dragoman.builtin.hooks.session_hooks import changed_since
 from dragoman.builtin.tools import paths
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import plain, shorten
 from dragoman.workspace.wildcards import GlobPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from dragoman.process.finished import Finished
     from dragoman.settings.hooks import EditCommand
@@ -24,10 +26,20 @@ _MOST_CHARACTERS: Final = 8_000
 class AfterEdits:
     """The commands after edits in one session."""
 
-    def __init__(self, commands: Sequence[EditCommand], cwd: str, env: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        commands: Sequence[EditCommand],
+        cwd: str,
+        env: Mapping[str, str],
+        may_run: Callable[[EditCommand], bool] = lambda command: True,
+    ) -> None:
+        """Args:
+        may_run: whether a command is still what the user accepted; blocks.
+        """
         self._commands = [(command, GlobPattern(command.files)) for command in commands]
         self._cwd = cwd
         self._env = env
+        self._may_run = may_run
 
     async def run(self, changed: Iterable[str]) -> str:
         """Run what is configured for these files and return what the model has to know; empty if that is nothing."""
@@ -41,6 +53,8 @@ class AfterEdits:
 
     async def _look_after(self, command: EditCommand, path: str) -> list[str]:
         lines, shown = [], paths.shown(path, self._cwd)
+        if not await asyncio.to_thread(self._may_run, command):
+            return [f"[{shown} was not formatted and checked: {changed_since(command)}]"]
         if command.format:
             before = _content(path)
             problem = _problem(await self._finished(command.format, path, command.timeout_seconds))

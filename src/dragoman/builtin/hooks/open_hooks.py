@@ -34,10 +34,15 @@ class OpenHooks:
         self._folders: dict[str, FolderHooks] = {}
 
     async def of(self, cwd: str) -> FolderHooks:
-        """Return what runs for work in a folder. The settings are read once."""
+        """Return what runs for work in a folder. The settings are read once, or again until they can be read."""
         found = self._folders.get(cwd)
         if found is None:
-            found = self._folders[cwd] = await self._build(cwd)
+            try:
+                found = self._folders[cwd] = await self._build(cwd)
+            except ConfigError as error:
+                # Without the settings everything is asked about, so nothing is let through that a hook would refuse.
+                _log.warning("hooks are not run: %s", error)
+                return FolderHooks()
         return found
 
     async def close(self) -> None:
@@ -47,13 +52,9 @@ class OpenHooks:
                 await folder.hooks.close()
 
     async def _build(self, cwd: str) -> FolderHooks:
-        try:
-            settings = self._session.rules.settings_of(cwd)
-            hooks, edits, proposed = settings.hooks(), settings.edit_commands(), settings.proposed_hooks()
-        except ConfigError as error:
-            # Without the settings everything is asked about, so nothing is let through that a hook would refuse.
-            _log.warning("hooks are not run: %s", error)
-            return FolderHooks()
+        """Raises: ConfigError."""
+        settings = self._session.rules.settings_of(cwd)
+        hooks, edits, proposed = settings.hooks(), settings.edit_commands(), settings.proposed_hooks()
         if proposed:
             names = " ".join(proposed)
             await self._notify(
@@ -69,8 +70,8 @@ class OpenHooks:
         root = str(find_project(Path(cwd)))
         env = child_environment({"DRAGOMAN_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root})
         return FolderHooks(
-            SessionHooks(hooks, cwd, lambda: self._facts(cwd), self._notify, env) if hooks else None,
-            AfterEdits(edits, cwd, env) if edits else None,
+            SessionHooks(hooks, cwd, lambda: self._facts(cwd), self._notify, env, settings.may_run) if hooks else None,
+            AfterEdits(edits, cwd, env, settings.may_run) if edits else None,
         )
 
     def _facts(self, cwd: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.hooks.answer import Wish
     from dragoman.settings.file import Owner
-    from dragoman.settings.hooks import Hook, Moment
+    from dragoman.settings.hooks import EditCommand, Hook, Moment
 
 _log = logging.getLogger("dragoman.builtin")
 _ORDER: Final[tuple[Wish, ...]] = ("deny", "ask", "allow", "")
@@ -55,6 +55,7 @@ class SessionHooks:
         facts: what every hook is sent about the session, as it is now.
         notify: shows the user a title and a description.
         env: the environment of the commands.
+        may_run: whether a hook is still what the user accepted; blocks.
     """
 
     def __init__(
@@ -64,12 +65,14 @@ class SessionHooks:
         facts: Callable[[], dict[str, Any]],
         notify: Callable[[str, str], Awaitable[None]],
         env: Mapping[str, str],
+        may_run: Callable[[Hook], bool] = lambda hook: True,
     ) -> None:
         self._hooks = tuple(hooks)
         self._cwd = cwd
         self._facts = facts
         self._notify = notify
         self._env = env
+        self._may_run = may_run
         self._stops = 0
         self._background: set[asyncio.Task[HookResult]] = set()
 
@@ -162,6 +165,8 @@ class SessionHooks:
     ) -> HookAnswer:
         from dragoman.process.finished import run_to_end
 
+        if not await asyncio.to_thread(self._may_run, hook):
+            return HookAnswer(failure=changed_since(hook))
         sent = {**self._facts(), "hook_event_name": hook.event or hook.moment, **facts}
         if tool is not None and arguments is not None:
             sent["tool_name"] = foreign_name(tool) if hook.is_foreign else tool
@@ -179,26 +184,37 @@ class SessionHooks:
         return read_answer(finished, hook.timeout_seconds)
 
 
+def changed_since(hook: Hook | EditCommand) -> str:
+    """Why a hook of a project is not run any more."""
+    again = f"dragoman agents accept --hook {hook.name}"
+    return f"a file that it names has changed since you accepted it; look at it again: {again}"
+
+
 def _matches(hook: Hook, tool: str) -> bool:
     """Whether a hook concerns a tool, by our name of it or by that of other agents."""
     return not hook.matcher or any(re.fullmatch(hook.matcher, name) for name in (tool, foreign_name(tool)))
 
 
 def _stricter_only(answer: HookAnswer) -> HookAnswer:
-    wish: Wish = "" if answer.wish == "allow" else answer.wish
-    return msgspec.structs.replace(answer, wish=wish, new_input=None, new_output=None)
+    return msgspec.structs.replace(_without_permission(answer), new_input=None, new_output=None)
+
+
+def _without_permission(answer: HookAnswer) -> HookAnswer:
+    return msgspec.structs.replace(answer, wish="" if answer.wish == "allow" else answer.wish)
 
 
 def _combined(answers: Sequence[HookAnswer]) -> HookResult:
+    changing = [answer for answer in answers if answer.new_input is not None]
+    if changing:  # a permission is for the arguments that its hook has seen, or wants itself
+        answers = [answer if answer is changing[-1] else _without_permission(answer) for answer in answers]
     wish = min((answer.wish for answer in answers), key=_ORDER.index)
     reasons = [answer.reason for answer in answers if answer.wish == wish and answer.reason]
-    inputs = [answer.new_input for answer in answers if answer.new_input is not None]
     outputs = [answer.new_output for answer in answers if answer.new_output is not None]
     return HookResult(
         wish,
         "; ".join(reasons),
         "\n".join(answer.context for answer in answers if answer.context),
-        inputs[-1] if inputs else None,
+        changing[-1].new_input if changing else None,
         outputs[-1] if outputs else None,
         any(answer.ends_turn for answer in answers),
     )

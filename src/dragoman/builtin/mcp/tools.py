@@ -76,7 +76,7 @@ class McpTool:
         self.name = name
         self.kind: Kind = offer.kind
         self.offer = offer
-        self.schema = {"type": "object", "properties": {}, **offer.schema}
+        self.schema = _usable(offer.schema)
         self.description = cut((offer.description or offer.title or offer.name).strip(), DESCRIPTION_CHARACTERS)
         self.server = server
         self._caller = caller
@@ -116,6 +116,17 @@ class McpTool:
         if not fitted.is_truncated:
             return output
         return msgspec.structs.replace(output, text=fitted.text, is_truncated=True, output_path=fitted.path)
+
+
+def _usable(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with what every provider requires: one that is refused would make each request fail, for all tools."""
+    found: dict[str, Any] = {"type": "object", "properties": {}, **schema}
+    properties, required = found["properties"], schema.get("required")
+    known = properties.items() if isinstance(properties, dict) else ()
+    found["type"], found["properties"] = "object", {name: each for name, each in known if isinstance(each, dict | bool)}
+    if not (isinstance(required, list) and all(isinstance(each, str) for each in required)):
+        found.pop("required", None)
+    return found
 
 
 def name_of(server: str, tool: str, taken: Collection[str]) -> str:

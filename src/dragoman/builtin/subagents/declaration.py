@@ -78,7 +78,8 @@ class ChosenTools(Struct, frozen=True):
 def choose_tools(declared: AgentDeclaration, tools: Mapping[str, Tool], *, may_delegate: bool) -> ChosenTools:
     """Return the tools of a subagent: those of its parent that its declaration names."""
     wanted, unknown = _matching(declared.tools, tools)
-    denied, unknown_denied = _matching(declared.denied_tools, tools)
+    # A tool of which some calls are denied, such as `Bash(rm:*)`, is denied: less cannot be expressed.
+    denied, unknown_denied = _matching([name.partition("(")[0] for name in declared.denied_tools], tools)
     chosen = {
         name: tool
         for name, tool in tools.items()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
@@ -48,6 +48,10 @@ _log = logging.getLogger("dragoman.builtin")
 
 # Updates that clients are shown of its session; its settings and commands are not for them.
 _SHOWN = (v1.AgentMessageChunk, v1.AgentThoughtChunk, v1.ToolCall, v1.ToolCallUpdate, v1.Plan)
+
+
+MOST_ANSWER_CHARACTERS: Final = 8 << 20
+"""More of an answer is left out: a program that never stops writing would fill the memory."""
 
 
 def declared_in(settings: SettingsFile) -> tuple[AgentDeclaration, ...]:
@@ -233,7 +237,7 @@ class ExternalRun:
         if isinstance(update, v1.AgentMessageChunk) and isinstance(update.content, v1.TextContent):
             if update.message_id != self._message_id:
                 self._text, self._message_id = "", update.message_id
-            self._text += update.content.text
+            self._text += update.content.text[: max(0, MOST_ANSWER_CHARACTERS - len(self._text))]
         elif isinstance(update, v1.ToolCall):
             self._text = ""  # the answer is what it says last
         if isinstance(update, v1.ToolCallUpdate) and update.tool_call_id in self._asked:

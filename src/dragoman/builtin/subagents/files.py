@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.builtin.context.markdown_files import NAME, markdown_files
 from dragoman.builtin.modes import MODES
-from dragoman.builtin.subagents.declaration import BUILT_IN, FOLDER, AgentDeclaration, Declared
+from dragoman.builtin.subagents.declaration import BUILT_IN, FOLDER, AgentDeclaration, Declared, find_agent
 from dragoman.settings.project import PROJECT_FOLDER, find_project
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def read_agents(cwd: str, config_dir: Path, external: Iterable[AgentDeclaration]
     here = Path(os.path.realpath(cwd))
     for folder in dict.fromkeys((here, find_project(here))):
         for declared in _read(folder / PROJECT_FOLDER / FOLDER, "project", folder, problems):
-            name = f"project:{declared.name}" if declared.name in agents else declared.name
+            name = declared.name if find_agent(declared.name, agents) is None else f"project:{declared.name}"
             agents.setdefault(name, _renamed(declared, name))
     return Declared(agents, tuple(problems))
 

@@ -26,6 +26,10 @@ _MARKS: Final = {"pending": "…", "in_progress": "…", "completed": "✓", "fa
 _QUIET_SECONDS: Final = 5.0
 
 
+def _short(title: str) -> str:
+    return shorten(one_line(title), _TITLE_CHARACTERS)
+
+
 class SeenCall(Struct):
     """One tool call of the subagent."""
 
@@ -39,7 +43,7 @@ class SeenCall(Struct):
 
     @property
     def line(self) -> str:
-        return f"{_MARKS.get(self.status, '…')} {shorten(self.title, _TITLE_CHARACTERS)}"
+        return f"{_MARKS.get(self.status, '…')} {self.title}"
 
 
 class RunProgress:
@@ -71,11 +75,11 @@ class RunProgress:
             if isinstance(update.content, v1.TextContent):
                 self._text = (self._text + update.content.text)[-_KEPT_CHARACTERS:]
         elif isinstance(update, v1.ToolCall):
-            self.calls[update.tool_call_id] = SeenCall(one_line(update.title), str(update.status or "pending"))
+            self.calls[update.tool_call_id] = SeenCall(_short(update.title), str(update.status or "pending"))
         elif isinstance(update, v1.ToolCallUpdate):
             call = self.calls.setdefault(update.tool_call_id, SeenCall("Tool call"))
             if isinstance(update.title, str) and update.title:
-                call.title = one_line(update.title)
+                call.title = _short(update.title)
             if isinstance(update.status, str):
                 call.status = update.status
 

@@ -156,8 +156,7 @@ class SessionSubagents:
             row = rows.get(id)
             if row is None:
                 raise ToolError(f"there is no task {id!r}; there are: {', '.join(rows) or 'none'}")
-            if id in self._running:
-                raise ToolError(f"{id} is still working; wait for its end, or end it with bash_stop")
+            self._check_free(id)
         name = _name_of(row) if row is not None else agent or DEFAULT_AGENT
         agents = {} if self.declared is None else self.declared.agents
         declared = find_agent(name, agents)
@@ -165,9 +164,16 @@ class SessionSubagents:
             self.declared = await self._read()
             agents = self.declared.agents
             declared = find_agent(name, agents)
+            if id is not None:
+                self._check_free(id)  # another call may have begun to go on with it meanwhile
         if declared is None:
             raise ToolError(f"there is no agent {name!r}; there are: {', '.join(agents)}")
         return _Found(declared, row)
+
+    def _check_free(self, id: str) -> None:
+        """Raises: ToolError if the task is working."""
+        if id in self._running:
+            raise ToolError(f"{id} is still working; wait for its end, or end it with bash_stop")
 
     async def _known(self) -> dict[str, SessionRow]:
         if self._rows is None:
@@ -206,7 +212,7 @@ class SessionSubagents:
         self._running[task_id] = work
         showing = asyncio.create_task(_show_in_call(progress, context))
         try:
-            return _output(task_id, found.declared, await _awaited(work), progress)
+            return await _output(task_id, found.declared, await _awaited(work), progress, context)
         finally:
             showing.cancel()
             self._running.pop(task_id, None)
@@ -444,14 +450,22 @@ async def _show_in_call(progress: RunProgress, context: TurnContext) -> None:
     await report_progress(progress, lambda text: context.progress(ToolOutput(text)))
 
 
-def _output(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: RunProgress) -> ToolOutput:
+async def _output(
+    task_id: str, declared: AgentDeclaration, end: RunEnd, progress: RunProgress, context: TurnContext
+) -> ToolOutput:
     """What the model reads of a run that ended, and what the user is shown with it. Raises: ToolError."""
+    from dragoman.builtin.tools.long_output import MCP_LIMIT, fit
+
+    # Another agent can answer with any length, and its text would fill the window of this one.
+    fitted = await fit(end.answer, context, MCP_LIMIT)
+    end = structs.replace(end, answer=fitted.text)
     if end.failure:
         raise ToolError(
             f"the subagent {declared.name} failed: {end.failure}\n[{task_id}: {progress.summary}; it can be resumed "
             f"with its id]\n{end.answer}".rstrip()
         )
-    return ToolOutput(answer_text(task_id, declared, end, progress), details=progress.call_lines)
+    text = answer_text(task_id, declared, end, progress)
+    return ToolOutput(text, details=progress.call_lines, is_truncated=fitted.is_truncated, output_path=fitted.path)
 
 
 def answer_text(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: RunProgress) -> str:

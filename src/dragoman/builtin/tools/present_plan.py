@@ -15,6 +15,7 @@ from msgspec import Meta, Struct
 
 from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.modes import PLAN_FILE
+from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.tool import Kind, NoFormError, Preview, Tool, ToolError, ToolOutput
 
 if TYPE_CHECKING:
@@ -124,8 +125,16 @@ async def _accepted(
 
 
 async def _edit_in_file(plan: str, context: ToolContext) -> ToolOutput:
-    """For clients without forms: the plan is edited as a file, and the turn ends until the user goes on."""
-    await context.access.write_text(os.path.join(context.cwd, PLAN_FILE), f"{plan}\n")
+    """For clients without forms: the plan is edited as a file, and the turn ends until the user goes on.
+
+    Raises: ToolError if the file may not be written, such as one that is a link to another.
+    """
+    path = os.path.join(context.cwd, PLAN_FILE)
+    for request in paths.change(f"Write {PLAN_FILE}", path, context):
+        verdict = context.verdict(request)
+        if verdict.action != "allow":
+            raise ToolError(f"{PLAN_FILE} cannot be written for the user to edit: {verdict.why}; ask what to change")
+    await context.access.write_text(path, f"{plan}\n")
     context.ask_in_words(f"The plan is in {PLAN_FILE}. Edit it there, and then write that it is ready.")
     return ToolOutput(
         f"The user wants to edit the plan in {PLAN_FILE} first. The turn ends now. After the next prompt, read the "

@@ -15,7 +15,7 @@ from dragoman.cli.agents.display import shown_command, shown_path, shown_word
 from dragoman.cli.console import write_json, write_note
 from dragoman.policy.paths import is_below
 from dragoman.settings.acceptances import fingerprint, mcp_fingerprint
-from dragoman.settings.hooks import Hook
+from dragoman.settings.hooks import Hook, project_files
 from dragoman.text.visible import spelled
 
 if TYPE_CHECKING:
@@ -105,10 +105,14 @@ def _accept_hook(settings: EffectiveSettings, name: str, *, is_sure: bool) -> in
         for moment, line in (("format", hook.format), ("check", hook.check)):
             if line:
                 write(f"  {moment} {spelled(hook.files)}: {spelled(line)}\n")
-    write("It runs outside the sandbox, with your rights. You are not asked again if files that it runs change.\n")
+    write("It runs outside the sandbox, with your rights.\n")
+    files = project_files(hook, settings.root) if settings.root is not None else []
+    if files:
+        write(f"It names files of the project, so look at them, too: {', '.join(map(shown_path, files))}\n")
+    write("You are not asked again if other files that it runs change.\n")
     _confirm(name, is_sure=is_sure)
-    settings.accept("hook", name, hook.sha256)
-    write_note(f"{name} is accepted; a hook with another command, moment or tool needs to be accepted again")
+    settings.accept_hook(hook)
+    write_note(f"{name} is accepted; with another command, moment, tool or content of those files it is not")
     return exits.OK
 
 

@@ -21,5 +21,6 @@ int main(void)
             }
         }
     }
+    puts("to the end"); /* the code under test may exit */
     return 0;
 }

@@ -1,12 +1,12 @@
 import json
 
-from judge_kit import TESTS, check, need, python, report
+from judge_kit import TESTS, check, program, report
 
 CASES = json.loads((TESTS / "cases.json").read_text())
 
 
 PROGRAM = """
-import json, os, sys
+import json, os
 sys.path.insert(0, os.getcwd())
 from template import TemplateError, render
 right = 0
@@ -34,15 +34,12 @@ else:
 
 @check("40 cases of the specification")
 def cases():
-    done = python("-c", PROGRAM, str(TESTS / "cases.json"))
-    need(done.returncode == 0, done.stderr.strip()[-300:])
-    return int(done.stdout.split()[-1]) / len(CASES)
+    return int(program(PROGRAM, str(TESTS / "cases.json")).split()[-1]) / len(CASES)
 
 
 @check("a TemplateError is a ValueError and names an unknown filter")
 def errors():
-    done = python("-c", "import os, sys; sys.path.insert(0, os.getcwd())\n" + NAMED)
-    need(done.returncode == 0, done.stderr.strip()[-300:])
+    program("import os; sys.path.insert(0, os.getcwd())\n" + NAMED)
 
 
 report()
