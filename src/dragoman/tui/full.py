@@ -77,7 +77,7 @@ def run(
     for line in app.last_exchange:
         sys.stdout.write(f"{line}\n")
     _print_way_back(app.talk)
-    return 0
+    return app.return_code or 0
 
 
 def _print_way_back(talk: Any) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.text.visible import label
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from dragoman.client.elicitation.form import Outcome
     from dragoman.schema import v1
+    from dragoman.state import SessionState
 
 Phase: TypeAlias = Literal["connecting", "opening", "ready", "lost", "failed"]
 """Where the conversation is: `lost` while the host is looked for again, `failed` when only the user can go on."""
@@ -46,6 +48,20 @@ def host_details(request: v1.RequestPermissionRequest) -> dict[str, Any]:
     meta = request.meta if isinstance(request.meta, dict) else {}
     own = meta.get("dragoman")
     return own if isinstance(own, dict) else {}
+
+
+def completed(request: v1.RequestPermissionRequest, state: SessionState) -> v1.RequestPermissionRequest:
+    """The request with what was reported of its tool call before: many agents send only the id with the question."""
+    asked = request.tool_call
+    call = state.tool_calls.get(asked.tool_call_id)
+    if call is None or not call.is_running or call.turn not in (None, len(state.turns) - 1):
+        return request  # an id that was used again: the old call is not this one
+    missing = {
+        name: value
+        for name in ("title", "kind", "content", "locations", "raw_input")
+        if not getattr(asked, name) and (value := getattr(call, name))
+    }
+    return replace(request, tool_call=replace(asked, **missing)) if missing else request
 
 
 class AskedQuestion:
