@@ -249,6 +249,25 @@ def test_a_program_that_draws_a_screen_is_emulated_at_most_ten_times_a_second() 
     assert later[0][0][0].startswith("TOP")
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "\x1b[?4m",
+        "\x1b[1;2;3A",
+        "\x1b[?5;7H",
+        "\x1b[9K\x1b[9J",
+        "\x1b[?2;3r",
+        "\x1b[>4;2m",
+        "\x1b[38;2;1m\x1b[48;5;999m",
+    ],
+)
+def test_a_sequence_that_the_emulator_does_not_know_is_ignored(odd: str) -> None:
+    output = f"\x1b[2J\x1b[1;1H{odd}\x1b[2;3Hafter"  # vim asks its terminal with the first one
+    rows = EmulatedTerminals()(ShownTerminal("t", output=output, total=len(output)))
+    assert rows is not None
+    assert any("after" in text for row in rows for text, _ in row)
+
+
 async def test_images_are_opened_by_a_key_from_a_folder_of_the_user_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
