@@ -87,6 +87,10 @@ class Picker(ModalScreen[Any]):
         """Show other rows; the selected value stays selected if it is among them."""
         self.list.set_rows(rows)
 
+    def is_same(self, one: Any, other: Any) -> bool:
+        """Whether two values are the same thing, of which one may be newer."""
+        return bool(one == other)
+
     def leave(self) -> None:
         """Ctrl+D: close the list."""
         _ = self.dismiss(None)
@@ -153,7 +157,11 @@ class PickList(Widget, can_focus=True):
         before = self.selected
         self._rows = list(rows)
         self._shown = self._filtered()
-        same = [place for place, row in enumerate(self._shown) if before is not None and row.value == before.value]
+        same = [
+            place
+            for place, row in enumerate(self._shown)
+            if before is not None and not row.is_heading and self._picker.is_same(row.value, before.value)
+        ]
         self._at = same[0] if same else min(self._at, len(self._shown) - 1)
         self._step(0)
         self.refresh()

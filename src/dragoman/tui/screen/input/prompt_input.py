@@ -102,6 +102,8 @@ class PromptInput(TextArea):
         _keep_new_line_keys()
         super().__init__(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", **settings)
         self.chips: dict[str, Chip] = {}
+        self.was_typed = False
+        """Whether the user began to type."""
         self._talk_now = talk
         self._history = PromptHistory(talk().folder)
         self._keeper = DraftKeeper(talk, self._note)
@@ -281,6 +283,7 @@ class PromptInput(TextArea):
 
     def _edited(self) -> None:
         """The user changed the text."""
+        self.was_typed = True
         self._history.stay()
         self._keep_draft()
         self._menu.look(self.text, self._cursor)
@@ -426,6 +429,7 @@ class PromptInput(TextArea):
             self.attach(paste_chip(text, self.chips))
         elif text:
             _ = self.replace(text, *self.selection, maintain_selection_offset=False)
+        self.was_typed = True
         self._history.stay()
         self._keep_draft()
         self._menu.forget()
