@@ -11,6 +11,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dragoman.text.terminal import one_line
+from dragoman.tui.terminal.terminal_facts import ascii_signs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -51,19 +52,18 @@ _ATTRIBUTES: Final = {
     "9": {"strike": True},
 }
 
-_ASCII_SIGNS: Final = str.maketrans("…·─│█░•", "~--|#.*")
-_own_signs: dict[int, int] | None = None
+_is_ascii = False
 
 
 def use_ascii(is_ascii: bool) -> None:
     """Draw the signs between texts as ASCII on this terminal, or as they are."""
-    global _own_signs
-    _own_signs = _ASCII_SIGNS if is_ascii else None
+    global _is_ascii
+    _is_ascii = is_ascii
 
 
 def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
     """A line as cells, exactly as wide as the screen. Controls that are left would act on the terminal: none are."""
-    segments = [Segment(_shown(text), _style(style, base)) for text, style in line if text]
+    segments = [Segment(shown_text(text), _style(style, base)) for text, style in line if text]
     return Strip(segments).adjust_cell_length(width, base or Style())
 
 
@@ -72,9 +72,10 @@ def strips_of(lines: Iterable[RailLine], width: int) -> list[Strip]:
     return [strip_of(line, width) for line in lines]
 
 
-def _shown(text: str) -> str:
+def shown_text(text: str) -> str:
+    """A text as this terminal can show it, without anything that acts on it."""
     safe = text if text.isprintable() else one_line(text)
-    return safe if _own_signs is None else safe.translate(_own_signs)
+    return ascii_signs(safe) if _is_ascii else safe
 
 
 def _style(name: str, base: Style | None) -> Style:
