@@ -204,3 +204,36 @@ async def test_an_answer_counts_from_when_its_key_was_read(monkeypatch: pytest.M
 async def _send(app: TerminalApp, pilot: Pilot[None], key: events.Key) -> None:
     app.post_message(key)
     await pilot.pause()
+
+
+async def test_the_end_of_the_conversation_stays_in_sight_when_a_card_opens(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with shown(monkeypatch) as (app, pilot):
+        for number in range(30):
+            fold(app.talk.state, v1.ToolCall(str(number), f"call {number}", kind="read", status="completed"))
+        await painted(app, pilot)
+        await ask(app, pilot, question())
+        await pilot.pause()
+        assert any("call 29" in line for line in grid(app))
+
+
+async def test_an_answer_without_a_clear_meaning_is_neither_selected_nor_given_by_a_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with shown(monkeypatch) as (app, pilot):
+        options = [
+            v1.PermissionOption("y", "Yes", "allow_once"),
+            v1.PermissionOption("y", "No", "reject_once"),
+            v1.PermissionOption("n", "No", "reject_once"),
+        ]
+        asked = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options), 0.0)
+        card, _ = await settled(app, pilot, asked)
+        assert any("❯  3: No (no)" in line for line in grid(app))
+        assert asked.rejecting is options[2]
+        unclear = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options[:2]), 0.0)
+        assert unclear.rejecting is None
+        app.talk.questions[:] = []
+        card.show(None)
+        card._gone_at = -10.0
+        await ask(app, pilot, unclear)
+        assert "the agent offers no answer" in card.how()
+        assert not any("reject and say why" in line for line in grid(app))

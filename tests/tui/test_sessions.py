@@ -18,7 +18,8 @@ from dragoman.tui.screen.sessions import sessions, surroundings
 from dragoman.tui.screen.sessions.attached import MOST_ATTACHED
 from dragoman.tui.screen.sessions.known import KnownSessions
 from dragoman.tui.screen.start import ScreenStart
-from dragoman.tui.values import AskedQuestion, ListedSession
+from dragoman.tui.start.preferences import agent_key
+from dragoman.tui.values import AskedQuestion, ListedSession, short_agent
 from dragoman.view.rails import ASCII
 from tests.tui.grids import check_grid, grid
 from tests.tui.opened import FOLDER, NOW, opened, painted, row
@@ -332,3 +333,20 @@ async def test_a_list_of_sessions_does_not_open_under_typing_hands(monkeypatch: 
         await pilot.press("space", "y")
         assert app.query_one(PromptInput).text == "fix y"
         assert any("Ctrl+P lists the others of this folder (5)" in line for line in grid(app))
+
+
+@pytest.mark.parametrize(
+    ("agent", "word"),
+    [
+        ("claude", "claude"),
+        ("dragoman --model scripted", "dragoman"),
+        ("-- python3.11 -u /opt/my/agent.py --fast", "agent.py"),
+        ("-- /usr/bin/goose acp", "goose"),
+        ("-- node", "node"),
+        ("--", "--"),
+    ],
+)
+def test_an_agent_that_is_a_command_line_is_called_by_its_program(agent: str, word: str) -> None:
+    assert short_agent(agent) == word
+    key = agent_key(agent)
+    assert key == (agent if agent.startswith("--") else word), "two programs do not share what is remembered"

@@ -14,8 +14,11 @@ import pytest
 
 pytest.importorskip("textual")
 
+from rich.cells import cell_len
+
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
+from dragoman.text.terminal import cells
 from dragoman.tui.screen.conversation import walking
 from dragoman.tui.screen.conversation.emulation import EmulatedTerminals
 from dragoman.tui.screen.conversation.highlighting import colour_code
@@ -228,6 +231,14 @@ async def test_every_kind_of_update_is_harmless_on_the_screen(
 
 def test_controls_that_reach_a_cell_are_dropped_there() -> None:
     assert strip_of(((EVIL, "bold"), ("x\ny", "")), 20).text.isprintable()
+
+
+@pytest.mark.parametrize(
+    "text", ["👩\u200d🚀 x", "❤\ufe0f", "⚠\ufe0f\u200d🔥", "👍🏽!", "1\ufe0f\u20e3", "🇩🇪", "e\u0301", "界"]
+)
+def test_signs_whose_width_terminals_disagree_about_are_drawn_apart(text: str) -> None:
+    drawn = strip_of(((text, ""),), 20).text.rstrip(" ")
+    assert cell_len(drawn) == cells(drawn) == sum(cell_len(letter) for letter in drawn)
 
 
 def test_a_program_that_draws_a_screen_is_emulated_at_most_ten_times_a_second() -> None:

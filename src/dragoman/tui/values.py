@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -22,6 +23,20 @@ Phase: TypeAlias = Literal["connecting", "opening", "ready", "lost", "failed"]
 
 SETTLE_SECONDS: Final = 0.4
 """Nothing that is typed so soon after a question appeared is an answer: it was meant for something else."""
+
+
+def short_agent(agent: str) -> str:
+    """An agent in one word: its name, or the program of a command line, `-- PROGRAM`; not made safe."""
+    name, _, line = agent.partition(" ")
+    if name != "--":
+        return name
+    words = [os.path.basename(word.rstrip("/")) for word in line.split() if not word.startswith("-")]
+    is_run_by = len(words) > 1 and words[0].rstrip("0123456789.") in _RUNNERS
+    return words[is_run_by] if words else name
+
+
+_RUNNERS: Final = frozenset(("python", "node", "deno", "bun", "npx", "uvx", "uv", "sh", "bash", "env", "ruby", "java"))
+"""Programs that only run the one behind them."""
 
 
 class AgentInput(NamedTuple):
@@ -88,8 +103,10 @@ class AskedQuestion:
 
     @property
     def rejecting(self) -> v1.PermissionOption | None:
-        """The option that rejects it this time."""
-        return next((each for each in self.request.options if each.kind == "reject_once"), None)
+        """The option that rejects it this time; not one whose id another meaning has, too."""
+        others = {each.option_id for each in self.request.options if each.kind != "reject_once"}
+        found = (each for each in self.request.options if each.kind == "reject_once")
+        return next((each for each in found if each.option_id not in others), None)
 
     def is_settled(self, now: float) -> bool:
         """Whether the question was in sight long enough for an answer to be meant for it."""

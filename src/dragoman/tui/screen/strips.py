@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -52,6 +53,9 @@ _ATTRIBUTES: Final = {
     "9": {"strike": True},
 }
 
+# What joins emoji to one picture, colours its skin or makes a sign an emoji: terminals and Rich disagree about the
+# width of the result, and what is behind it on the line would be drawn in another column. Without it all agree.
+_JOINING: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]|(?<=[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d")
 _is_ascii = False
 
 
@@ -75,6 +79,9 @@ def strips_of(lines: Iterable[RailLine], width: int) -> list[Strip]:
 def shown_text(text: str) -> str:
     """A text as this terminal can show it, without anything that acts on it."""
     safe = text if text.isprintable() else one_line(text)
+    if safe.isascii():
+        return safe
+    safe = _JOINING.sub("", safe)
     return ascii_signs(safe) if _is_ascii else safe
 
 

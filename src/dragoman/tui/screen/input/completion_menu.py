@@ -15,6 +15,7 @@ from textual.widget import Widget
 from dragoman.text.terminal import fit
 from dragoman.tui.completion import AgentCommand, FileIndex, OwnCommand, command_suggestions, file_suggestions, word_at
 from dragoman.tui.screen.strips import strip_of
+from dragoman.tui.values import short_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -64,7 +65,7 @@ class CompletionMenu(Widget):
             self._show(None, ())
         elif word.kind == "command":
             theirs = [_command(each) for each in self._talk().state.commands]
-            name = self._talk().agent.partition(" ")[0] or "agent"
+            name = short_agent(self._talk().agent) or "agent"
             self._show(word, command_suggestions(word.query, theirs, self._own, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))

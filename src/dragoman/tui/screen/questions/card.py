@@ -240,9 +240,8 @@ class QuestionCard(CardView):
         if question is not None:
             self.question, self._counter = question, counter
             self._has_moved = False
-            kinds = [option.kind for option in question.options]
-            rejecting = [place for place, kind in enumerate(kinds) if str(kind).startswith("reject")]
-            self._selected = rejecting[0] if rejecting else -1
+            rejecting = [each for each in answers_of(question.request) if each.is_clear and not each.allows]
+            self._selected = rejecting[0].number - 1 if rejecting else -1
         self.display = question is not None
         self.begin()
         return True
@@ -270,7 +269,14 @@ class QuestionCard(CardView):
         assert self.question is not None
         request = self.question.request
         rail, sign = self.glyphs.agent, self.glyphs.you
-        keys = "w: reject and say why" if self._is_whole_screen else "w: reject and say why   v: full screen"
+        keys = "   ".join(
+            key
+            for key, is_there in (
+                ("w: reject and say why", self.question.rejecting is not None),
+                ("v: full screen", not self._is_whole_screen),
+            )
+            if is_there
+        )
         found: list[RailLine] = []
         numbers = iter(range(len(request.options)))
         for line in answer_lines(request, width):
@@ -309,6 +315,8 @@ class QuestionCard(CardView):
     def how(self) -> str:
         if self.question is None:
             return ""
+        if not any(each.is_clear for each in answers_of(self.question.request)):
+            return "the agent offers no answer: Esc in the input stops the turn"
         if not self.has_focus:
             return "Tab, then the number; or Alt+number"
         return "type the number of an answer" if self.is_read else "PgDn: read on, then type the number of an answer"

@@ -13,7 +13,7 @@ from dragoman.tui.local_host.session_rows import end_session, fork_session, in_o
 from dragoman.tui.screen.columns import short_folder, state_sign
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.picker import Picker, PickRow
-from dragoman.tui.values import ListedSession
+from dragoman.tui.values import ListedSession, short_agent
 from dragoman.view.labels import age_text
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def session_line(
 ) -> tuple[Any, ...]:
     """One session as a line: sign, word, title, agent, age, cost, and what it needs."""
     sign, style = state_sign(row.word, glyphs)
-    agent = label(row.agent.partition(" ")[0], _AGENT, "")
+    agent = label(short_agent(row.agent), _AGENT, "")
     wide = width >= _WIDE
     place = short_folder(row.folder, 14 if wide else _AGE) if with_folder else shown_age(row.updated_at, now)
     if width < _NARROW:
