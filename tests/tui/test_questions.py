@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from textual.widgets import Input
 from dragoman.client.elicitation import pages
 from dragoman.errors import RequestError
 from dragoman.schema import v1
+from dragoman.state import SessionState
 from dragoman.tui.questions.failures import explain
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.input.prompt_input import PromptInput
@@ -216,7 +218,8 @@ async def test_several_questions_are_counted_and_one_that_is_gone_leaves_its_pla
 async def test_an_answer_of_another_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
         asking, asked = app.talk.asking, detailed()
-        task = asyncio.ensure_future(asking.permission(asked.request, None))  # type: ignore[arg-type]
+        session: Any = SimpleNamespace(state=SessionState())
+        task = asyncio.ensure_future(asking.permission(asked.request, session))
         await pilot.pause()
         task.cancel()  # the host withdraws it first, and says by whom it was answered afterwards
         with pytest.raises(asyncio.CancelledError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("textual")
 
@@ -15,8 +16,10 @@ from dragoman.tui.local_host import session_rows
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions import sessions, surroundings
 from dragoman.tui.screen.sessions.attached import MOST_ATTACHED
+from dragoman.tui.screen.sessions.known import KnownSessions
 from dragoman.tui.screen.start import ScreenStart
-from dragoman.tui.values import AskedQuestion, ListedSession
+from dragoman.tui.start.preferences import agent_key
+from dragoman.tui.values import AskedQuestion, ListedSession, short_agent
 from dragoman.view.rails import ASCII
 from tests.tui.grids import check_grid, grid
 from tests.tui.opened import FOLDER, NOW, opened, painted, row
@@ -294,3 +297,56 @@ def test_ages_are_words() -> None:
 def test_rows_are_read_leniently() -> None:
     found = session_rows._row("1", FOLDER, 5, None, {"dragoman": {"cost": 3, "steps": "x", "ended": {"error": "boom"}}})
     assert (found.cost, found.steps_total, found.word, found.detail) == ("", 0, "failed", "boom")
+
+
+async def test_the_selection_stays_with_its_session_while_the_list_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = list(ROWS)
+    async with opened(monkeypatch, rows=rows) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        await pilot.press("down")
+        picker = app.screen
+        assert isinstance(picker, sessions.SessionPicker)
+        assert picker.list.selected is not None
+        assert picker.list.selected.value.session_id == "b"
+        changed = [
+            replace(each, state="idle", ended="end_turn", cost="$1.20") if each is ROWS[1] else each for each in rows
+        ]
+        app.rows_changed(changed)
+        assert picker.list.selected.value.session_id == "b", "the next key would be for another session"
+
+
+async def test_a_list_of_sessions_does_not_open_under_typing_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+    may_list = asyncio.Event()
+
+    async def read(self: object) -> list[ListedSession]:
+        await may_list.wait()
+        return ROWS
+
+    monkeypatch.setattr(KnownSessions, "read_before_start", read)
+    async with opened(monkeypatch, rows=ROWS, start=ScreenStart(chooses=True)) as (app, pilot):
+        await pilot.press("f", "i", "x")
+        may_list.set()
+        await pilot.pause()
+        await painted(app, pilot)
+        assert len(app.screen_stack) == 1
+        await pilot.press("space", "y")
+        assert app.query_one(PromptInput).text == "fix y"
+        assert any("Ctrl+P lists the others of this folder (5)" in line for line in grid(app))
+
+
+@pytest.mark.parametrize(
+    ("agent", "word"),
+    [
+        ("claude", "claude"),
+        ("dragoman --model scripted", "dragoman"),
+        ("-- python3.11 -u /opt/my/agent.py --fast", "agent.py"),
+        ("-- /usr/bin/goose acp", "goose"),
+        ("-- node", "node"),
+        ("--", "--"),
+    ],
+)
+def test_an_agent_that_is_a_command_line_is_called_by_its_program(agent: str, word: str) -> None:
+    assert short_agent(agent) == word
+    key = agent_key(agent)
+    assert key == (agent if agent.startswith("--") else word), "two programs do not share what is remembered"

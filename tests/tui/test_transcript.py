@@ -14,8 +14,11 @@ import pytest
 
 pytest.importorskip("textual")
 
+from rich.cells import cell_len
+
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
+from dragoman.text.terminal import cells
 from dragoman.tui.screen.conversation import walking
 from dragoman.tui.screen.conversation.emulation import EmulatedTerminals
 from dragoman.tui.screen.conversation.highlighting import colour_code
@@ -247,6 +250,14 @@ def test_controls_that_reach_a_cell_are_dropped_there() -> None:
     assert strip_of(((EVIL, "bold"), ("x\ny", "")), 20).text.isprintable()
 
 
+@pytest.mark.parametrize(
+    "text", ["👩\u200d🚀 x", "❤\ufe0f", "⚠\ufe0f\u200d🔥", "👍🏽!", "1\ufe0f\u20e3", "🇩🇪", "e\u0301", "界"]
+)
+def test_signs_whose_width_terminals_disagree_about_are_drawn_apart(text: str) -> None:
+    drawn = strip_of(((text, ""),), 20).text.rstrip(" ")
+    assert cell_len(drawn) == cells(drawn) == sum(cell_len(letter) for letter in drawn)
+
+
 def test_a_program_that_draws_a_screen_is_emulated_at_most_ten_times_a_second() -> None:
     clock = [0.0]
     terminals = EmulatedTerminals(lambda: clock[0])
@@ -264,6 +275,25 @@ def test_a_program_that_draws_a_screen_is_emulated_at_most_ten_times_a_second() 
     later = terminals(ShownTerminal("t", output=more, total=len(more)))
     assert later is not None
     assert later[0][0][0].startswith("TOP")
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        "\x1b[?4m",
+        "\x1b[1;2;3A",
+        "\x1b[?5;7H",
+        "\x1b[9K\x1b[9J",
+        "\x1b[?2;3r",
+        "\x1b[>4;2m",
+        "\x1b[38;2;1m\x1b[48;5;999m",
+    ],
+)
+def test_a_sequence_that_the_emulator_does_not_know_is_ignored(odd: str) -> None:
+    output = f"\x1b[2J\x1b[1;1H{odd}\x1b[2;3Hafter"  # vim asks its terminal with the first one
+    rows = EmulatedTerminals()(ShownTerminal("t", output=output, total=len(output)))
+    assert rows is not None
+    assert any("after" in text for row in rows for text, _ in row)
 
 
 async def test_images_are_opened_by_a_key_from_a_folder_of_the_user_alone(

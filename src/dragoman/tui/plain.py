@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.text.colour import Painter
 from dragoman.tui.lines.client import LineClient, is_leaving
+from dragoman.tui.terminal.terminal_facts import ascii_signs
 from dragoman.view.appended import AppendedLines
 
 if TYPE_CHECKING:
@@ -40,11 +41,13 @@ class PlainTerminal:
     answers_by_line = True
     keys: Sequence[tuple[str, str]] = KEYS
 
-    def __init__(self, paint: Painter) -> None:
+    def __init__(self, paint: Painter, *, is_ascii: bool = False) -> None:
         self.paint = paint
+        self._is_ascii = is_ascii
 
     def write(self, lines: Sequence[str]) -> None:
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        text = "".join(f"{line}\n" for line in lines)
+        sys.stdout.write(ascii_signs(text) if self._is_ascii else text)
         sys.stdout.flush()
 
     def write_sequence(self, sequence: str) -> None:
@@ -103,13 +106,15 @@ def _settle(future: asyncio.Future[str | None], value: str | None) -> None:
         future.set_result(value)
 
 
-def run(opening: Opening, session_id: str | None, first: str | None, has_colour: bool) -> int:
+def run(
+    opening: Opening, session_id: str | None, first: str | None, has_colour: bool, *, is_ascii: bool = False
+) -> int:
     """Work in this terminal until the user leaves. Returns the exit code."""
-    return asyncio.run(_work(opening, session_id, first, Painter(has_colour)))
+    terminal = PlainTerminal(Painter(has_colour), is_ascii=is_ascii)
+    return asyncio.run(_work(opening, session_id, first, terminal))
 
 
-async def _work(opening: Opening, session_id: str | None, first: str | None, paint: Painter) -> int:
-    terminal = PlainTerminal(paint)
+async def _work(opening: Opening, session_id: str | None, first: str | None, terminal: PlainTerminal) -> int:
     client = LineClient(opening, terminal, session_id)
     reading = asyncio.ensure_future(terminal.read(client))
     working = asyncio.ensure_future(client.run(reading, first))

@@ -6,16 +6,16 @@ Every line begins with our own word, so that a peer's text cannot look like an a
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from dragoman.schema import v1
-from dragoman.text.colour import BOLD, YELLOW, Painter
+from dragoman.schema import UNSET, encode, v1
+from dragoman.text.colour import BOLD, GREEN, RED, YELLOW, Painter
 from dragoman.text.visible import label, spelled, wrapped
 from dragoman.tui.values import host_details
 from dragoman.view.build import command_of, piece_of
 from dragoman.view.diffs import diff_piece
 from dragoman.view.labels import kind_word
-from dragoman.view.lines import lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,39 +37,62 @@ class NumberedAnswer(NamedTuple):
     text: str
     writes: str
     is_clear: bool
-    allows: bool
+    kind: str
+
+    @property
+    def allows(self) -> bool:
+        """Whether it lets the tool run; a kind that is not known may do so."""
+        return not self.kind.startswith("reject")
 
 
 def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:
     """Yield the question without its answers. Hidden characters of a command or a path are spelled out."""
     call, own = request.tool_call, host_details(request)
-    title = call.title if isinstance(call.title, str) else ""
-    kind = kind_word(call.kind) if isinstance(call.kind, str) else "tool"
-    yield paint("question:", YELLOW) + f" {label(kind, 20)}: {label(title or call.tool_call_id, max(20, width - 30))}"
-    commands = list(_commands(call, own, width))
+    commands = _commands(call, own)
+    yield from _head(call, commands, width, paint)
     if commands and isinstance(own.get("cwd"), str):
         yield from _spelled("in", own["cwd"], width)
-    yield from commands
+    for command in commands:
+        yield from _spelled("command", command, width)
+    count = own.get("commandCount")
+    if isinstance(count, int) and count > 1:
+        yield f"  {count} commands run with this answer"
     content = call.content if isinstance(call.content, list | tuple) else ()
-    changed = {item.path for item in content if isinstance(item, v1.Diff)}
-    for place in call.locations if isinstance(call.locations, list | tuple) else ():
-        if place.path not in changed:
-            yield from _spelled("file", place.path, width)
+    changes = [item for item in content if isinstance(item, v1.Diff)]
+    texts = [getattr(piece_of(item.content), "text", "") for item in content if isinstance(item, v1.Content)]
+    places = [place.path for place in call.locations] if isinstance(call.locations, list | tuple) else []
+    changed = {item.path for item in changes}
+    for path in places:
+        if path not in changed:
+            yield from _spelled("file", path, width)
+    if not commands and not changes:
+        yield from _input(call.raw_input, [*places, *texts], width)
     for path in _texts(own.get("outside")):
         yield from _spelled("outside the project", path, width)
     if isinstance(own.get("why"), str) and own["why"]:
         yield from _spelled("why", own["why"], width)
-    for item in content:
-        if isinstance(item, v1.Diff):
-            yield from _diff(item, width, paint)
-        elif isinstance(item, v1.Content):
-            text = getattr(piece_of(item.content), "text", "")
-            for line in text.splitlines():
-                yield from _spelled("", line, width)
+    for item in changes:
+        yield from _diff(item, width, paint)
+    for line in "\n".join(texts).splitlines():
+        yield from _spelled("", line, width)
 
 
-def answers_of(request: v1.RequestPermissionRequest) -> list[NumberedAnswer]:
-    """The answers in the agent's order, numbered from 1."""
+def _head(call: v1.ToolCallPatch, commands: Sequence[str], width: int, paint: Painter) -> Iterator[str]:
+    """The kind and the title; that is shown whole where it does not fit, since it is all that some agents send."""
+    title = call.title if isinstance(call.title, str) else ""
+    kind = kind_word(call.kind) if isinstance(call.kind, str) else "tool"
+    shown = label(title or call.tool_call_id, max(20, width - 30))
+    yield paint("question:", YELLOW) + f" {label(kind, 20)}: {shown}"
+    is_command = any(title.strip("`") in command for command in commands)
+    if title and shown != " ".join(title.split()) and not is_command:
+        yield from _spelled("title", title, width)
+
+
+def answers_of(request: v1.RequestPermissionRequest, width: int = 130) -> list[NumberedAnswer]:
+    """The answers in the agent's order, numbered from 1.
+
+    The name is the agent's text, and is cut rather than what the answer means: that must be in sight.
+    """
     written = host_details(request).get("options")
     found = []
     for number, option in enumerate(request.options, 1):
@@ -78,10 +101,10 @@ def answers_of(request: v1.RequestPermissionRequest) -> list[NumberedAnswer]:
         found.append(
             NumberedAnswer(
                 number,
-                f"{label(option.name, 80)} ({label(meaning, 40)})",
+                f"{label(option.name, max(8, min(80, width - len(meaning) - 10)))} ({meaning})",
                 _writes(option, own if isinstance(own, dict) else {}),
                 _is_clear(option, request.options),
-                not str(option.kind).startswith("reject"),
+                str(option.kind),
             )
         )
     return found
@@ -89,13 +112,14 @@ def answers_of(request: v1.RequestPermissionRequest) -> list[NumberedAnswer]:
 
 def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:
     """Yield the answers, and below each what it writes."""
-    for answer in answers_of(request):
+    for answer in answers_of(request, width):
         if not answer.is_clear:
             yield f"  -: {answer.text}; cannot be chosen, its meaning is not clear"
             continue
         yield f"  {paint(str(answer.number), BOLD)}: {answer.text}"
         if answer.writes:
-            for number, part in enumerate(wrapped(answer.writes, max(20, width - 5))):
+            # One column is left for the mark of a card: a rule is never cut.
+            for number, part in enumerate(wrapped(answer.writes, max(20, width - 8))):
                 yield f"     {part}" if not number else f"       {part}"
 
 
@@ -119,16 +143,22 @@ def _is_clear(option: v1.PermissionOption, options: Sequence[v1.PermissionOption
     return len(twins) == 1 and option.kind in _KINDS
 
 
-def _commands(call: v1.ToolCallPatch, own: dict[str, Any], width: int) -> Iterator[str]:
+def _commands(call: v1.ToolCallPatch, own: dict[str, Any]) -> list[str]:
     commands = _texts(own.get("commands"))
     named = command_of(call.raw_input)
     if named is not None and named not in commands:
         commands.insert(0, named)
-    for command in commands:
-        yield from _spelled("command", command, width)
-    count = own.get("commandCount")
-    if isinstance(count, int) and count > 1:
-        yield f"  {count} commands run with this answer"
+    return commands
+
+
+def _input(raw: Any, shown: Sequence[str], width: int) -> Iterator[str]:
+    """What the tool gets, such as the arguments of a tool of an MCP server, without what is in other lines already."""
+    if raw is UNSET or raw is None:
+        return
+    for name, value in raw.items() if isinstance(raw, dict) else [("", raw)]:
+        text = value if isinstance(value, str) else encode(value).decode()
+        if not any(text in each for each in shown):
+            yield from _spelled(f"input {label(str(name), 40, '')}".rstrip(), text, width)
 
 
 def _texts(value: object) -> list[str]:
@@ -144,11 +174,13 @@ def _spelled(name: str, text: str, width: int) -> Iterator[str]:
 
 
 def _diff(item: v1.Diff, width: int, paint: Painter) -> Iterator[str]:
-    from dragoman.view.blocks import ToolBlock
-
+    """The whole change, however long it is: what is left out of it would be allowed unseen."""
     old = item.old_text if isinstance(item.old_text, str) else None
-    piece = diff_piece(item.path, old, item.new_text)
-    block = ToolBlock(0, None, "", "", "edit", "", content=(piece,))
-    lines = lines_of([block], width, paint, is_full=True)
-    next(lines, None)  # the head of a tool call
-    yield from lines
+    piece = diff_piece(item.path, old, item.new_text, most=sys.maxsize)
+    head = f"{spelled(item.path)} +{piece.added} -{piece.removed}{', new file' if piece.is_new else ''}"
+    yield from (f"  {paint(part, BOLD)}" for part in wrapped(head, width - 2))
+    for hunk in piece.hunks:
+        for line in hunk.lines:
+            style = {"+": GREEN, "-": RED}.get(line.sign, "")
+            for part in wrapped(line.sign + spelled(line.text), width - 2):
+                yield f"  {paint(part, style) if style else part}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from dragoman.schema import v1
 from dragoman.text.visible import label
@@ -14,12 +16,27 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.client.elicitation.form import Outcome
+    from dragoman.state import SessionState
 
 Phase: TypeAlias = Literal["connecting", "opening", "ready", "lost", "failed"]
 """Where the conversation is: `lost` while the host is looked for again, `failed` when only the user can go on."""
 
 SETTLE_SECONDS: Final = 0.4
 """Nothing that is typed so soon after a question appeared is an answer: it was meant for something else."""
+
+
+def short_agent(agent: str) -> str:
+    """An agent in one word: its name, or the program of a command line, `-- PROGRAM`; not made safe."""
+    name, _, line = agent.partition(" ")
+    if name != "--":
+        return name
+    words = [os.path.basename(word.rstrip("/")) for word in line.split() if not word.startswith("-")]
+    is_run_by = len(words) > 1 and words[0].rstrip("0123456789.") in _RUNNERS
+    return words[is_run_by] if words else name
+
+
+_RUNNERS: Final = frozenset(("python", "node", "deno", "bun", "npx", "uvx", "uv", "sh", "bash", "env", "ruby", "java"))
+"""Programs that only run the one behind them."""
 
 
 class AgentInput(NamedTuple):
@@ -48,6 +65,20 @@ def host_details(request: v1.RequestPermissionRequest) -> dict[str, Any]:
     return own if isinstance(own, dict) else {}
 
 
+def completed(request: v1.RequestPermissionRequest, state: SessionState) -> v1.RequestPermissionRequest:
+    """The request with what was reported of its tool call before: many agents send only the id with the question."""
+    asked = request.tool_call
+    call = state.tool_calls.get(asked.tool_call_id)
+    if call is None or not call.is_running or call.turn not in (None, len(state.turns) - 1):
+        return request  # an id that was used again: the old call is not this one
+    missing = {
+        name: value
+        for name in ("title", "kind", "content", "locations", "raw_input")
+        if not getattr(asked, name) and (value := getattr(call, name))
+    }
+    return replace(request, tool_call=replace(asked, **missing)) if missing else request
+
+
 class AskedQuestion:
     """A permission request that waits for an answer, from this client or from another one."""
 
@@ -72,8 +103,10 @@ class AskedQuestion:
 
     @property
     def rejecting(self) -> v1.PermissionOption | None:
-        """The option that rejects it this time."""
-        return next((each for each in self.request.options if each.kind == "reject_once"), None)
+        """The option that rejects it this time; not one whose id another meaning has, too."""
+        others = {each.option_id for each in self.request.options if each.kind != "reject_once"}
+        found = (each for each in self.request.options if each.kind == "reject_once")
+        return next((each for each in found if each.option_id not in others), None)
 
     def is_settled(self, now: float) -> bool:
         """Whether the question was in sight long enough for an answer to be meant for it."""

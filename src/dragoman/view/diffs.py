@@ -22,15 +22,15 @@ _COMPARED: Final = 4_000
 _SHOWN: Final = 2_000  # lines of one change: more than is read in a conversation
 
 
-def diff_piece(path: str, old: str | None, new: str) -> DiffPiece:
-    """Return the change from `old` (None: a new file) to `new`."""
+def diff_piece(path: str, old: str | None, new: str, *, most: int = _SHOWN) -> DiffPiece:
+    """Return the change from `old` (None: a new file) to `new`, with at most so many lines."""
     before, after = _lines(old or ""), _lines(new)
     hunks: list[DiffHunk] = []
     added = removed = shown = left_out = 0
     for hunk in _hunks(before, after):
         added += sum(line.sign == "+" for line in hunk.lines)
         removed += sum(line.sign == "-" for line in hunk.lines)
-        room = max(0, _SHOWN - shown)
+        room = max(0, most - shown)
         shown += len(hunk.lines)
         left_out += max(0, len(hunk.lines) - room)
         if room:

@@ -85,8 +85,10 @@ def _converse(
     # By name: user interfaces do not import each other.
     given, first = call.given, call.given.prompt
     if form != "full":
+        facts = import_module("dragoman.tui.terminal.terminal_facts")
+        is_ascii = given.ascii or (not facts.shows_unicode(os.environ) if ui.ascii is None else ui.ascii)
         module = import_module(f"dragoman.tui.{form}")
-        return int(module.run(opening, session_id, first, uses_colour(sys.stdout)))
+        return int(module.run(opening, session_id, first, uses_colour(sys.stdout), is_ascii=bool(is_ascii)))
     named = (given.agent, first, call.program, given.worktree, session_id, given.new or None)
     overridden = {}
     if given.ascii:

@@ -31,6 +31,7 @@ from dragoman.tui.completion import (
 from dragoman.tui.draft_keeper import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.lines.commands import COMMANDS
+from dragoman.tui.values import short_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -196,7 +197,7 @@ class InlineEditor:
             self._show(None, ())
         elif word.kind == "command":
             theirs = agent_commands(self._talk.state.commands)
-            name = self._talk.agent.partition(" ")[0] or "agent"
+            name = short_agent(self._talk.agent) or "agent"
             self._show(word, command_suggestions(word.query, theirs, _OWN, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))

@@ -9,6 +9,7 @@ from dragoman.text.terminal import clip, duration
 from dragoman.text.visible import label
 from dragoman.tui.question_lines import answers_of
 from dragoman.tui.screen.header import HeaderFacts, current_mode, current_model, usage_words
+from dragoman.tui.values import short_agent
 
 if TYPE_CHECKING:
     from dragoman.tui.conversation import HostedConversation
@@ -43,7 +44,7 @@ def _status(talk: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> 
         parts = [f"{glyphs.running} working{time}", *_step(talk), *([f"{waiting} queued"] if waiting else [])]
         return dot.join([*parts, "Esc stops"]), "warn"
     facts = HeaderFacts(talk.folder, talk.agent, has_unicode=not glyphs.cut.isascii())
-    agent = label(talk.agent.partition(" ")[0], 20, "")
+    agent = label(short_agent(talk.agent), 20, "")
     parts = [agent, current_model(talk.state), current_mode(talk.state), *usage_words(talk.state, facts, 0)]
     return dot.join([*(part for part in parts if part), "Enter send", "/help", "Ctrl+D leave"]), "dim"
 

@@ -32,7 +32,7 @@ from dragoman.tui.inline.keys import HELP, key_bindings
 from dragoman.tui.inline.live import INPUT_LINES, LIVE_LINES, status_line
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.client import LineClient, is_leaving
-from dragoman.tui.terminal.terminal_facts import shows_unicode
+from dragoman.tui.terminal.terminal_facts import ascii_signs
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
@@ -65,9 +65,9 @@ class InlineTerminal:
     answers_by_line = False
     keys: Sequence[tuple[str, str]] = HELP
 
-    def __init__(self, opening: Opening, session_id: str | None, *, has_colour: bool) -> None:
+    def __init__(self, opening: Opening, session_id: str | None, *, has_colour: bool, is_ascii: bool = False) -> None:
         self.paint = Painter(has_colour)
-        self.glyphs = UNICODE if shows_unicode(os.environ) else ASCII
+        self.glyphs = ASCII if is_ascii else UNICODE
         self.is_answering = False
         """The keyboard is in the question, where digits answer it."""
         self.interrupted_at = 0.0
@@ -87,6 +87,7 @@ class InlineTerminal:
     def write(self, lines: Sequence[str]) -> None:
         # Once more past the filter: nothing but our own colours acts on the terminal.
         safe = "".join(f"{printed(line, has_colour=self._has_colour, can_redraw=False)}\r\n" for line in lines)
+        safe = self._signs(safe)
         app = self._app
         is_drawn = app is not None and app.is_running
         if app is not None and is_drawn:
@@ -207,7 +208,7 @@ class InlineTerminal:
 
     def _above(self) -> ANSI:
         lines = (text_of_line(line, has_colour=self._has_colour) for line in self._above_lines())
-        return ANSI("\n".join(lines))
+        return ANSI(self._signs("\n".join(lines)))
 
     def _status(self) -> ANSI:
         text, until = self._hint
@@ -218,7 +219,10 @@ class InlineTerminal:
             is_answering=self.is_answering,
             hint=text if monotonic() < until else "",
         )
-        return ANSI(text_of_line(line, has_colour=self._has_colour))
+        return ANSI(self._signs(text_of_line(line, has_colour=self._has_colour)))
+
+    def _signs(self, text: str) -> str:
+        return ascii_signs(text) if self.glyphs is ASCII else text
 
     # Life
 
@@ -265,11 +269,13 @@ def _size() -> Size:
         return Size(rows=24, columns=80)
 
 
-def work_inline(opening: Opening, session_id: str | None, first: str | None, has_colour: bool) -> int:
+def work_inline(
+    opening: Opening, session_id: str | None, first: str | None, has_colour: bool, *, is_ascii: bool = False
+) -> int:
     """Work in this terminal until the user leaves. Returns the exit code."""
 
     async def work() -> None:
-        await InlineTerminal(opening, session_id, has_colour=has_colour).run(first)
+        await InlineTerminal(opening, session_id, has_colour=has_colour, is_ascii=is_ascii).run(first)
 
     asyncio.run(work())
     return 0

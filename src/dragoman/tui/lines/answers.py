@@ -78,7 +78,9 @@ class LineAnswers:
         self._write(*answer_lines(question.request, width, self._paint))
         if count > 1:
             self._write(f"note: {count} questions are open; answers go to the first")
-        if self._by_line:
+        if not any(each.is_clear for each in answers_of(question.request)):
+            self._write("note: the agent offers no answer; /stop stops the turn")
+        elif self._by_line:
             self._write("answer with a number and Enter; another line is a prompt and answers nothing")
         question.shown_at = monotonic()
 

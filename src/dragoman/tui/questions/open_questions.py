@@ -14,7 +14,7 @@ from time import monotonic, strftime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dragoman.schema import v1
-from dragoman.tui.values import AskedQuestion, OpenForm, answered_words, host_details
+from dragoman.tui.values import AskedQuestion, OpenForm, answered_words, completed, host_details
 
 if TYPE_CHECKING:
     from dragoman.client import Session
@@ -69,7 +69,7 @@ class OpenQuestions:
     ) -> str | v1.SelectedPermissionOutcome | None:
         """Ask the user; cancelled when the question is withdrawn."""
         id = str(host_details(request).get("questionId", ""))
-        question = AskedQuestion(id or os.urandom(8).hex(), request, monotonic())
+        question = AskedQuestion(id or os.urandom(8).hex(), completed(request, session.state), monotonic())
         self.questions.append(question)
         self._interface.asked(question)
         try:

@@ -17,6 +17,7 @@ from textual import events
 from textual.app import App
 from textual.containers import Horizontal, Vertical
 from textual.css.query import NoMatches
+from textual.events import Key
 
 from dragoman._version import __version__
 from dragoman.errors import DragomanError
@@ -34,6 +35,7 @@ from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_functio
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import type_keys
 from dragoman.tui.screen.keys.textual_keys import adapt_keys
+from dragoman.tui.screen.output import driver_for_output
 from dragoman.tui.screen.parts import OneLine
 from dragoman.tui.screen.questions.action_card import ActionCard
 from dragoman.tui.screen.questions.card import CardView, QuestionCard
@@ -92,7 +94,7 @@ class TerminalApp(App[None]):
         start: ScreenStart = ScreenStart(),  # noqa: B008 - it cannot be changed
     ) -> None:
         adapt_keys()
-        super().__init__(ansi_color=True)
+        super().__init__(driver_class=driver_for_output(), ansi_color=True)
         self.ui, self.overridden, self.preferences = start.ui, start.overridden, start.preferences
         self.glyphs = glyphs
         use_ascii(glyphs is ASCII)
@@ -203,6 +205,8 @@ class TerminalApp(App[None]):
             self.query_one(PromptInput).focus()
 
     async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, Key):
+            self.cards.last_key = event
         # A binding would not do: Textual leaves every printable key to the input.
         if isinstance(event, events.Key) and event.key == "question_mark" and len(self.screen_stack) == 1:
             prompt = self.query_one(PromptInput)
@@ -347,6 +351,7 @@ class TerminalApp(App[None]):
             self._paint_parts()
 
     def _paint_parts(self) -> None:
+        self.cards.look_around()
         started = self.talk.started_at
         seconds = -1 if started is None else int(monotonic() - started)
         header = self.query_one("#header", OneLine)
@@ -430,7 +435,7 @@ class TerminalApp(App[None]):
             self._escaped_at = now
 
     def action_interrupt(self, argument: str = "") -> None:
-        """Leave at the second time; a draft is cleared at the first."""
+        """Leave at the second time; a draft is kept."""
         now = monotonic()
         if now - self._interrupted_at < _LEAVE_SECONDS:
             self.exit()

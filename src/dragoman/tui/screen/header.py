@@ -9,6 +9,7 @@ from dragoman.text.terminal import cells, clip
 from dragoman.text.visible import label
 from dragoman.tui.local_host.session_rows import shown_cost
 from dragoman.tui.option_values import options_of, values_of
+from dragoman.tui.values import short_agent
 from dragoman.view.labels import seconds_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
     left = f" {label(os.path.basename(facts.folder) or facts.folder, 30)}"
     details = [label(facts.branch, 30, ""), f"worktree {label(facts.worktree, 20)}" if facts.worktree else ""]
     title = label(state.title or "", 40, "")
-    agent = label(facts.agent.partition(" ")[0], 20, "")
+    agent = label(short_agent(facts.agent), 20, "")
     right = [agent, current_model(state), current_mode(state), *usage_words(state, facts, width)]
     right = [each for each in right if each]
     # The least important goes first: the title, the branch, the mode, the model.

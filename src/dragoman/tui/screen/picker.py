@@ -91,6 +91,10 @@ class Picker(ModalScreen[Any]):
     def show_sessions(self, rows: Sequence[ListedSession]) -> None:
         """The sessions of the host are others by now; only a list of sessions shows them."""
 
+    def is_same(self, one: Any, other: Any) -> bool:
+        """Whether two values are the same thing, of which one may be newer."""
+        return bool(one == other)
+
     def leave(self) -> None:
         """Ctrl+D: close the list."""
         _ = self.dismiss(None)
@@ -157,7 +161,11 @@ class PickList(Widget, can_focus=True):
         before = self.selected
         self._rows = list(rows)
         self._shown = self._filtered()
-        same = [place for place, row in enumerate(self._shown) if before is not None and row.value == before.value]
+        same = [
+            place
+            for place, row in enumerate(self._shown)
+            if before is not None and not row.is_heading and self._picker.is_same(row.value, before.value)
+        ]
         self._at = same[0] if same else min(self._at, len(self._shown) - 1)
         self._step(0)
         self.refresh()

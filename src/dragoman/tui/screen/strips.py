@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from rich.style import Style
 from textual.strip import Strip
 
 from dragoman.text.terminal import one_line
+from dragoman.tui.terminal.terminal_facts import ascii_signs
 
 if TYPE_CHECKING:
     from dragoman.view.rails import RailLine
@@ -49,14 +51,16 @@ _ATTRIBUTES: Final = {
     "9": {"strike": True},
 }
 
-_ASCII_SIGNS: Final = str.maketrans("…·─│█░•", "~--|#.*")
-_own_signs: dict[int, int] | None = None
+# What joins emoji to one picture, colours its skin or makes a sign an emoji: terminals and Rich disagree about the
+# width of the result, and what is behind it on the line would be drawn in another column. Without it all agree.
+_JOINING: Final = re.compile("[\ufe0f\U0001f3fb-\U0001f3ff]|(?<=[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff])\u200d")
+_is_ascii = False
 
 
 def use_ascii(is_ascii: bool) -> None:
     """Draw the signs between texts as ASCII on this terminal, or as they are."""
-    global _own_signs
-    _own_signs = _ASCII_SIGNS if is_ascii else None
+    global _is_ascii
+    _is_ascii = is_ascii
     strip_of.cache_clear()
 
 
@@ -65,13 +69,17 @@ def use_ascii(is_ascii: bool) -> None:
 @lru_cache(512)
 def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
     """A line as cells, exactly as wide as the screen. Controls that are left would act on the terminal: none are."""
-    segments = [Segment(_shown(text), _style(style, base)) for text, style in line if text]
+    segments = [Segment(shown_text(text), _style(style, base)) for text, style in line if text]
     return Strip(segments).adjust_cell_length(width, base or Style())
 
 
-def _shown(text: str) -> str:
+def shown_text(text: str) -> str:
+    """A text as this terminal can show it, without anything that acts on it."""
     safe = text if text.isprintable() else one_line(text)
-    return safe if _own_signs is None else safe.translate(_own_signs)
+    if safe.isascii():
+        return safe
+    safe = _JOINING.sub("", safe)
+    return ascii_signs(safe) if _is_ascii else safe
 
 
 def _style(name: str, base: Style | None) -> Style:

@@ -63,5 +63,9 @@ class Preferences:
 
 
 def agent_key(agent: str) -> str:
-    """The name under which the values of an agent are kept: without the words of its command line."""
-    return agent.partition(" ")[0] or agent
+    """The name under which the values of an agent are kept: without the words of its command line.
+
+    An agent that is only a command line, `-- PROGRAM`, is that command line.
+    """
+    name = agent.partition(" ")[0]
+    return agent if name in ("", "--") else name

@@ -22,6 +22,7 @@ _ASKED: Final = b"\x1b]11;?\x1b\\"
 _ANSWER: Final = re.compile(rb"\x1b\]11;([^\x07\x1b]{1,64})(?:\x07|\x1b\\)")
 _LATE: Final = re.compile("\x1b\\]1[01];[^\x07\x1b]{1,64}(?:\x07|\x1b\\\\)")
 _LIGHT: Final = 0.5
+_ASCII_SIGNS: Final = str.maketrans("…·─│█░•❯⤷↵☐☑◐", "~--|#.*>>/-+*")
 
 
 def is_light_answer(value: str) -> bool | None:
@@ -56,6 +57,11 @@ def shows_unicode(environment: Mapping[str, str]) -> bool:
     if environment.get("TERM") == "linux":
         return False
     return "utf" in locale.getpreferredencoding(False).lower()
+
+
+def ascii_signs(text: str) -> str:
+    """A text with our own signs as ASCII, each of one column as before; letters of others stay as they are."""
+    return text if text.isascii() else text.translate(_ASCII_SIGNS)
 
 
 class BackgroundQuestion:

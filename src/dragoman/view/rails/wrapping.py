@@ -71,20 +71,16 @@ def wrapped_runs(runs: Iterable[Run], width: int) -> list[list[Run]]:
                 if used and used + space + wide > width:
                     lines.append([])
                     used, space = 0, False
-                while wide > width:
-                    head, word = _cut(word, width)
-                    lines[-1].append((head, style))
-                    lines.append([])
+                if wide > width:
+                    *full, word = broken(word, width)
+                    for head in full:
+                        lines[-1].append((head, style))
+                        lines.append([])
                     wide = cells(word)
                 _add(lines[-1], f" {word}" if space else word, style)
                 used += space + wide
                 space = False
     return lines
-
-
-def _cut(word: str, width: int) -> tuple[str, str]:
-    first = broken(word, width)[0]
-    return first, word[len(first) :]
 
 
 def _add(line: list[Run], text: str, style: str) -> None:
@@ -101,30 +97,29 @@ def broken_runs(runs: Sequence[Run], width: int) -> list[list[Run]]:
     lines: list[list[Run]] = [[]]
     room = width = max(4, width)
     for text, style in runs:
-        while text:
-            if cells(text) <= room:
-                lines[-1].append((text, style))
-                room -= cells(text)
-                break
-            head = _head(text, room)
-            if head:
-                lines[-1].append((head, style))
-            elif room == width:  # a letter that is wider than the line
-                head = text[0]
+        start = 0
+        for end in _breaks(text, room, width):
+            if end > start:
+                lines[-1].append((text[start:end], style))
             lines.append([])
-            text, room = text[len(head) :], width
+            start, room = end, width
+        if start < len(text):
+            lines[-1].append((text[start:], style))
+            room -= cells(text[start:])
     return lines
 
 
-def _head(text: str, room: int) -> str:
+def _breaks(text: str, room: int, width: int) -> Iterator[int]:
+    """Where a text is broken, if the first line has so much room: one pass, because a line may have a megabyte."""
     if text.isascii():
-        return text[:room]
-    used = 0
+        yield from range(room, len(text), width)
+        return
     for index, letter in enumerate(text):
-        used += cells(letter)
-        if used > room:
-            return text[:index]
-    return text
+        wide = cells(letter)
+        if wide > room:
+            yield index
+            room = width
+        room -= wide
 
 
 def fitted(line: RailLine, width: int, glyphs: Glyphs) -> RailLine:

@@ -7,6 +7,7 @@ itself faster than that is not read anyway.
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +32,27 @@ _COLOURS: Final = {
 }
 
 
+class _GuardedScreen:
+    """A screen of pyte whose calls cannot fail: pyte passes parameters to it that its methods do not take.
+
+    Programs send such sequences (vim asks with `CSI ? 4 m`), and an error here would end the client.
+    """
+
+    def __init__(self, screen: Any) -> None:
+        self._screen = screen
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._screen, name)
+        if not callable(found):
+            return found
+
+        def call(*parameters: Any, **more: Any) -> None:
+            with suppress(Exception):  # whatever pyte meets: a terminal ignores a sequence that it does not know
+                found(*parameters, **more)
+
+        return call
+
+
 class _Screen:
     __slots__ = ("at", "fed", "lines", "screen", "stream")
 
@@ -38,7 +60,8 @@ class _Screen:
         import pyte
 
         self.screen: Any = pyte.Screen(_COLUMNS, _ROWS)
-        self.stream: Any = pyte.Stream(self.screen)
+        guarded: Any = _GuardedScreen(self.screen)
+        self.stream: Any = pyte.Stream(guarded)
         self.fed = 0
         self.at = 0.0
         self.lines: list[list[Run]] = []

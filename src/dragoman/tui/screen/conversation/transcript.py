@@ -202,6 +202,7 @@ class Transcript(ScrollView, can_focus=True):
         width = max(20, self.scrollable_content_region.width)
         if width != self._view.width:
             self._set_view(self._view._replace(width=width))
+        self.call_after_refresh(self._to_end)  # a card that opens takes lines from the end
 
     def on_unmount(self) -> None:
         if self._highlighter is not None:

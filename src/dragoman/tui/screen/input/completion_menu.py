@@ -22,6 +22,7 @@ from dragoman.tui.completion import (
     word_at,
 )
 from dragoman.tui.screen.strips import strip_of
+from dragoman.tui.values import short_agent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +72,7 @@ class CompletionMenu(Widget):
             self._show(None, ())
         elif word.kind == "command":
             theirs = agent_commands(self._talk().state.commands)
-            name = self._talk().agent.partition(" ")[0] or "agent"
+            name = short_agent(self._talk().agent) or "agent"
             self._show(word, command_suggestions(word.query, theirs, self._own, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))

@@ -93,6 +93,8 @@ class PromptInput(TextArea):
     def __init__(self, talk: Callable[[], HostedConversation], **settings: Any) -> None:
         super().__init__(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", **settings)
         self.chips: dict[str, Chip] = {}
+        self.was_typed = False
+        """Whether the user began to type."""
         self._talk_now = talk
         self._history = PromptHistory(talk().folder)
         self._keeper = DraftKeeper(talk, self._note)
@@ -272,6 +274,7 @@ class PromptInput(TextArea):
 
     def _edited(self) -> None:
         """The user changed the text."""
+        self.was_typed = True
         self._history.stay()
         self._keep_draft()
         self._menu.look(self.text, self._cursor)
@@ -417,6 +420,7 @@ class PromptInput(TextArea):
             self.attach(paste_chip(text, self.chips))
         elif text:
             _ = self.replace(text, *self.selection, maintain_selection_offset=False)
+        self.was_typed = True
         self._history.stay()
         self._keep_draft()
         self._menu.forget()

@@ -16,7 +16,7 @@ from textual.widget import Widget
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 from dragoman.tui.attachments import output_chip
-from dragoman.tui.screen.strips import STYLES, strip_of
+from dragoman.tui.screen.strips import STYLES, shown_text, strip_of
 from dragoman.tui.shell_command import ShellCommand
 from dragoman.view.labels import seconds_text
 
@@ -118,7 +118,7 @@ def _coloured(line: str, width: int) -> Strip:
     from rich.ansi import AnsiDecoder
 
     decoded = AnsiDecoder().decode_line(line.expandtabs(8))
-    segments = [Segment("│ ", STYLES["dim"])]
+    segments = [Segment(shown_text("│ "), STYLES["dim"])]
     text = decoded.plain
     marks = sorted({0, len(text), *(at for span in decoded.spans for at in (span.start, span.end))})
     for start, end in pairwise(marks):
@@ -126,6 +126,5 @@ def _coloured(line: str, width: int) -> Strip:
         for span in decoded.spans:
             if span.start <= start and end <= span.end and not isinstance(span.style, str):
                 style += span.style
-        piece = text[start:end]
-        segments.append(Segment(piece if piece.isprintable() else one_line(piece), style))
+        segments.append(Segment(shown_text(text[start:end]), style))
     return Strip(segments).adjust_cell_length(width, STYLES[""])

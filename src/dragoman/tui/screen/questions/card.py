@@ -84,7 +84,9 @@ class CardView(Widget, can_focus=True):
 
     def adapt(self) -> None:
         """Lay out for the present size."""
+        was_read = self._painted_at is not None and self.is_read
         self.lay_out()
+        self._seen = len(self.body) if was_read else 0  # at another width a line has another number
         if not self._is_whole_screen:
             self.styles.height = min(len(self.body) + len(self.foot) + 1, self._room())
         self._top = max(0, min(self._top, self._furthest()))
@@ -177,6 +179,8 @@ class CardView(Widget, can_focus=True):
         line = y + self._top
         if line >= len(self.body):
             return Strip.blank(width)
+        if self.app.screen is not self.screen:
+            return strip_of(self.body[line], width)  # drawn behind another screen, where it is not in sight
         self._seen = max(self._seen, line + 1)
         if self._painted_at is None:
             self._painted_at = self.clock()
@@ -214,6 +218,8 @@ class QuestionCard(CardView):
         self._gone_at = -PAUSE_SECONDS
         self._selected = 0
         self._has_moved = False
+        self._written: tuple[tuple[AskedQuestion | None, int], list[str]] = (None, 0), []
+        self._unseen_answers: frozenset[int] = frozenset()  # which of them are not in sight with all that they do
 
     def show(self, question: AskedQuestion | None, count: int = 1) -> bool:
         """Show a question, or none. False if the place has to stay as it is for a moment."""
@@ -234,9 +240,8 @@ class QuestionCard(CardView):
         if question is not None:
             self.question, self._counter = question, counter
             self._has_moved = False
-            kinds = [option.kind for option in question.options]
-            rejecting = [place for place, kind in enumerate(kinds) if str(kind).startswith("reject")]
-            self._selected = rejecting[0] if rejecting else -1
+            rejecting = [each for each in answers_of(question.request) if each.is_clear and not each.allows]
+            self._selected = rejecting[0].number - 1 if rejecting else -1
         self.display = question is not None
         self.begin()
         return True
@@ -252,7 +257,9 @@ class QuestionCard(CardView):
             self.body = self.railed([label(self.closing, self.columns())], self.glyphs.needs_you, style="dim")
             return
         width = self.columns()
-        lines = list(question_lines(question.request, width))
+        if (question, width) != self._written[0]:  # a change may have ten thousand lines
+            self._written = (question, width), list(question_lines(question.request, width))
+        lines = list(self._written[1])
         if self._counter:
             lines[0] = f"{self._counter}, {lines[0]}"
         self.body = self.railed(lines, self.glyphs.needs_you)
@@ -262,7 +269,14 @@ class QuestionCard(CardView):
         assert self.question is not None
         request = self.question.request
         rail, sign = self.glyphs.agent, self.glyphs.you
-        keys = "w: reject and say why   v: full screen"
+        keys = "   ".join(
+            key
+            for key, is_there in (
+                ("w: reject and say why", self.question.rejecting is not None),
+                ("v: full screen", not self._is_whole_screen),
+            )
+            if is_there
+        )
         found: list[RailLine] = []
         numbers = iter(range(len(request.options)))
         for line in answer_lines(request, width):
@@ -271,21 +285,38 @@ class QuestionCard(CardView):
             mark = sign if is_selected else " "
             found.append(((rail, ""), (clip(f"{mark}{line}", width), "bold" if is_selected else "")))
         found.append(((rail, ""), (clip(f"   {keys}", width), "dim")))
+        self._unseen_answers = frozenset()
+        if self._is_whole_screen and len(found) + 2 > self._height():
+            self.body += found  # they are read by scrolling, as the question is
+            return []
         if self._is_whole_screen or len(found) + 4 <= self._room():
             return found
-        # A small screen: the answers next to each other, so that the question keeps some lines.
-        short = "  ".join(f"[{each.number}] {each.text}" for each in answers_of(request) if each.is_clear)
+        return self._short_answers(width)
+
+    def _short_answers(self, width: int) -> list[RailLine]:
+        """A small screen: the answers next to each other, so that the question keeps some lines."""
+        assert self.question is not None
+        answers = answers_of(self.question.request, width)
+        keys = [f"[{each.number}]" for each in answers]
+        if 0 <= self._selected < len(keys):
+            keys[self._selected] = f"{self.glyphs.you}{keys[self._selected]}"
+        short = "  ".join(f"{key} {each.text}" for key, each in zip(keys, answers, strict=True) if each.is_clear)
         room = max(1, self._room() - 3)
         lines = list(by_words(short, width - 1))
+        shown = {each.number for each in answers if not each.writes}
         if len(lines) > room:
             kinds = {"allow_once": "yes", "allow_always": "always", "reject_once": "no", "reject_always": "never"}
-            short = " ".join(f"[{n}] {kinds.get(each.kind, '?')}" for n, each in enumerate(request.options, 1))
-            lines = list(by_words(f"{short} [w] no, because [v] all", width - 1))[:room]
-        return [((rail, ""), (f" {line}", "")) for line in lines]
+            short = " ".join(f"{key} {kinds.get(each.kind, '?')}" for key, each in zip(keys, answers, strict=True))
+            lines = list(by_words(f"[v] all {short} [w] no, because", width - 1))[:room]
+            shown = {number for number in shown if any(f"[{number}] " in line for line in lines)}
+        self._unseen_answers = frozenset(each.number for each in answers) - shown
+        return [((self.glyphs.agent, ""), (f" {line}", "")) for line in lines]
 
     def how(self) -> str:
         if self.question is None:
             return ""
+        if not any(each.is_clear for each in answers_of(self.question.request)):
+            return "the agent offers no answer: Esc in the input stops the turn"
         if not self.has_focus:
             return "Tab, then the number; or Alt+number"
         return "type the number of an answer" if self.is_read else "PgDn: read on, then type the number of an answer"
@@ -304,6 +335,8 @@ class QuestionCard(CardView):
             self.problem = "this answer cannot be chosen: its meaning is not clear"
         elif answers[number - 1].allows and not self.is_read:
             self.problem = "scroll to the end of the question first"
+        elif number in self._unseen_answers and answers[number - 1].kind != "reject_once":
+            self.problem = "v shows what this answer does; choose it there"
         else:
             return question.options[number - 1].option_id
         self.refresh()

@@ -31,11 +31,21 @@ class Cards:
         self._sheet: CardSheet | None = None
         self.clock: Callable[[], float] = monotonic
         """The time that cards go by."""
+        self.last_key: events.Key | None = None
+        """The key that is handled."""
+        self._is_covered = False
 
     def put(self, sheet: CardSheet | None) -> None:
         """Show a sheet in the second card, or none."""
         self._sheet = sheet
         self._app.changed()
+
+    def look_around(self) -> None:
+        """Draw the cards again when the screen that covered them is gone: only from then on they are in sight."""
+        was_covered, self._is_covered = self._is_covered, len(self._app.screen_stack) > 1
+        if was_covered and not self._is_covered:
+            self._app.query_one("#card", QuestionCard).refresh()
+            self._app.query_one(ActionCard).refresh()
 
     def paint(self) -> bool:
         """Show what waits. True if that has to be done again soon: a place stays empty for a moment."""
@@ -83,7 +93,7 @@ class Cards:
         """Answer the question in sight with a number."""
         found = self._app.screen.query(QuestionCard)
         if found:
-            self._answer(found.first(), number, self.clock())
+            self._answer(found.first(), number, self.clock() if self.last_key is None else self._read_at(self.last_key))
 
     def question_key(self, card: QuestionCard, event: events.Key) -> bool:
         """A key in the card of a question; False if it means nothing there."""

@@ -24,8 +24,11 @@ from dragoman.text.visible import label, paragraphs
 from dragoman.tui.questions.form_values import SECRET, introduction, page_lines
 from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
 from dragoman.tui.screen.strips import strip_of
+from dragoman.view.rails import by_words
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from textual import events
     from textual.app import ComposeResult
 
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
     from dragoman.view.rails import Glyphs, RailLine, Style
 
 _DESCRIPTION_LINES: Final = 8
+_HELP: Final = "Up, Down: move   Enter: next   Ctrl+S: send   Esc: back"
 _CURRENT: Final[Style] = "bold"
 _OTHER: Final[Style] = ""
 
@@ -81,7 +85,8 @@ def open_form(app: TerminalApp, form: OpenForm) -> None:
         if outcome is not None:
             form.settle(outcome)
 
-    screen = FormScreen(form, fields, list(introduction(form.request, app.talk.agent, 76)), app.glyphs)
+    request, agent = form.request, app.talk.agent
+    screen = FormScreen(form, fields, lambda width: introduction(request, agent, width), app.glyphs)
     _ = app.push_screen(screen, done)
 
 
@@ -96,7 +101,9 @@ class _Row(NamedTuple):
 class FormRows(Widget, can_focus=True):
     """The rows of a form, scrolled so that the current one is in sight."""
 
-    def __init__(self, head: list[str], fields: list[FormField], glyphs: Glyphs, **settings: Any) -> None:
+    def __init__(
+        self, head: Callable[[int], Iterable[str]], fields: list[FormField], glyphs: Glyphs, **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.rows: list[_Row] = []
         for field in fields:
@@ -126,7 +133,8 @@ class FormRows(Widget, can_focus=True):
 
     def _lines(self, width: int) -> tuple[list[RailLine], tuple[int, int]]:
         """All lines, and those of the current row."""
-        found: list[RailLine] = [((clip(line, width), "dim"),) for line in self._head]
+        head = [*self._head(width - 2), *by_words(_HELP, width)]
+        found: list[RailLine] = [((clip(line, width), "dim"),) for line in head]
         place = (0, 1)
         for number, row in enumerate(self.rows):
             start = 0 if number == 0 else len(found)
@@ -181,11 +189,13 @@ class FormScreen(ModalScreen["Outcome | None"]):
         Binding("ctrl+s", "send", "send", priority=True),
     ]
 
-    def __init__(self, form: OpenForm, fields: list[FormField], head: list[str], glyphs: Glyphs) -> None:
+    def __init__(
+        self, form: OpenForm, fields: list[FormField], head: Callable[[int], Iterable[str]], glyphs: Glyphs
+    ) -> None:
         super().__init__()
         self._form = form
         self._fields = fields
-        self._rows = FormRows([*head, "Up, Down: move   Enter: next   Ctrl+S: send   Esc: back"], fields, glyphs)
+        self._rows = FormRows(head, fields, glyphs)
 
     def compose(self) -> ComposeResult:
         yield self._rows

@@ -11,8 +11,9 @@ from dragoman.text.terminal import cells, fit
 from dragoman.text.visible import label
 from dragoman.tui.local_host.session_rows import end_session, fork_session, in_order
 from dragoman.tui.screen.columns import short_folder, state_sign
+from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.picker import Picker, PickRow
-from dragoman.tui.values import ListedSession
+from dragoman.tui.values import ListedSession, short_agent
 from dragoman.view.labels import age_text
 
 if TYPE_CHECKING:
@@ -63,6 +64,12 @@ class SessionPicker(Picker):
     def leave(self) -> None:
         """Ctrl+D: leave the client, as in the conversation; the work goes on."""
         self.app.exit()
+
+    def is_same(self, one: Any, other: Any) -> bool:
+        """Its state, cost and age change while the list is open: the selection must not go to another one then."""
+        return (
+            isinstance(one, ListedSession) and isinstance(other, ListedSession) and one.session_id == other.session_id
+        )
 
     def show_sessions(self, rows: Sequence[ListedSession]) -> None:
         """Show the sessions as they are by then."""
@@ -141,7 +148,7 @@ def session_line(
 ) -> tuple[Any, ...]:
     """One session as a line: sign, word, title, agent, age, cost, and what it needs."""
     sign, style = state_sign(row.word, glyphs)
-    agent = label(row.agent.partition(" ")[0], _AGENT, "")
+    agent = label(short_agent(row.agent), _AGENT, "")
     wide = width >= _WIDE
     place = short_folder(row.folder, 14 if wide else _AGE) if with_folder else shown_age(row.updated_at, now)
     if width < _NARROW:
@@ -186,10 +193,14 @@ async def _choose(app: TerminalApp) -> None:
 
 
 async def choose_first(app: TerminalApp) -> None:
-    """Let the user choose among the sessions of the folder; without one, or if text was sent, begin a new one."""
+    """Let the user choose among the sessions of the folder; without one, or if text was typed, begin a new one."""
     rows = await app.around.known.read_before_start()
     here = [row for row in rows if row.folder == app.talk.folder and row.state not in _GONE]
-    if not here or app.talk.prompts:
+    # A list that opens under typing hands would take the rest of the text for its keys: `f` copies, `x` ends a session.
+    has_begun = bool(app.talk.prompts) or app.query_one(PromptInput).was_typed
+    if not here or has_begun:
+        if here:
+            app.note(f"a new session; {app.keymap.shown('sessions')} lists the others of this folder ({len(here)})")
         app.run_talk(app.talk)
         return
 

@@ -1,0 +1,27 @@
+"""Draws on the terminal behind stdout where stderr goes elsewhere: Textual writes to stderr, which users redirect."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from textual.drivers.linux_driver import LinuxDriver
+
+
+class StdoutDriver(LinuxDriver):
+    """Textual's driver, with the terminal behind stdout."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        assert sys.__stdout__ is not None
+        # As stderr has it: a letter that the terminal's encoding lacks must not end the thread that writes.
+        copy = os.dup(sys.__stdout__.fileno())
+        self._file = os.fdopen(copy, "w", encoding=sys.__stdout__.encoding, errors="backslashreplace")
+
+
+def driver_for_output() -> type[LinuxDriver] | None:
+    """The driver for this process; None for Textual's own."""
+    has_stderr = sys.__stderr__ is not None and sys.__stderr__.isatty()
+    has_stdout = sys.__stdout__ is not None and sys.__stdout__.isatty()
+    return StdoutDriver if has_stdout and not has_stderr else None
