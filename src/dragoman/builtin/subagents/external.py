@@ -159,10 +159,12 @@ class ExternalRun:
                 session = await self._opened(agent)
                 if nested and entry.facts is not None:  # this sandbox takes the place of its own
                     await session.set_mode(entry.facts.modes_without_sandbox[0])
-                turn = session.prompt(prompt)
-                async for update in turn:
-                    await self._take(update)
-                response = await turn
+                response = await self._prompted(session, prompt)
+                while response.stop_reason == "end_turn" and self._parent.hooks is not None:
+                    more = await self._parent.hooks.stop(self._text.strip())
+                    if not more:
+                        break
+                    response = await self._prompted(session, more)
                 await self._account(session)
         finally:
             if guard.terminals is not None:
@@ -181,6 +183,17 @@ class ExternalRun:
         from dragoman.transports.process import ProcessTransport
 
         confined = await asyncio.to_thread(confine_agent, inside.sandbox, entry, self._parent.cwd)
+    async def _prompted(self, session: Session, text: str) -> v1.PromptResponse:
+        """Send it a text and take what it reports until its turn has ended."""
+        earlier, self._text = self._text, ""
+        turn = session.prompt(text)
+        async for update in turn:
+            await self._take(update)
+        response = await turn
+        if not self._text.strip():  # it was asked to go on, and did so without a word
+            self._text = earlier
+        return response
+
         program = launch(confined.argv, cwd=confined.cwd, env=confined.env, inherit_env=False, starter=confined.starter)
         transport = ProcessTransport(Child(program, on_stderr=lambda data: _log.debug("%s: %r", entry.name, data)))
         options = guard.options()
