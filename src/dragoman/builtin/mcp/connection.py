@@ -339,11 +339,23 @@ class PackageConnection:
     async def _sse(self) -> AsyncIterator[Any]:
         from mcp.client.sse import sse_client
 
-        async with sse_client(self._spec.url, self._spec.headers, sse_read_timeout=CALL_SECONDS, auth=self._auth) as (
-            reads,
-            writes,
-        ):
-            yield Watched(reads, lambda: self._lose("it closed the connection")), writes
+        watched: Watched | None = None
+
+        def fail(error: BaseException) -> None:
+            self._lose(str(self._loss(error)))
+            if watched is not None:
+                watched.end()
+
+        async with sse_client(
+            self._spec.url,
+            self._spec.headers,
+            timeout=_REACH_SECONDS,
+            sse_read_timeout=CALL_SECONDS,
+            httpx_client_factory=_posting(fail),
+            auth=self._auth,
+        ) as (reads, writes):
+            watched = Watched(reads, lambda: self._lose("it closed the connection"))
+            yield watched, writes
 
     async def _note_status(self, response: httpx2.Response) -> None:
         self._status = response.status_code if response.is_error else None
@@ -388,3 +400,25 @@ async def _pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[
         if cursor is None or len(found) >= MOST_ENTRIES:
             break
     return found[:MOST_ENTRIES]
+def _posting(fail: Callable[[BaseException], None]) -> Callable[..., httpx2.AsyncClient]:
+    """Makes HTTP clients that report a message which could not be sent over SSE.
+
+    The package only logs that. It sends nothing more then, and every call would wait until its time limit.
+    """
+    from httpx2 import AsyncClient, HTTPStatusError
+
+    class PostingClient(AsyncClient):
+        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+            try:
+                response = await super().send(request, **options)
+            except Exception as error:
+                if request.method == "POST":
+                    fail(error)
+                raise
+            if request.method == "POST" and response.is_error:
+                fail(HTTPStatusError("the message was refused", request=request, response=response))
+            return response
+
+    return PostingClient
+
+
