@@ -32,6 +32,7 @@ from dragoman.builtin.mcp.losses import first_of, is_end, loss_of
 from dragoman.builtin.mcp.server import McpConnectionLost
 from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
 from dragoman.builtin.mcp.tools import output_of
+from dragoman.builtin.skills.manifest import EXTENSION, read_entries
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.process.child import Patience
 from dragoman.text.secrets import Secrets
@@ -158,6 +159,8 @@ class PackageConnection:
         resources = await self._optional(client.list_resources, "resources") if has_resources else []
         templates = await self._optional(client.list_resource_templates, "resource_templates") if has_resources else []
         prompts = await self._optional(client.list_prompts, "prompts") if can.prompts is not None else []
+        skills = await self._skills() if EXTENSION in (can.extensions or {}) else None
+        offered, problems = (None, ()) if skills is None else read_entries(skills)
         own = client.server_info
         return Listing(
             tuple(map(tool_offer, tools)),
@@ -166,7 +169,22 @@ class PackageConnection:
             has_resources,
             f"{own.title or own.name} {own.version}".strip() if own is not None else "",
             client.protocol_version,
+            offered,
+            problems,
         )
+
+    async def _skills(self) -> list[Any]:
+        """The entries of the server's skills, as it sends them. Raises: McpConnectionLost."""
+        from mcp_types import PaginatedRequest, PaginatedRequestParams, PaginatedResult
+
+        class SkillsPage(PaginatedResult):
+            skills: list[Any]
+
+        async def list_page(cursor: str | None) -> SkillsPage:
+            request = PaginatedRequest[str](method="skills/list", params=PaginatedRequestParams(cursor=cursor))
+            return await self._client.session.send_request(request, SkillsPage)
+
+        return await self._optional(list_page, "skills")
 
     async def call(
         self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str], progress: Progress | None = None
@@ -389,17 +407,6 @@ class PackageConnection:
         return loss_of(self._spec, error, self._status)
 
 
-async def _pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
-    """Return the entries of all pages of a list, up to a number."""
-    found: list[Any] = []
-    cursor: str | None = None
-    for _ in range(MOST_PAGES):
-        page = await list_page(cursor=cursor)
-        found += getattr(page, member)
-        cursor = page.next_cursor
-        if cursor is None or len(found) >= MOST_ENTRIES:
-            break
-    return found[:MOST_ENTRIES]
 def _posting(fail: Callable[[BaseException], None]) -> Callable[..., httpx2.AsyncClient]:
     """Makes HTTP clients that report a message which could not be sent over SSE.
 
@@ -422,3 +429,14 @@ def _posting(fail: Callable[[BaseException], None]) -> Callable[..., httpx2.Asyn
     return PostingClient
 
 
+async def _pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:
+    """Return the entries of all pages of a list, up to a number."""
+    found: list[Any] = []
+    cursor: str | None = None
+    for _ in range(MOST_PAGES):
+        page = await list_page(cursor=cursor)
+        found += getattr(page, member)
+        cursor = page.next_cursor
+        if cursor is None or len(found) >= MOST_ENTRIES:
+            break
+    return found[:MOST_ENTRIES]
