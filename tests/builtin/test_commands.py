@@ -16,8 +16,8 @@ from dragoman.uistream.messages import DataPart, FilePart, Part, TextPart
 from tests.builtin.fixtures import open_fixture
 from tests.builtin.http_service import Service, ask, recording_model
 
-OWN = ["agents", "clear", "compact", "context", "help", "init", "mcp", "mode", "model", "redo", "remember", "review"]
-OWN += ["rewind", "skills", "undo"]
+OWN = ["agents", "clear", "compact", "context", "help", "hooks", "init", "mcp", "mode", "model", "redo", "remember"]
+OWN += ["review", "rewind", "skills", "undo"]
 
 
 def write(folder: Path, name: str, text: str) -> None:

@@ -52,7 +52,10 @@ def test_without_a_terminal_nothing_is_imported_unless_the_user_is_sure(place: P
     assert done.out.splitlines()[-1].endswith("not expressible")
     assert is_clean(place, done)
     settings = load_settings(config(place))
-    assert [hook.event for hook in settings.user.hooks] == ["PostToolUse"]
+    # Neither the one that could permit calls, nor the one with a key.
+    assert [hook.event for hook in settings.user.hooks] == [
+        *("PostToolUse", "PostToolUseFailure", "SubagentStart", "SubagentStop")
+    ]
     assert {rule.action for rule in RuleFile(config(place) / "rules.json").rules()} == {"deny", "ask"}
 
 

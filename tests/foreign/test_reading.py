@@ -81,7 +81,10 @@ def test_the_built_in_agent_reads_what_was_written(tmp_path: Path) -> None:
     assert commands["git-commit"].expand("x").endswith("\nx")
     settings = load_settings(where.config_dir, where.project)
     assert {"github", "files", "files-codex", "docs", "tickets", "search"} <= settings.user.mcp_servers.keys()
-    assert {hook.event for hook, _ in settings.hooks()} == {"PostToolUse", "AfterAgent"}
+    assert {hook.event for hook, _ in settings.hooks()} == {
+        *("PostToolUse", "PostToolUseFailure", "SubagentStart", "SubagentStop", "AfterAgent")
+    }
+    assert [hook.matcher for hook, _ in settings.hooks() if hook.event == "SubagentStart"] == ["Explore|reviewer"]
     assert [hook.timeout_seconds for hook, _ in settings.hooks() if hook.event == "AfterAgent"] == [90]
     assert (where.config_dir / "skills" / "notes" / "scripts" / "run.sh").read_text() == "echo notes\n"
     assert not (where.config_dir / "skills" / "notes" / "leak.md").exists()

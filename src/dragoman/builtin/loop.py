@@ -21,7 +21,7 @@ from msgspec import UNSET
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, load_function
 from dragoman.builtin.context.window.window import ContextWindow
-from dragoman.builtin.hooks.calls import after_call, as_object, before_call
+from dragoman.builtin.hooks.calls import after_call, after_failure, as_object, before_call
 from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
 from dragoman.builtin.previews import Previews
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Preview, Tool
     from dragoman.builtin.turn import TurnContext
+    from dragoman.policy import Request
     from dragoman.policy.decide import Option
     from dragoman.store.sessions import UsageRow
     from dragoman.telemetry import Telemetry
@@ -155,8 +156,7 @@ class Loop:
     async def _goes_on(self) -> bool:
         """Whether a hook of the user's wants the turn to go on; the model reads why, as a text of the user."""
         context = self._context
-        is_subagent = context.subagents is not None and not context.subagents.is_main
-        if context.hooks is None or is_subagent:  # the end of a subagent is a result, not the end of a turn
+        if context.hooks is None:
             return False
         texts = [part.text for part in context.message.parts if isinstance(part, TextPart)]
         more = await context.hooks.stop(texts[-1] if texts else "")
@@ -377,16 +377,11 @@ class Loop:
                     output = await self._permitted_run(tool, call, context)
             else:
                 output = await self._permitted_run(tool, call, context)
-        except ToolError as error:
-            why = Secrets(os.environ).mask(str(error))
-            noted = self._noted(call, why, has_failed=True)
-            await context.emit(c.ToolOutputError(call.id, self._with_jobs(noted)))
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and was_asked_for():
                 raise
-            _log.exception("tool %s failed", tool.name)
-            why = Secrets(os.environ).mask(f"{tool.name} failed: {type(error).__name__}: {error}")
-            await context.emit(c.ToolOutputError(call.id, why))
+            noted = self._noted(call, _reason(tool, error), has_failed=True)
+            await context.emit(c.ToolOutputError(call.id, self._with_jobs(noted)))
         else:
             if output is None:
                 _ = self._noted(call, "refused", has_failed=True)
@@ -418,7 +413,28 @@ class Loop:
             if before.is_changed:
                 call = msgspec.structs.replace(call, arguments=before.arguments, shown=as_object(before.arguments))
                 await self._show(call, tool.preview(call.shown, context.cwd))  # what the user permits is what runs
-        requests = tool.requests(call.arguments, context)
+        began = time.monotonic()
+        try:
+            requests = tool.requests(call.arguments, context)
+            if not await self._is_permitted(tool, call, context, requests, wish):
+                return None
+            began = time.monotonic()
+            output = await tool.run(call.arguments, context)
+        except (
+            Exception,
+            asyncio.CancelledError,
+        ) as error:  # whatever a tool raises has failed; hooks see each of them
+            if context.hooks is None or (isinstance(error, asyncio.CancelledError) and was_asked_for()):
+                raise
+            seconds = time.monotonic() - began
+            why = await after_failure(context, tool, call.arguments, _reason(tool, error), seconds)
+            raise ToolError(why) from error
+        return await after_call(context, tool, call.arguments, output, requests, time.monotonic() - began)
+
+    async def _is_permitted(
+        self, tool: Tool, call: WantedCall, context: TurnContext, requests: Sequence[Request], wish: Wish
+    ) -> bool:
+        """Check a call, show what it would do, and decide whether it runs; if not, the model reads why."""
         preview = None
         # What is denied anyway is not worth a look at the files.
         if tool.kind not in _CHANGES or all(context.verdict(each).action != "deny" for each in requests):
@@ -432,13 +448,11 @@ class Loop:
         if not decision.is_allowed:
             denied = c.ToolOutputDenied(call.id)
             await context.emit(denied if decision.was_asked else c.ToolOutputError(call.id, decision.reason))
-            return None
+            return False
         if context.checkpoint is not None:
             await context.checkpoint.before(tool.kind, [path for request in requests for path in request.paths])
         await context.emit(c.Data("tool-start", {"tool_call_id": call.id}, transient=True))
-        began = time.monotonic()
-        output = await tool.run(call.arguments, context)
-        return await after_call(context, tool, call.arguments, output, requests, time.monotonic() - began)
+        return True
 
     async def _show(self, call: WantedCall, preview: Preview) -> None:
         """Show what a call with complete arguments will do."""
@@ -451,6 +465,14 @@ class Loop:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""
         await self._context.emit(c.ToolApprovalRequest(f"ask_{tool_call_id}", tool_call_id))
         return await self._context.ask(tool_call_id, options)
+
+
+def _reason(tool: Tool, error: BaseException) -> str:
+    """What the model reads of a call that failed. What is not an error for the model is a defect, and logged."""
+    if isinstance(error, ToolError):
+        return Secrets(os.environ).mask(str(error))
+    _log.error("tool %s failed", tool.name, exc_info=error)
+    return Secrets(os.environ).mask(f"{tool.name} failed: {type(error).__name__}: {error}")
 
 
 def tool_spec(tool: Tool) -> ToolSpec:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.checkpoints import Checkpoints, PastTurn, last_rewind, past_turns
+from dragoman.builtin.context.own_commands import refused_words
 from dragoman.builtin.context.rewound import REDO, REWIND
-from dragoman.text.terminal import shorten
+from dragoman.text.terminal import sentence, shorten
 
 if TYPE_CHECKING:
     from dragoman.builtin.checkpoints import FileReport
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _MOST_LISTED: Final = 50
 _MOST_FILES: Final = 20
+_MOST_DIGITS: Final = 9  # of the number of a turn; Python refuses to read one of thousands of digits
 
 
 class SessionRewinding:
@@ -47,6 +49,8 @@ class SessionRewinding:
 
 async def undo(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
     """`/undo`: take back the last turn. Raises: StoreError."""
+    if call.arguments:
+        return f"{refused_words(call.name)} `/rewind N` takes back turn N and all after it."
     rewinding = context.rewinding
     if rewinding is None:
         return _UNAVAILABLE
@@ -69,13 +73,15 @@ async def rewind(call: Invocation, context: TurnContext, window: ContextWindow, 
     wanted = call.arguments.strip()
     if not wanted:
         return await _listed(turns, rewinding)
-    if not wanted.isdecimal() or not 1 <= int(wanted) <= len(turns):
+    if not wanted.isdecimal() or len(wanted) > _MOST_DIGITS or not 1 <= int(wanted) <= len(turns):
         return f"There is no turn {shorten(wanted, 40)!r}; there are 1 to {len(turns)}. `/rewind` lists them."
     return await _take_back(turns[int(wanted) - 1 :], history, context, rewinding)
 
 
 async def redo(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
     """`/redo`: bring back what the last `/undo` or `/rewind` took back. Raises: StoreError."""
+    if call.arguments:
+        return refused_words(call.name)
     rewinding = context.rewinding
     if rewinding is None:
         return _UNAVAILABLE
@@ -99,7 +105,7 @@ async def _take_back(
     await context.data(REWIND, {"back": back, "files": bool(report.changed), "rewinds": report.rewinds})
     rewinding.changed()
     what = "The last turn is" if len(turns) == 1 else f"{len(turns)} turns are"
-    first = f"{what} taken back, from this prompt on: {shorten(' '.join(turns[0].prompt.split()), 100)}"
+    first = f"{what} taken back, from this prompt on: {shorten(sentence(turns[0].prompt), 100)}"
     return "\n\n".join([first, *_about_files(report), "`/redo` brings it back, until the next prompt."])
 
 
@@ -124,7 +130,7 @@ async def _listed(turns: list[PastTurn], rewinding: SessionRewinding) -> str:
     for turn in turns[-_MOST_LISTED:]:
         count = counts.get(turn.uid, 0)
         files = f" ({count} file{'s' if count != 1 else ''} changed)" if count else ""
-        lines.append(f"- {turn.number}: {shorten(' '.join(turn.prompt.split()), 80)}{files}")
+        lines.append(f"- {turn.number}: {shorten(sentence(turn.prompt), 80)}{files}")
     return "\n".join(
         ["`/rewind N` takes back turn N and all after it, in the conversation and in the files:", "", *lines]
     )

@@ -22,11 +22,17 @@ if TYPE_CHECKING:
     from dragoman.foreign.proposal import Program, Source, State
 
 _EVENTS: Final[dict[str, frozenset[str]]] = {
-    "claude": frozenset(("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "Notification")),
-    "codex": frozenset(("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop")),
+    "claude": frozenset(
+        (
+            *("PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop"),
+            *("SubagentStart", "SubagentStop", "Notification"),
+        )
+    ),
+    "codex": frozenset(("PreToolUse", "PostToolUse", "UserPromptSubmit", "Stop", "SubagentStart", "SubagentStop")),
     "gemini": frozenset(("BeforeTool", "AfterTool", "BeforeAgent", "AfterAgent", "Notification")),
 }
-_OF_TOOLS: Final = frozenset(("PreToolUse", "PostToolUse", "BeforeTool", "AfterTool"))
+_OF_TOOLS: Final = frozenset(("PreToolUse", "PostToolUse", "PostToolUseFailure", "BeforeTool", "AfterTool"))
+_OF_SUBAGENTS: Final = frozenset(("SubagentStart", "SubagentStop"))
 _LONGEST: Final = 8_000
 _WORD: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MCP: Final = re.compile(r"\bmcp__(\w+?)__")
@@ -71,16 +77,15 @@ def _propose(event: str, matcher: Any, entry: Any, source: Source, places: Place
     if entry.get("async"):
         return impossible("hooks", name, source, "hooks that nothing waits for (async) are not supported")
     group: dict[str, Any] = {}
-    if event in _OF_TOOLS and matcher not in ("", "*", None):
-        text, lost = _matcher(source.program, str(matcher))
+    if event in _OF_TOOLS | _OF_SUBAGENTS and matcher not in ("", "*", None):
+        text, lost = _matcher(source.program, str(matcher), is_for_tools=event in _OF_TOOLS)
         if not text:
             return impossible("hooks", name, source, lost)
         notes += [lost] if lost else []
         group["matcher"] = text
     elif matcher not in ("", "*", None):
         return impossible("hooks", name, source, f"a matcher ({matcher}) for {event} cannot be expressed")
-    if source.program == "gemini" and event in _OF_TOOLS:
-        notes.append("it is given the names of tools and arguments that Claude Code uses")
+    notes += _differences(source.program, event)
     seconds, lost = _seconds(source.program, entry.get("timeout"))
     notes += [lost] if lost else []
     notes += [
@@ -104,6 +109,15 @@ def _propose(event: str, matcher: Any, entry: Any, source: Source, places: Place
     return Proposal("hooks", name, source, state, becomes, tuple(notes), (change,), question=question)
 
 
+def _differences(program: Program, event: str) -> list[str]:
+    """What is different here for a hook of another program."""
+    if program == "gemini" and event in _OF_TOOLS:
+        return ["it is given the names of tools and arguments that Claude Code uses"]
+    if event == "SubagentStart":
+        return ["if it refuses with exit code 2, the subagent does not begin"]
+    return []
+
+
 def _question(event: str, command: str, where: str, places: Places) -> str:
     """What has to be asked before this hook is written; empty if nothing has to be."""
     if has_secret(command):
@@ -114,12 +128,14 @@ def _question(event: str, command: str, where: str, places: Places) -> str:
     return ""
 
 
-def _matcher(program: Program, matcher: str) -> tuple[str, str]:
+def _matcher(program: Program, matcher: str, *, is_for_tools: bool) -> tuple[str, str]:
     """The matcher in names that are known here, and what it loses; "" and why if it cannot be used."""
     try:
         re.compile(matcher)
     except re.error as error:
         return "", f"its matcher is not a regular expression: {error}"
+    if not is_for_tools:  # subagents keep their names when they are imported, and those of others are known
+        return matcher, ""
     # Tools of servers are called SERVER_TOOL here.
     text = _MCP.sub(r"\1_", matcher)
     if program == "gemini":

@@ -16,7 +16,9 @@ from dragoman.errors import ConfigError, DragomanError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from dragoman.policy import Rule
     from dragoman.process.sandbox import Backend, Confined, Sandbox, SandboxPolicy
+    from dragoman.process.sandbox.denied import DeniedPaths
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
 
@@ -37,6 +39,8 @@ class AgentSandbox(Struct, frozen=True):
     opened: OpenedSandbox
     state: tuple[str, ...] = ()
     """The folders that the agent may write because its state is there."""
+    unenforced: tuple[str, ...] = ()
+    """What rules about files the sandbox does not enforce, each with the reason."""
 
     @property
     def sandbox(self) -> Sandbox:
@@ -54,6 +58,7 @@ def open_agent_sandbox(
     cwd: str,
     writable: Sequence[str] = (),
     backend: Backend | None = None,
+    rules: Sequence[Rule] = (),
 ) -> AgentSandbox:
     """Open a sandbox for an agent, with the network, which its model needs.
 
@@ -61,23 +66,33 @@ def open_agent_sandbox(
         roots: the folders of the session, which it may write.
         writable: further folders that it may write; those of its state are added.
         backend: one that is known to work; None looks for the best.
+        rules: those that deny to read or edit files are enforced for what exists now.
 
     Raises:
         NotConfinable: the agent would not work inside, or would work outside.
         ConfigError: there is no sandbox, or a folder is too wide to be a boundary.
     """
+    from msgspec.structs import replace
+
+    from dragoman.process.sandbox.denied import denied_paths
     from dragoman.process.sandbox.opening import open_sandbox
     from dragoman.settings.places import private_folders
 
     state = _state(entry)
     program = _program(entry, cwd)
+    denied = denied_paths(rules, entry.name, roots, os.path.expanduser("~"))
+
+    def change(policy: SandboxPolicy) -> SandboxPolicy:
+        seen = _with_program(policy, program) if program else policy
+        return replace(seen, hidden=(*seen.hidden, *denied.hidden), read_only=denied.read_only)
+
     opened = open_sandbox(
         roots,
         writable=(*writable, *state),
         hidden=private_folders(),
         network=True,
         backend=backend,
-        change=lambda policy: _with_program(policy, program) if program else policy,
+        change=change,
     )
     try:
         _check_program(entry, opened.sandbox, cwd)
@@ -85,7 +100,14 @@ def open_agent_sandbox(
     except BaseException:
         opened.close()
         raise
-    return AgentSandbox(opened, state)
+    return AgentSandbox(opened, state, _unenforced(denied, opened.sandbox))
+
+
+def _unenforced(denied: DeniedPaths, sandbox: Sandbox) -> tuple[str, ...]:
+    inside = [path for path in (*denied.hidden, *denied.read_only) if sandbox.policy.may_write(path)]
+    if sandbox.backend == "bubblewrap" or not inside:
+        return denied.left
+    return (*denied.left, f"{len(inside)} files and folders of the project: only bubblewrap can close them")
 
 
 def sandboxed_entry(entry: AgentEntry) -> AgentEntry:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -24,19 +24,33 @@ if TYPE_CHECKING:
 
     from dragoman.settings.documents import Document
 
-Moment: TypeAlias = Literal["before_tool", "after_tool", "prompt", "stop", "notification"]
-MOMENTS: Final[tuple[Moment, ...]] = ("before_tool", "after_tool", "prompt", "stop", "notification")
+Moment: TypeAlias = Literal[
+    "before_tool",
+    "after_tool",
+    "after_failed_tool",
+    "prompt",
+    "stop",
+    "subagent_start",
+    "subagent_stop",
+    "notification",
+]
+MOMENTS: Final[tuple[Moment, ...]] = get_args(Moment)
 _FOREIGN: Final[dict[str, Moment]] = {
     "PreToolUse": "before_tool",
     "BeforeTool": "before_tool",
     "PostToolUse": "after_tool",
+    "PostToolUseFailure": "after_failed_tool",
     "AfterTool": "after_tool",
     "UserPromptSubmit": "prompt",
     "BeforeAgent": "prompt",
     "Stop": "stop",
     "AfterAgent": "stop",
+    "SubagentStart": "subagent_start",
+    "SubagentStop": "subagent_stop",
     "Notification": "notification",
 }
+_ALSO: Final[dict[str, Moment]] = {"AfterTool": "after_failed_tool"}
+"""Names that stand for a second moment: Gemini CLI has one moment after a call, whether it worked or not."""
 DEFAULT_SECONDS: Final = 60.0
 MOST_SECONDS: Final = 600.0
 # How a command names the project; both are in the environment of a hook.
@@ -49,10 +63,14 @@ class Hook(Struct, frozen=True):
     moment: Moment
     command: str
     matcher: str = ""
-    """A regular expression for the names of tools, all of which match if it is empty; for moments of tools only."""
+    """A regular expression for the names of tools, or of subagents at their moments; if it is empty, all match."""
     timeout_seconds: float = DEFAULT_SECONDS
     event: str = ""
     """The name of the moment as the file spells it; a name of another program means that its names are expected."""
+
+    def is_for(self, moment: Moment) -> bool:
+        """Whether it runs at a moment."""
+        return moment in (self.moment, _ALSO.get(self.event))
 
     @property
     def is_foreign(self) -> bool:

@@ -1,4 +1,4 @@
-"""An MCP server that wants a login, with its authorisation server, by the official package.
+"""An MCP server that wants a login, with its authorisation server, by the official package: `/mcp`, and `/sse` by SSE.
 
 It prints its port. `POST /control` takes {"reset": true} (count from zero), {"expire": true} (access tokens end now),
 {"revoke": true} (refresh tokens end now), {"fail": true} (the token endpoint answers with 503), and returns how often
@@ -117,7 +117,7 @@ def main() -> None:
         auth_server_provider=provider,
         auth=AuthSettings(
             issuer_url=base,  # type: ignore[arg-type]
-            resource_server_url=f"{base}/mcp",  # type: ignore[arg-type]
+            resource_server_url=base,  # type: ignore[arg-type]
             client_registration_options=ClientRegistrationOptions(enabled=True, valid_scopes=["use", "more"]),
             required_scopes=["use"],
             validate_token_resource=False,
@@ -141,9 +141,12 @@ def main() -> None:
         is_failing = bool(wanted.get("fail"))
         return JSONResponse(counts)
 
-    app = server.streamable_http_app()
+    app, events = server.streamable_http_app(), server.sse_app()
 
     async def with_token_endpoint(scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path", "").startswith(("/sse", "/messages")):
+            await events(scope, receive, send)
+            return
         if scope.get("path") != "/token":
             await app(scope, receive, send)
             return

@@ -36,6 +36,9 @@ async def reply(turn: Turn) -> None:
             if verb == "touch":
                 open(rest, "w").close()
                 said = f"touched {rest}"
+            elif verb == "cat":
+                with open(rest) as file:
+                    said = f"{rest}: {file.read()!r}"
             elif verb == "write":
                 await turn.write_file(turn.session.path(rest), "text")
                 said = f"wrote {rest}"
@@ -101,6 +104,42 @@ async def test_what_it_asks_is_answered_by_rules_first_and_then_by_the_user(serv
         assert "wrote allowed.txt" in output_of(run)
         assert "Not permitted" in output_of(run)
     assert not (service.project / "denied.txt").exists()
+
+
+@pytest.mark.skipif("bubblewrap" not in HERE.backends, reason=HERE.describe())
+async def test_rules_about_files_bind_its_program_as_well(service: Service) -> None:
+    """What it does inside is not asked for: the sandbox hides what it may not read, and keeps what it may not edit."""
+    deny = ["read:.env", "read:secrets/**", "edit:kept/**"]
+    allow_other(service, rules={"deny": deny, "allow": ["execute:subagent *"]})
+    for name in (".env", "secrets/key", "kept/a.txt", "free.txt"):
+        (service.project / name).parent.mkdir(exist_ok=True)
+        (service.project / name).write_text("content")
+    async with service.session() as session:
+        verbs = (
+            "cat .env",
+            "cat secrets/key",
+            "cat kept/a.txt",
+            "touch kept/a.txt",
+            "touch secrets/new",
+            "touch free.txt",
+        )
+        await ask(session, task("other", *verbs), "say {result}")
+        lines = session.state.text.splitlines()
+    assert "Permission denied" in lines[0]
+    assert "No such file" in lines[1]
+    assert lines[2] == "kept/a.txt: 'content'"
+    assert ["Read-only file system" in line for line in lines[3:6]] == [True, True, False]
+    assert (service.project / "kept/a.txt").read_text() == "content"
+
+
+@pytest.mark.skipif("bubblewrap" not in HERE.backends, reason=HERE.describe())
+async def test_a_rule_that_cannot_be_enforced_completely_is_reported(service: Service) -> None:
+    allow_other(service, rules={"deny": ["read:system/**"], "allow": ["execute:subagent *"]})
+    (service.project / "system").symlink_to("/usr")
+    async with service.session() as session:
+        await ask(session, task("other", "say done"), "say {result}")
+        assert "Not all rules about files bind the program of other" in str(session.state.timeline)
+        assert "done" in session.state.text
 
 
 @needs_sandbox

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
 
-from dragoman.builtin.context.history import COMMAND
+from dragoman.builtin.context.history import CLEAR, COMMAND
 
 if TYPE_CHECKING:
     from dragoman.builtin.skills.skill import Skill
 
 _PLACE: Final = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
+# The time that `shlex` takes grows with the square of a word's length: 200,000 letters take seconds.
+_QUOTED_CHARACTERS: Final = 10_000
 
 
 class Command(Struct, frozen=True):
@@ -38,11 +40,13 @@ class Command(Struct, frozen=True):
         body = self.body or ""
         if not self.has_places or not _PLACE.search(body):
             return f"{body}\n\n{arguments}" if arguments else body
-        words = _words(arguments)
+        words: list[str] | None = None
 
         def fill(place: re.Match[str]) -> str:
+            nonlocal words
             if place[1] == "ARGUMENTS":
                 return arguments
+            words = argument_words(arguments) if words is None else words
             number = int(place[1])
             return words[number - 1] if number <= len(words) else ""
 
@@ -70,12 +74,18 @@ class Invocation(Struct, frozen=True):
     def metadata(self) -> dict[str, Any]:
         """Metadata stored with the message. It holds the expanded text, because the template may change later."""
         prompt = self.prompt
-        return {COMMAND: {"name": self.name} if prompt is None else {"name": self.name, "prompt": prompt}}
+        if prompt is not None:
+            return {COMMAND: {"name": self.name, "prompt": prompt}}
+        # The name of `/clear` alone makes the model forget; with words behind it, it is refused.
+        return {COMMAND: {"name": "refused" if self.name == CLEAR and self.arguments else self.name}}
 
 
-def _words(arguments: str) -> list[str]:
+def argument_words(arguments: str) -> list[str]:
+    """The words after a command; quotes keep words together, except in a long text, which is pasted and not typed."""
     import shlex  # only for templates with places for arguments
 
+    if len(arguments) > _QUOTED_CHARACTERS:
+        return arguments.split()
     try:
         return shlex.split(arguments)
     except ValueError:  # an apostrophe is not a quotation mark

@@ -16,6 +16,7 @@ from dragoman.builtin.context.history import CLEAR
 from dragoman.builtin.models.model import Model, StepEnd
 from dragoman.builtin.modes import MODES
 from dragoman.errors import ConfigError
+from dragoman.text.terminal import sentence, shorten
 from dragoman.uistream import chunks as c
 
 if TYPE_CHECKING:
@@ -31,6 +32,9 @@ Action: TypeAlias = Callable[[str, "OpenSession"], Awaitable[str]]
 TurnAction: TypeAlias = Callable[[Invocation, "TurnContext", "ContextWindow", "tuple[ToolSpec, ...]"], Awaitable[str]]
 """The same within a turn. Raises: ModelError."""
 
+_SHOWN: Final = 40
+"""So much of a wrong word is repeated."""
+_MODEL_CHARACTERS: Final = 200
 _HERE: Final = "dragoman.builtin.context.own_commands"
 _UNDO: Final = "dragoman.builtin.undo"
 _WINDOW: Final = "dragoman.builtin.context.window.commands"
@@ -38,6 +42,7 @@ ACTIONS: Final = {
     "agents": "dragoman.builtin.subagents.command:show_agents",
     CLEAR: f"{_HERE}:clear",
     "help": f"{_HERE}:show_help",
+    "hooks": "dragoman.builtin.hooks.command:show_hooks",
     "mcp": "dragoman.builtin.mcp.command:show_servers",
     "mode": f"{_HERE}:set_mode",
     "model": f"{_HERE}:set_model",
@@ -83,6 +88,7 @@ OWN: Final = (
     Command("compact", "Replace the older part of the conversation by a summary", "what to keep in particular"),
     Command("context", "Show what fills the context window"),
     Command("help", "Show the commands there are"),
+    Command("hooks", "List the hooks, and those that the project proposes"),
     Command("init", "Write a first AGENTS.md from the project, or improve the one there is", "what matters", _INIT),
     Command("mcp", "Show the MCP servers and what they offer, or connect one again", "[NAME | reconnect NAME]"),
     Command("mode", "Show or change how much is done without asking", "|".join(MODES)),
@@ -101,8 +107,10 @@ async def run_command(call: Invocation, session: OpenSession) -> str:
     commands = session.commands
     if call.command is None:
         names = ", ".join(f"/{name}" for name in commands)
+        meant = next((name for name in commands if name.lower() == call.name.lower()), "")
+        hint = f" Did you mean /{meant}?" if meant else ""
         return (
-            f"There is no command /{call.name}. There are {names}. "
+            f"There is no command /{shorten(call.name, _SHOWN)}.{hint} There are {names}. "
             "A message for the model that begins with a slash needs a space before it."
         )
     action: Action = load_function(ACTIONS[call.name])
@@ -115,6 +123,11 @@ def load_function(place: str) -> Any:
     return getattr(import_module(module), name)
 
 
+def refused_words(name: str) -> str:
+    """The answer to words behind a command that takes none and cannot be taken back easily: they may mean another."""
+    return f"Nothing was done: /{name} takes no words behind it. Send `/{name}` alone."
+
+
 async def show_help(arguments: str, session: OpenSession) -> str:
     """`/help`: the commands there are."""
     commands = session.commands.values()
@@ -123,6 +136,8 @@ async def show_help(arguments: str, session: OpenSession) -> str:
 
 async def clear(arguments: str, session: OpenSession) -> str:
     """`/clear`: the model is given nothing of what came before; `history.py` leaves it out."""
+    if arguments:
+        return refused_words(CLEAR)
     from dragoman.builtin.tools.jobs import forget_but_jobs
 
     forget_but_jobs(session.memory)  # the model does not know any file now; commands in the background go on
@@ -139,7 +154,7 @@ async def set_mode(wanted: str, session: OpenSession) -> str:
         await session.choose(mode=wanted)
         return f"The mode is {wanted} now: {MODES[wanted].description}."
     listed = "\n".join(f"- `{mode.id}` {mode.description}" for mode in session.modes)
-    missing = f"There is no mode {wanted!r}. " if wanted else ""
+    missing = f"There is no mode {shorten(sentence(wanted), _SHOWN)!r}. " if wanted else ""
     return f"{missing}The mode is {session.mode.id}. There are:\n{listed}"
 
 
@@ -148,6 +163,8 @@ async def set_model(wanted: str, session: OpenSession) -> str:
     from dragoman.builtin.models.choice import check_model
     from dragoman.builtin.models.providers import missing_key
 
+    if len(wanted) > _MODEL_CHARACTERS:
+        return f"The model stays {session.model_name}: no model has a name of {len(wanted):,} characters."
     if not wanted:
         names = ", ".join(session.model_names)
         return f"The model is {session.model_name}. Offered: {names}; another can be named as /model PROVIDER:NAME."

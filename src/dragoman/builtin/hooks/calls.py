@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.builtin.hooks.answer import Wish
-    from dragoman.builtin.hooks.session_hooks import SessionHooks
+    from dragoman.builtin.hooks.session_hooks import HookResult, SessionHooks
     from dragoman.builtin.tools.tool import Tool, ToolOutput
     from dragoman.builtin.turn import TurnContext
     from dragoman.policy import Request
@@ -53,14 +53,27 @@ async def after_call(
     if context.hooks is None:
         return output
     result = await context.hooks.after_tool(
-        tool.name, as_object(arguments), context.tool_call_id, output.text, seconds=seconds
+        tool.name, as_object(arguments), context.tool_call_id, output.text, is_error=False, seconds=seconds
     )
-    text = output.text if result.new_output is None else result.new_output
+    text = _with_result(output.text, result)
+    return output if text == output.text else msgspec.structs.replace(output, text=text)
+
+
+async def after_failure(context: TurnContext, tool: Tool, arguments: Any, why: str, seconds: float) -> str:
+    """Return why a call failed, with what the hooks add to it."""
+    if context.hooks is None:
+        return why
+    result = await context.hooks.after_tool(
+        tool.name, as_object(arguments), context.tool_call_id, why, is_error=True, seconds=seconds
+    )
+    return _with_result(why, result)
+
+
+def _with_result(text: str, result: HookResult) -> str:
+    text = text if result.new_output is None else result.new_output
     if result.wish == "deny":
         text = f"{text}\n[A hook of the user's objects: {result.reason or 'it gave no reason'}]"
-    if result.context:
-        text = f"{text}\n{result.context}"
-    return output if text == output.text else msgspec.structs.replace(output, text=text)
+    return f"{text}\n{result.context}" if result.context else text
 
 
 def as_object(arguments: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.builtin.hooks.answer import HookAnswer, read_answer
-from dragoman.builtin.tools.foreign_names import foreign_arguments, foreign_name
+from dragoman.builtin.tools.foreign_names import foreign_agent_name, foreign_arguments, foreign_name
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import shorten
 
@@ -44,6 +44,13 @@ class HookResult(Struct, frozen=True):
     ends_turn: bool = False
 
 
+class SubagentName(Struct, frozen=True):
+    """The id of a subagent's task and the name of the agent."""
+
+    id: str
+    name: str
+
+
 NOTHING: Final = HookResult()
 
 
@@ -56,6 +63,8 @@ class SessionHooks:
         notify: shows the user a title and a description.
         env: the environment of the commands.
         may_run: whether a hook is still what the user accepted; blocks.
+        subagent: the id and the name of the subagent whose run these are for; None for the session's own agent.
+        background: the tasks of hooks that nothing waits for; `close` ends them.
     """
 
     def __init__(
@@ -66,6 +75,9 @@ class SessionHooks:
         notify: Callable[[str, str], Awaitable[None]],
         env: Mapping[str, str],
         may_run: Callable[[Hook], bool] = lambda hook: True,
+        *,
+        subagent: SubagentName | None = None,
+        background: set[asyncio.Task[HookResult]] | None = None,
     ) -> None:
         self._hooks = tuple(hooks)
         self._cwd = cwd
@@ -73,12 +85,21 @@ class SessionHooks:
         self._notify = notify
         self._env = env
         self._may_run = may_run
+        self._subagent = subagent
         self._stops = 0
-        self._background: set[asyncio.Task[HookResult]] = set()
+        self._background: set[asyncio.Task[HookResult]] = set() if background is None else background
 
     def begin_turn(self) -> None:
         """A turn begins: hooks may make it go on some times."""
         self._stops = 0
+
+    def of_subagent(self, id: str, name: str) -> SessionHooks:
+        """The same hooks for one run of a subagent: they are sent its name, and may make it go on some times."""
+        return SessionHooks(
+            *(self._hooks, self._cwd, self._facts, self._notify, self._env, self._may_run),
+            subagent=SubagentName(id, name),
+            background=self._background,
+        )
 
     async def close(self) -> None:
         """End the hooks about notifications that still run."""
@@ -95,42 +116,60 @@ class SessionHooks:
         return await self._run("before_tool", tool, arguments, facts, fails_closed=True)
 
     async def after_tool(
-        self, tool: str, arguments: dict[str, Any], call_id: str, output: str, *, seconds: float
+        self, tool: str, arguments: dict[str, Any], call_id: str, output: str, *, is_error: bool, seconds: float
     ) -> HookResult:
-        """A tool call has worked."""
-        facts = {
+        """A tool call has ended. Of one that failed, the output is the reason."""
+        facts: dict[str, Any] = {
             "tool_use_id": call_id,
-            "tool_response": {"output": output, "is_error": False},
+            "tool_response": {"output": output, "is_error": is_error},
             "duration_ms": round(seconds * 1000),
         }
-        return await self._run("after_tool", tool, arguments, facts)
+        if is_error:  # Claude Code's names for the same
+            facts |= {"error": output, "is_interrupt": False}
+        return await self._run("after_failed_tool" if is_error else "after_tool", tool, arguments, facts)
 
     async def prompt(self, text: str) -> HookResult:
         """The user has sent a prompt, which no model has seen yet."""
         return await self._run("prompt", None, None, {"prompt": text})
 
     async def stop(self, last_text: str) -> str:
-        """A turn is about to end. Returns what the model has to do before; empty if the turn may end."""
+        """A turn, or the run of a subagent, is about to end.
+
+        Returns what the model has to do before; empty if it may end.
+        """
         facts = {"stop_hook_active": self._stops > 0, "last_assistant_message": last_text}
-        result = await self._run("stop", None, None, facts)
+        result = await self._run("stop" if self._subagent is None else "subagent_stop", None, None, facts)
         if result.wish != "deny" or result.ends_turn:
             return ""
         self._stops += 1
         if self._stops > _MOST_STOPS:
+            what = "turn" if self._subagent is None else f"subagent {self._subagent.name}"
             await self._notify(
-                "The turn ends although a hook wants it to go on", f"It did {_MOST_STOPS} times already."
+                f"The {what} ends although a hook wants it to go on", f"It did {_MOST_STOPS} times already."
             )
             return ""
         return result.reason or "A hook of the user's wants you to go on."
 
+    async def subagent_start(self, prompt: str) -> HookResult:
+        """A subagent is about to begin with a task."""
+        return await self._run("subagent_start", None, None, {"prompt": prompt})
+
     def notification(self, message: str) -> None:
         """The user is asked something, or a turn has ended. Nothing waits for these hooks."""
-        if any(hook.moment == "notification" for hook, _ in self._hooks):
+        if any(hook.is_for("notification") for hook, _ in self._hooks):
             task = asyncio.create_task(self._run("notification", None, None, {"message": message}))
             self._background.add(task)
             task.add_done_callback(self._background.discard)
 
     # Running
+
+    def _names(self, moment: Moment, tool: str | None) -> tuple[str, ...]:
+        """What matchers are compared with: the name of the tool or the subagent, ours and that of other agents."""
+        if tool is not None:
+            return tool, foreign_name(tool)
+        if moment in ("subagent_start", "subagent_stop") and self._subagent is not None:
+            return self._subagent.name, foreign_agent_name(self._subagent.name)
+        return ()
 
     async def _run(
         self,
@@ -141,11 +180,8 @@ class SessionHooks:
         *,
         fails_closed: bool = False,
     ) -> HookResult:
-        concerned = [
-            (hook, owner)
-            for hook, owner in self._hooks
-            if hook.moment == moment and (tool is None or _matches(hook, tool))
-        ]
+        names = self._names(moment, tool)
+        concerned = [(hook, owner) for hook, owner in self._hooks if hook.is_for(moment) and _matches(hook, names)]
         if not concerned:
             return NOTHING
         answers = await asyncio.gather(*(self._ask(hook, tool, arguments, facts) for hook, _ in concerned))
@@ -168,6 +204,10 @@ class SessionHooks:
         if not await asyncio.to_thread(self._may_run, hook):
             return HookAnswer(failure=changed_since(hook))
         sent = {**self._facts(), "hook_event_name": hook.event or hook.moment, **facts}
+        if self._subagent is not None:
+            name = self._subagent.name
+            sent["agent_id"] = self._subagent.id
+            sent["agent_type"] = foreign_agent_name(name) if hook.is_foreign else name
         if tool is not None and arguments is not None:
             sent["tool_name"] = foreign_name(tool) if hook.is_foreign else tool
             sent["tool_input"] = {**foreign_arguments(tool, arguments), **arguments} if hook.is_foreign else arguments
@@ -190,9 +230,9 @@ def changed_since(hook: Hook | EditCommand) -> str:
     return f"a file that it names has changed since you accepted it; look at it again: {again}"
 
 
-def _matches(hook: Hook, tool: str) -> bool:
-    """Whether a hook concerns a tool, by our name of it or by that of other agents."""
-    return not hook.matcher or any(re.fullmatch(hook.matcher, name) for name in (tool, foreign_name(tool)))
+def _matches(hook: Hook, names: Sequence[str]) -> bool:
+    """Whether a hook concerns what has these names; a moment without a name concerns all its hooks."""
+    return not hook.matcher or not names or any(re.fullmatch(hook.matcher, name) for name in names)
 
 
 def _stricter_only(answer: HookAnswer) -> HookAnswer:

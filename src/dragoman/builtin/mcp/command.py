@@ -65,6 +65,7 @@ def _details(server: SessionServer, servers: McpServers) -> str:
     lines += _section("tools", (f"`{known_as.get(each.name, each.name)}` {each.description}" for each in offered.tools))
     lines += _section("resources", (f"`@{spec.name}:{each.uri}` {each.name}" for each in offered.resources))
     lines += _section("prompts", (f"`/{name}`" for name in own))
+    lines += _section("skills that cannot be used", offered.problems)
     return "\n".join(lines)
 
 

@@ -32,6 +32,7 @@ from dragoman.builtin.mcp.losses import first_of, is_end, loss_of
 from dragoman.builtin.mcp.server import McpConnectionLost
 from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
 from dragoman.builtin.mcp.tools import output_of
+from dragoman.builtin.skills.manifest import EXTENSION, read_entries
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.process.child import Patience
 from dragoman.text.secrets import Secrets
@@ -166,6 +167,8 @@ class PackageConnection:
         resources = await self._optional(client.list_resources, "resources") if has_resources else []
         templates = await self._optional(client.list_resource_templates, "resource_templates") if has_resources else []
         prompts = await self._optional(client.list_prompts, "prompts") if can.prompts is not None else []
+        skills = await self._skills() if EXTENSION in (can.extensions or {}) else None
+        offered, problems = (None, ()) if skills is None else read_entries(skills)
         own = client.server_info
         return Listing(
             tuple(map(tool_offer, tools)),
@@ -174,7 +177,22 @@ class PackageConnection:
             has_resources,
             f"{own.title or own.name} {own.version}".strip() if own is not None else "",
             client.protocol_version,
+            offered,
+            problems,
         )
+
+    async def _skills(self) -> list[Any]:
+        """The entries of the server's skills, as it sends them. Raises: McpConnectionLost."""
+        from mcp_types import PaginatedRequest, PaginatedRequestParams, PaginatedResult
+
+        class SkillsPage(PaginatedResult):
+            skills: list[Any]
+
+        async def list_page(cursor: str | None) -> SkillsPage:
+            request = PaginatedRequest[str](method="skills/list", params=PaginatedRequestParams(cursor=cursor))
+            return await self._client.session.send_request(request, SkillsPage)
+
+        return await self._optional(list_page, "skills")
 
     async def call(
         self, tool: str, arguments: dict[str, Any], meta: Mapping[str, str], progress: Progress | None = None
@@ -348,11 +366,23 @@ class PackageConnection:
     async def _sse(self) -> AsyncIterator[Any]:
         from mcp.client.sse import sse_client
 
-        async with sse_client(self._spec.url, self._spec.headers, sse_read_timeout=CALL_SECONDS, auth=self._auth) as (
-            reads,
-            writes,
-        ):
-            yield Watched(reads, lambda: self._lose("it closed the connection")), writes
+        watched: Watched | None = None
+
+        def fail(error: BaseException) -> None:
+            self._lose(str(self._loss(error)))
+            if watched is not None:
+                watched.end()
+
+        async with sse_client(
+            self._spec.url,
+            self._spec.headers,
+            timeout=_REACH_SECONDS,
+            sse_read_timeout=CALL_SECONDS,
+            httpx_client_factory=_posting(fail),
+            auth=self._auth,
+        ) as (reads, writes):
+            watched = Watched(reads, lambda: self._lose("it closed the connection"))
+            yield watched, writes
 
     async def _note_status(self, response: httpx2.Response) -> None:
         self._status = response.status_code if response.is_error else None
@@ -384,6 +414,28 @@ class PackageConnection:
         if self.lost is not None:
             return McpConnectionLost(self.lost)
         return loss_of(self._spec, error, self._status)
+
+
+def _posting(fail: Callable[[BaseException], None]) -> Callable[..., httpx2.AsyncClient]:
+    """Makes HTTP clients that report a message which could not be sent over SSE.
+
+    The package only logs that. It sends nothing more then, and every call would wait until its time limit.
+    """
+    from httpx2 import AsyncClient, HTTPStatusError
+
+    class PostingClient(AsyncClient):
+        async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+            try:
+                response = await super().send(request, **options)
+            except Exception as error:
+                if request.method == "POST":
+                    fail(error)
+                raise
+            if request.method == "POST" and response.is_error:
+                fail(HTTPStatusError("the message was refused", request=request, response=response))
+            return response
+
+    return PostingClient
 
 
 async def _pages(list_page: Callable[..., Awaitable[Any]], member: str) -> list[Any]:

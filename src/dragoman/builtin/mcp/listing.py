@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from dragoman.builtin.mcp.tools import Offer
+from dragoman.builtin.skills.manifest import SkillOffer
 
 if TYPE_CHECKING:
     import mcp_types
@@ -57,6 +58,10 @@ class Listing(Struct, frozen=True):
     title: str = ""
     """Its own name and version."""
     protocol: str = ""
+    skills: tuple[SkillOffer, ...] | None = None
+    """The skills that it lists; None if it does not know the extension for them."""
+    problems: tuple[str, ...] = ()
+    """What is wrong with entries that were left out."""
 
 
 class PromptMessage(Struct, frozen=True):

@@ -7,10 +7,9 @@ given. A command of the agent, the user or the project keeps its name; the promp
 from __future__ import annotations
 
 import re
-import shlex
 from typing import TYPE_CHECKING, Final
 
-from dragoman.builtin.context.command import Command
+from dragoman.builtin.context.command import Command, argument_words
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.text.terminal import sentence, shorten
 
@@ -52,7 +51,7 @@ def read_arguments(text: str, offer: PromptOffer) -> dict[str, str]:
     names = [parameter.name for parameter in offer.parameters]
     given: dict[str, str] = {}
     plain: list[str] = []
-    for word in _words(text):
+    for word in argument_words(text):
         named = _NAMED.fullmatch(word)
         if named is not None and named[1] in names:
             given[named[1]] = named[2]
@@ -78,10 +77,3 @@ def prompt_text(messages: Sequence[PromptMessage]) -> str:
     else:
         text = "\n\n".join(f"{'User' if each.role == 'user' else 'Assistant'}: {each.text}" for each in messages)
     return text[:_PROMPT_CHARACTERS]
-
-
-def _words(text: str) -> list[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # an apostrophe is not a quotation mark
-        return text.split()

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, Type
 from msgspec import Struct
 
 from dragoman.builtin.mcp.listing import Listing
+from dragoman.builtin.skills.manifest import mismatch_in
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.errors import ConfigError, DragomanError
 
@@ -177,8 +178,15 @@ class SessionServer:
         return await self._used(lambda connection: connection.call(tool, arguments, meta, progress))
 
     async def read(self, uri: str) -> tuple[ResourceText, ...]:
-        """Raises: ToolError."""
-        return await self._used(lambda connection: connection.read(uri))
+        """Read a resource; one of a listed skill must be what the list states. Raises: ToolError."""
+        parts = await self._used(lambda connection: connection.read(uri))
+        changed = mismatch_in(self.listing.skills or (), uri, parts)
+        if changed:
+            if self._connection is not None:
+                self._connection.has_changed = True
+                self._on_news()
+            raise ToolError(f"{changed}. The list of {self.spec.name} is read again; make the same call again")
+        return parts
 
     async def prompt(self, name: str, arguments: dict[str, str]) -> tuple[PromptMessage, ...]:
         """Raises: ToolError."""

@@ -21,7 +21,7 @@ from dragoman.builtin.mcp.tools import McpTool, name_of
 from dragoman.builtin.tools.tool import ToolError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Collection, Container, Mapping, Sequence
     from pathlib import Path
 
     from dragoman.builtin.context.command import Command
@@ -149,14 +149,13 @@ class McpServers:
 
     # Prompts
 
-    def commands(self, taken: Container[str]) -> dict[str, Command]:
+    def commands(self, taken: Collection[str]) -> dict[str, Command]:
         """The prompts and the skills of the servers as commands, by name."""
         found = {name: command for name, (command, _, _) in prompt_commands(self.all, taken).items()}
-        if any(server.listing.resources for server in self.all):
+        if any(server.listing.resources or server.listing.skills for server in self.all):
             from dragoman.builtin.skills.of_servers import server_skill_commands
 
-            skills = server_skill_commands(self, taken)
-            found |= {name: command for name, command in skills.items() if name not in found}
+            found |= server_skill_commands(self, {*taken, *found})
         return found
 
     async def prompt(self, name: str, arguments: str, taken: Container[str]) -> str:

@@ -159,12 +159,28 @@ class Outgoing:
         self._is_closed = True
 
 
+class _Ended(Exception):
+    """The stream has ended: a task cannot raise the exception for it."""
+
+
+async def _next_of(stream: Any) -> tuple[Any]:
+    try:
+        return (await stream.__anext__(),)
+    except StopAsyncIteration:
+        raise _Ended from None
+
+
 class Watched:
-    """A stream of the package that calls `on_end` at its end."""
+    """A stream of the package that calls `on_end` at its end, and can be ended from outside."""
 
     def __init__(self, stream: Any, on_end: Callable[[], None]) -> None:
         self._stream = stream
         self._on_end = on_end
+        self._ended = asyncio.Event()
+
+    def end(self) -> None:
+        """End it, whatever the other side does, so that all that waits for a message fails now."""
+        self._ended.set()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -173,11 +189,19 @@ class Watched:
         return self
 
     async def __anext__(self) -> Any:
+        ending = asyncio.create_task(self._ended.wait())
+        receiving = asyncio.ensure_future(_next_of(self._stream))
         try:
-            return await self._stream.__anext__()
-        except StopAsyncIteration:
-            self._on_end()
-            raise
+            await asyncio.wait({receiving, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done():
+                return receiving.result()[0]
+        except _Ended:
+            pass
+        finally:
+            ending.cancel()
+            receiving.cancel()
+        self._on_end()
+        raise StopAsyncIteration
 
     async def __aenter__(self) -> Watched:
         await self._stream.__aenter__()

@@ -1,6 +1,8 @@
-"""Skills that MCP servers offer: resources `skill://NAME/SKILL.md`, which are read when the skill is loaded.
+"""Skills that MCP servers offer, which are read when the skill is loaded.
 
-Owns which resources count. A server's skill has the lowest rank: one of the user or the project keeps its name.
+A server that knows the extension for skills lists them (`manifest.py`); of any other, resources `skill://NAME/SKILL.md`
+count. Owns their names. A server's skill has the lowest rank: one of the user or the project keeps its name, and so
+does that of an earlier server; the other is called `SERVER:NAME`.
 """
 
 from __future__ import annotations
@@ -8,16 +10,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from dragoman.builtin.context.command import Command
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.builtin.skills.loading import shown_text
-from dragoman.builtin.skills.skill import DESCRIPTION_CHARACTERS, NAME_CHARACTERS, Skill
+from dragoman.builtin.skills.skill import DESCRIPTION_CHARACTERS, FILE, NAME_CHARACTERS, Skill
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.text.terminal import sentence, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Container, Iterator
 
+    from dragoman.builtin.mcp.server import SessionServer
     from dragoman.builtin.mcp.servers import McpServers
 
 _URI: Final = re.compile(r"skill://([a-z0-9]+(?:-[a-z0-9]+)*)/SKILL\.md")
@@ -25,26 +30,51 @@ _MOST: Final = 100
 _BODY_CHARACTERS: Final = 128 * 1024
 
 
-def server_skills(servers: McpServers) -> dict[str, Skill]:
-    """Return the skills that the servers list now; of two with one name the first counts."""
+def server_skills(servers: McpServers, taken: Container[str] = ()) -> dict[str, Skill]:
+    """Return the skills that the servers list now, each by a name of its own.
+
+    Args:
+        taken: names that others have.
+    """
     found: dict[str, Skill] = {}
     for server in servers.all:
-        for offer in server.listing.resources:
-            uri = _URI.fullmatch(offer.uri)
-            if uri is None or offer.is_template or len(uri[1]) > NAME_CHARACTERS or len(found) == _MOST:
-                continue
-            described = shorten(sentence(offer.description or offer.name), DESCRIPTION_CHARACTERS)
-            skill = Skill(uri[1], described, "mcp", offer.uri, server=server.spec.name)
-            found.setdefault(uri[1], skill)
+        for skill, path in _listed(server) if server.listing.skills is not None else _by_uri(server):
+            names = (skill.name, f"{skill.server}:{skill.name}", f"{skill.server}:{path}")
+            name = next((each for each in names if each not in taken and each not in found), None)
+            if name is not None and len(found) < _MOST:
+                found[name] = replace(skill, name=name)
     return found
 
 
+def _listed(server: SessionServer) -> Iterator[tuple[Skill, str]]:
+    for offer in server.listing.skills or ():
+        skill = Skill(
+            *(offer.name, offer.description, "mcp", offer.uri),
+            server=server.spec.name,
+            hint=offer.hint,
+            allowed_tools=offer.allowed_tools,
+            is_for_model=offer.is_for_model,
+            is_for_user=offer.is_for_user,
+        )
+        yield skill, offer.path
+
+
+def _by_uri(server: SessionServer) -> Iterator[tuple[Skill, str]]:
+    for offer in server.listing.resources:
+        uri = _URI.fullmatch(offer.uri)
+        if uri is not None and not offer.is_template and len(uri[1]) <= NAME_CHARACTERS:
+            described = shorten(sentence(offer.description or offer.name), DESCRIPTION_CHARACTERS)
+            yield Skill(uri[1], described, "mcp", offer.uri, server=server.spec.name), uri[1]
+
+
 def server_skill_commands(servers: McpServers, taken: Container[str]) -> dict[str, Command]:
-    """Return the commands `/NAME` that start the skills of servers; any other command of that name keeps it."""
+    """Return the commands that start the skills of servers: `/NAME`, or `/SERVER:NAME` if another command has that."""
     return {
-        name: Command(name, f"{shorten(skill.description, 120)} (MCP: {skill.server})", source="mcp", skill=skill)
-        for name, skill in server_skills(servers).items()
-        if name not in taken
+        name: Command(
+            name, f"{shorten(skill.description, 120)} (MCP: {skill.server})", skill.hint, source="mcp", skill=skill
+        )
+        for name, skill in server_skills(servers, taken).items()
+        if skill.is_for_user and "/" not in name
     }
 
 
@@ -52,9 +82,16 @@ async def server_skill_text(skill: Skill, servers: McpServers) -> str:
     """Read a skill from its server. Raises: ToolError."""
     server = servers.named(skill.server)
     parts = await server.read(skill.path)
-    body = read_front_matter("\n".join(part.text for part in parts if part.text is not None)).body
-    if not body:
+    matter = read_front_matter("\n".join(part.text for part in parts if part.text is not None))
+    if not matter.body:
         raise ToolError(f"the skill {skill.name} of the MCP server {skill.server} is empty")
-    base = skill.path.removesuffix("SKILL.md")
+    base = skill.path.removesuffix(FILE)
     files = [each.uri for each in server.listing.resources if each.uri.startswith(base) and each.uri != skill.path]
-    return shown_text(skill, body[:_BODY_CHARACTERS], files)
+    offer = next((each for each in server.listing.skills or () if each.uri == skill.path), None)
+    if offer is not None:
+        stated = matter.text("name"), shorten(sentence(matter.text("description")), DESCRIPTION_CHARACTERS)
+        if stated != (offer.name, offer.description):
+            raise ToolError(f"the skill {skill.name} does not state what the MCP server {skill.server} lists of it")
+        if offer.files is not None:
+            files = [each.uri for each in offer.files if each.uri != skill.path]
+    return shown_text(skill, matter.body[:_BODY_CHARACTERS], files)

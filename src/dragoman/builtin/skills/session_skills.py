@@ -77,8 +77,7 @@ class SessionSkills:
         if servers is not None:
             from dragoman.builtin.skills.of_servers import server_skills
 
-            for name, skill in server_skills(servers).items():
-                skills.setdefault(name, skill)
+            skills |= server_skills(servers, frozenset(skills))
         return skills
 
     def settle(self) -> None:
@@ -101,7 +100,8 @@ class SessionSkills:
 
     def named(self, name: str) -> Skill | None:
         """The known skill that a model means by this name; others write a slash or the source before it."""
-        return self.known().get(name.strip().removeprefix("/").rpartition(":")[2])
+        known, meant = self.known(), name.strip().removeprefix("/")
+        return known.get(meant) or known.get(meant.rpartition(":")[2])
 
     async def find(self, name: str) -> Skill:
         """Return the skill that a model may load under this name. Raises: ToolError that lists what there is."""

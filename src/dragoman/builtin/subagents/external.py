@@ -30,6 +30,7 @@ from dragoman.text.terminal import one_line
 from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
     from dragoman.builtin.session import OpenSession
@@ -132,13 +133,15 @@ class ExternalRun:
         from dragoman.registry.sandboxed import open_agent_sandbox
 
         entry = await asyncio.to_thread(find_entry, self._declared, self._subagents.session)
-        roots = self._parent.roots
+        roots, cwd = self._parent.roots, self._parent.cwd
+        rules = self._parent.permissions.rules_in_force()
         try:
-            inside = await asyncio.to_thread(open_agent_sandbox, entry, roots, cwd=self._parent.cwd)
+            inside = await asyncio.to_thread(open_agent_sandbox, entry, roots, cwd=cwd, rules=rules)
         except ConfigError as error:
             raise ToolError(f"the subagent {self._declared.name} cannot run in the sandbox: {error}") from error
         failure = ""
         try:
+            await self._report(inside.unenforced)
             failure = await self._talk(entry, inside, prompt)
         except DragomanError as error:
             failure = str(error)
@@ -150,6 +153,13 @@ class ExternalRun:
                     await self._subagents.show(v1.ToolCallUpdate(self._shown_id(call_id), status="failed"))
             await asyncio.shield(self._store(prompt))
         return RunEnd(self._text.strip(), failure)
+
+    async def _report(self, unenforced: Sequence[str]) -> None:
+        """Report the rules that do not bind its program."""
+        viewer = self._subagents.session.prompting
+        if unenforced and viewer is not None:
+            title = f"Not all rules about files bind the program of {self._declared.name}"
+            await viewer.notify("warning", title, "\n".join(unenforced))
 
     async def _talk(self, entry: AgentEntry, inside: AgentSandbox, prompt: str) -> str:
         """Start it, let it work, end it. Returns why it failed, empty if it answered."""
@@ -163,10 +173,12 @@ class ExternalRun:
                 session = await self._opened(agent)
                 if nested and entry.facts is not None:  # this sandbox takes the place of its own
                     await session.set_mode(entry.facts.modes_without_sandbox[0])
-                turn = session.prompt(prompt)
-                async for update in turn:
-                    await self._take(update)
-                response = await turn
+                response = await self._prompted(session, prompt)
+                while response.stop_reason == "end_turn" and self._parent.hooks is not None:
+                    more = await self._parent.hooks.stop(self._text.strip())
+                    if not more:
+                        break
+                    response = await self._prompted(session, more)
                 await self._account(session)
         finally:
             if guard.terminals is not None:
@@ -174,6 +186,17 @@ class ExternalRun:
         if response.stop_reason in ("max_tokens", "max_turn_requests"):
             self._progress.limit = str(response.stop_reason)
         return f"it ended with {response.stop_reason}" if response.stop_reason in ("refusal", "cancelled") else ""
+
+    async def _prompted(self, session: Session, text: str) -> v1.PromptResponse:
+        """Send it a text and take what it reports until its turn has ended."""
+        earlier, self._text = self._text, ""
+        turn = session.prompt(text)
+        async for update in turn:
+            await self._take(update)
+        response = await turn
+        if not self._text.strip():  # it was asked to go on, and did so without a word
+            self._text = earlier
+        return response
 
     async def _connected(
         self, entry: AgentEntry, inside: AgentSandbox, guard: AgentGuard

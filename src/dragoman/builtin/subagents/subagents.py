@@ -258,6 +258,7 @@ class SessionSubagents:
         progress.note = "waits until another subagent has ended" if place.locked() else ""
         async with place:
             progress.note = ""
+            context, prompt = await _hooked(context, task_id, declared, prompt)
             await announce_child(self, row, declared)
             end: RunEnd | None = None
             try:
@@ -432,6 +433,21 @@ def _read_all(rules: SessionRules, cwd: str, config_dir: Path) -> Declared:
 
 def _name_of(row: SessionRow) -> str:
     return str(row.metadata.get(METADATA, {}).get("name", ""))
+
+
+async def _hooked(
+    context: TurnContext, task_id: str, declared: AgentDeclaration, prompt: str
+) -> tuple[TurnContext, str]:
+    """The context of a run with the user's hooks for it, and the prompt with what they add. Raises: ToolError."""
+    if context.hooks is None:
+        return context, prompt
+    hooks = context.hooks.of_subagent(task_id, declared.name)
+    result = await hooks.subagent_start(prompt)
+    if result.wish == "deny":
+        reason = result.reason or "it gave no reason"
+        raise ToolError(f"a hook of the user's does not let the subagent {declared.name} begin: {reason}")
+    more = f"{prompt}\n\n{result.context}" if result.context else prompt
+    return structs.replace(context, hooks=hooks), more
 
 
 async def _awaited(work: asyncio.Future[RunEnd]) -> RunEnd:

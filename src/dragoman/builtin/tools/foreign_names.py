@@ -36,6 +36,7 @@ _TOOL_NAMES: Final = {
     "web_fetch": "WebFetch webfetch",
     "web_search": "WebSearch websearch google_web_search",
 }
+_AGENT_NAMES: Final = {"explore": "Explore", "plan": "Plan", "build": "general-purpose"}
 _OURS: Final = {name: ours for ours, names in _TOOL_NAMES.items() for name in names.split()}
 
 _PATH: Final = "file_path filePath absolute_path file filename target_file"
@@ -111,6 +112,11 @@ def our_tool_name(name: str) -> str:
 def foreign_name(name: str) -> str:
     """Return what Claude Code calls a tool of ours; the same name if it has none."""
     return _TOOL_NAMES.get(name, name).split()[0]
+
+
+def foreign_agent_name(name: str) -> str:
+    """Return what Claude Code calls a subagent of ours; the same name if it has none."""
+    return _AGENT_NAMES.get(name, name)
 
 
 def foreign_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,11 +3,11 @@
 Owns the command line of `bwrap` and the trial run that decides whether it works here. Existing protected paths are
 bound read-only; nothing is mounted on a path that does not exist, because that would leave an empty file behind.
 
-Order of the mounts decides: the system read-only, then what is writable, then what is protected in it, then what is
-hidden: a link that another command swaps in at this moment cannot uncover it. Only hidden folders that contain a
-writable one come before that. There is no `--new-session`: signals to the group reach the inside, and typing into the
-terminal, which that option prevents, is refused by seccomp. SIGTERM to the outer `bwrap` would kill everything inside
-at once, so `terminate` leaves it out; it ends with the command.
+Order of the mounts decides: the system read-only, then what is writable, then what is protected and what rules keep
+read-only in it, then what is hidden: a link that another command swaps in at this moment cannot uncover it. Only hidden
+folders that contain a writable one come before that. There is no `--new-session`: signals to the group reach the
+inside, and typing into the terminal, which that option prevents, is refused by seccomp. SIGTERM to the outer `bwrap`
+would kill everything inside at once, so `terminate` leaves it out; it ends with the command.
 
 The network is stopped by its namespace, which reports nothing. So a second seccomp program, which `bwrap` inherits,
 reports each address that a command names. Its listener always lets the call happen: a command that changes the address
@@ -112,7 +112,8 @@ class Bubblewrap:
             *_hide(around),
             *self._written(),
             *_protect(protected[:MOST_BINDS]),
-            *_hide(place for place in self._policy.hidden if place not in around),
+            *_keep(self._policy.read_only),
+            *self._hide_inside(place for place in self._policy.hidden if place not in around),
         ]
         ending = ["--seccomp", str(filter_fd), "--chdir", cwd, "--"]
         return [self._program, *_ISOLATION, *network, *mounts, *ending, *argv]
@@ -128,6 +129,17 @@ class Bubblewrap:
                 yield from ("--tmpfs", place)
         if self._policy.network and os.path.isdir(_RESOLVER):
             yield from ("--ro-bind", _RESOLVER, _RESOLVER)
+
+    def _hide_inside(self, places: Iterable[str]) -> Iterator[str]:
+        """Hide places, those in writable folders read-only: what is written into an empty folder would be lost."""
+        for place in places:
+            is_inside = any(is_below(place, folder) for folder in self._policy.written)
+            if not is_inside:
+                yield from _hide([place])
+            elif os.path.isdir(place):
+                yield from ("--tmpfs", place, "--remount-ro", place)
+            elif os.path.lexists(place):
+                yield from ("--ro-bind", "/dev/null", place)
 
     def _written(self) -> Iterator[str]:
         # Outer folders first: a mount hides what was mounted below it before.
@@ -146,6 +158,12 @@ def _protect(paths: Sequence[str]) -> Iterator[str]:
                 held.add(folder)
                 yield from ("--bind", folder, folder)
         yield from ("--ro-bind", path, path)
+
+
+def _keep(paths: Sequence[str]) -> Iterator[str]:
+    for path in paths:
+        if os.path.lexists(path):
+            yield from ("--ro-bind", path, path)
 
 
 def _hide(places: Iterable[str]) -> Iterator[str]:

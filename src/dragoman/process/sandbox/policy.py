@@ -39,6 +39,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Other writable folders: of the user's choice, and the git folders of linked worktrees."""
     hidden: tuple[str, ...] = ()
     """Not readable, whether or not they exist now."""
+    read_only: tuple[str, ...] = ()
+    """What exists in the writable folders and may not be changed; only bubblewrap enforces it."""
     network: bool = False
 
     @property

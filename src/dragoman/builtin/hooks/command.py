@@ -1,0 +1,55 @@
+"""`/hooks`: the commands that run at moments of a turn, whose each is, and those that a project only proposes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dragoman.errors import ConfigError
+from dragoman.settings.hooks import MOMENTS
+from dragoman.text.visible import label
+
+if TYPE_CHECKING:
+    from dragoman.builtin.session import OpenSession
+    from dragoman.settings.hooks import EditCommand, Hook
+
+_COLUMNS = 200
+
+
+async def show_hooks(arguments: str, session: OpenSession) -> str:
+    """List the hooks for work in the folder of the client that asks."""
+    viewer = session.prompting
+    try:
+        settings = session.rules.settings_of(session.row.cwd if viewer is None else viewer.cwd)
+        hooks, edits, proposed = settings.hooks(), settings.edit_commands(), settings.proposed_hooks()
+    except ConfigError as error:
+        return f"No hook runs, because the settings cannot be read: {error}"
+    lines = [_described(hook, "yours" if owner == "user" else "the project's, accepted") for hook, owner in hooks]
+    lines += [_described_edit(each) for each in edits]
+    lines = lines or ["There are no hooks."]
+    if proposed:
+        lines += ["", "Proposed by the project, and not run before you accept them:"]
+        lines += [f"{_named(each)}; `dragoman agents accept --hook {name}`" for name, each in proposed.items()]
+    path = session.settings.config_dir / "settings.json"
+    return "\n".join([*lines, "", f"Hooks are members of `hooks` in {path}. The moments are {', '.join(MOMENTS)}."])
+
+
+def _described(hook: Hook, whose: str) -> str:
+    return f"{_named(hook)} ({whose}, at most {hook.timeout_seconds:g} s)"
+
+
+def _named(each: Hook | EditCommand) -> str:
+    from dragoman.settings.hooks import Hook
+
+    if not isinstance(each, Hook):
+        return _described_edit(each)
+    concerns = f" for `{label(each.matcher, _COLUMNS)}`" if each.matcher else ""
+    return f"- `{each.event or each.moment}`{concerns}: `{label(each.command, _COLUMNS)}`"
+
+
+def _described_edit(each: EditCommand) -> str:
+    work = ", ".join(f"{what} `{label(line, _COLUMNS)}`" for what, line in _work(each))
+    return f"- after an edit of `{label(each.files, _COLUMNS)}`: {work}"
+
+
+def _work(each: EditCommand) -> list[tuple[str, str]]:
+    return [(what, line) for what, line in (("format", each.format), ("check", each.check)) if line]
