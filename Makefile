@@ -4,10 +4,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-MAKEFLAGS += --no-builtin-rules
+# Two at a time: the Python and the Node packages of a new checkout are fetched together.
+MAKEFLAGS += --no-builtin-rules --jobs=2
 
 # What a shell has set for its own Python would change what is imported and how fast it starts.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED PYTHONWARNINGS
+# A make that a test runs is not a part of this one.
+unexport MAKEFLAGS MFLAGS
 
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
