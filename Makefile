@@ -4,10 +4,13 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-MAKEFLAGS += --no-builtin-rules
+# Two at a time: the Python and the Node packages of a new checkout are fetched together.
+MAKEFLAGS += --no-builtin-rules --jobs=2
 
 # What a shell has set for its own Python would change what is imported and how fast it starts.
 unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED PYTHONWARNINGS
+# A make that a test runs is not a part of this one.
+unexport MAKEFLAGS MFLAGS
 
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
@@ -35,11 +38,11 @@ run: $(PACKAGE) ## the built-in agent with a scripted model: the terminal client
 	@if [ -t 0 ] && [ -t 1 ]; then $(PY) -m dragoman demo --talk; else $(PY) -m dragoman demo; fi
 
 # Types are checked while the tests start: the type checker uses one core only, and so does the search for tests. Tests wait
-# for programs a third of their time, so there is one process more than there are cores.
+# for programs and terminals for much of their time, so there are two processes for each core.
 test: lint $(NODE) ## the whole gate: make check, and every test
 	@{ $(TYPES); } >.venv/types.log 2>&1 & checking=$$!; \
-	echo "tests, in one process more than there are cores, four at most"; \
-	workers=$$(( $$(nproc 2>/dev/null || echo 2) + 1 )); \
+	echo "tests, in two processes for each core, four at most"; \
+	workers=$$(( $$(nproc 2>/dev/null || echo 2) * 2 )); \
 	together=0; $(PY) -m pytest -n $$workers --maxprocesses 4 --dist worksteal -m "not alone" || together=$$?; \
 	types=0; wait $$checking || types=$$?; \
 	echo "tests that need the machine to themselves"; \

@@ -8,7 +8,10 @@ is not here.
 from __future__ import annotations
 
 import json
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Literal, NamedTuple
+
+import pytest
 
 from dragoman.cli import table
 from tests.cli.exec_kit import Place
@@ -165,6 +168,16 @@ LINES = (
     _given("serve", "token", "revoke", "TEXT"),
     _given("TEXT"),
 )
+
+
+def first_of_each(lines: Iterable[CommandLine], key: Callable[[CommandLine], Hashable]) -> list[Any]:
+    """Each command line as a parameter; all but the first with the same key are for make soak."""
+    seen: set[Hashable] = set()
+    found = []
+    for line in lines:
+        found.append(pytest.param(line, marks=pytest.mark.soak if key(line) in seen else ()))
+        seen.add(key(line))
+    return found
 
 
 def missing() -> list[str]:

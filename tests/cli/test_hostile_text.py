@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from dragoman.text.terminal import REDRAW
-from tests.cli.command_lines import LINES, CommandLine, prepare
+from tests.cli.command_lines import LINES, CommandLine, first_of_each, prepare
 from tests.cli.exec_kit import Place, place
 from tests.cli.terminal_kit import at_terminal
 from tests.text.hostile import ACTING, EVERYTHING
@@ -48,19 +46,12 @@ def test_nothing_acts_on_a_terminal(place: Place, line: CommandLine) -> None:
         assert MARK in text, text
 
 
-def _first_of_each(lines: Sequence[CommandLine]) -> list[Any]:
-    """Each command line once; all but the first of a command are for make soak: at a terminal all are run anyway."""
-    seen: set[str] = set()
-    found = []
-    for line in lines:
-        found.append(pytest.param(line, marks=pytest.mark.soak if line.verb in seen else ()))
-        seen.add(line.verb)
-    return found
-
-
-@pytest.mark.parametrize("line", _first_of_each(LINES), ids=lambda line: line.id)
+@pytest.mark.parametrize("line", first_of_each(LINES, lambda line: line.verb), ids=lambda line: line.id)
 def test_what_is_printed_to_a_pipe_is_harmless_too(place: Place, line: CommandLine) -> None:
-    """A log that is read later on a terminal is as dangerous; what is data goes through as it is."""
+    """A log that is read later on a terminal is as dangerous; what is data goes through as it is.
+
+    At a terminal all lines are run, so one of each command is enough here.
+    """
     verb, words = prepare(place, line, EVERYTHING)
     done = place.run(*words, verb=verb, odd=line.habit or None)
     assert_harmless(done.err)

@@ -22,6 +22,6 @@ def assert_in_order(report: ConformanceReport, program: str) -> None:
     reasons = accepted().get(program, {})
     warned = {line.id: line.message for line in report.lines("warn")}
     unexplained = {id: message for id, message in warned.items() if id not in reasons}
-    assert not unexplained, f"write a reason into {FILE.name}, or mend it"
+    assert not unexplained, f"write a reason into {FILE.name}, or mend it: {unexplained}"
     unused = sorted(reasons.keys() - warned.keys())
     assert not unused, f"{FILE.name} excuses {program} for what it does not do any more"
