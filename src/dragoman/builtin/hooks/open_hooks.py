@@ -56,7 +56,7 @@ class OpenHooks:
             return FolderHooks()
         if proposed:
             names = " ".join(proposed)
-            await self._notify(
+            await self._session.warn(
                 f"The project proposes {len(proposed)} hooks, which are not run",
                 f"Look at each, and accept it if you want it: dragoman agents accept --hook NAME, for {names}.",
             )
@@ -69,7 +69,7 @@ class OpenHooks:
         root = str(find_project(Path(cwd)))
         env = child_environment({"DRAGOMAN_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root})
         return FolderHooks(
-            SessionHooks(hooks, cwd, lambda: self._facts(cwd), self._notify, env) if hooks else None,
+            SessionHooks(hooks, cwd, lambda: self._facts(cwd), self._session.warn, env) if hooks else None,
             AfterEdits(edits, cwd, env) if edits else None,
         )
 
@@ -81,7 +81,3 @@ class OpenHooks:
             "permission_mode": session.mode.id,
             "model": session.model_name,
         }
-
-    async def _notify(self, title: str, description: str) -> None:
-        for viewer in tuple(self._session.viewers):
-            await viewer.notify("warning", title, description)
