@@ -189,6 +189,8 @@ async def test_files_are_formatted_and_checked_after_an_edit(tmp_path: Path) -> 
         assert (service.project / "a.txt").read_text().startswith("A BAD LINE")
         assert "was formatted" in said
         assert "1:A BAD LINE" in said
+        await session.prompt("write ..c.txt good\nsay done")
+        assert (service.project / "..c.txt").read_text().startswith("GOOD")
         await session.prompt("write b.md a bad line\nsay {result}")
         assert "formatted" not in session.state.turns[-1].text
 
