@@ -191,14 +191,16 @@ def _stricter_only(answer: HookAnswer) -> HookAnswer:
 
 def _combined(answers: Sequence[HookAnswer]) -> HookResult:
     wish = min((answer.wish for answer in answers), key=_ORDER.index)
+    changes = [answer for answer in answers if answer.new_input is not None]
+    if wish == "allow" and changes and changes[-1].wish != "allow":
+        wish = ""  # what a hook permitted is not what will run: another one has changed the arguments
     reasons = [answer.reason for answer in answers if answer.wish == wish and answer.reason]
-    inputs = [answer.new_input for answer in answers if answer.new_input is not None]
     outputs = [answer.new_output for answer in answers if answer.new_output is not None]
     return HookResult(
         wish,
         "; ".join(reasons),
         "\n".join(answer.context for answer in answers if answer.context),
-        inputs[-1] if inputs else None,
+        changes[-1].new_input if changes else None,
         outputs[-1] if outputs else None,
         any(answer.ends_turn for answer in answers),
     )
