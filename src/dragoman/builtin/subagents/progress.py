@@ -39,7 +39,7 @@ class SeenCall(Struct):
 
     @property
     def line(self) -> str:
-        return f"{_MARKS.get(self.status, '…')} {shorten(self.title, _TITLE_CHARACTERS)}"
+        return f"{_MARKS.get(self.status, '…')} {self.title}"
 
 
 class RunProgress:
@@ -71,11 +71,11 @@ class RunProgress:
             if isinstance(update.content, v1.TextContent):
                 self._text = (self._text + update.content.text)[-_KEPT_CHARACTERS:]
         elif isinstance(update, v1.ToolCall):
-            self.calls[update.tool_call_id] = SeenCall(one_line(update.title), str(update.status or "pending"))
+            self.calls[update.tool_call_id] = SeenCall(_title(update.title), str(update.status or "pending"))
         elif isinstance(update, v1.ToolCallUpdate):
             call = self.calls.setdefault(update.tool_call_id, SeenCall("Tool call"))
             if isinstance(update.title, str) and update.title:
-                call.title = one_line(update.title)
+                call.title = _title(update.title)
             if isinstance(update.status, str):
                 call.status = update.status
 
@@ -116,3 +116,7 @@ class RunProgress:
         for call in ended:
             call.is_reported = True
         return [call.line for call in ended]
+
+
+def _title(text: str) -> str:
+    return shorten(one_line(text), _TITLE_CHARACTERS)
