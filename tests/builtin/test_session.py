@@ -9,12 +9,12 @@ import pytest
 
 from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.turn import TurnEnd
-from dragoman.errors import StoreError
+from dragoman.errors import ConnectionClosed, StoreError
 from dragoman.policy import Request
 from dragoman.store.sessions import Store
 from dragoman.uistream import chunks as c
 from dragoman.uistream.fold import INTERRUPTED
-from dragoman.uistream.messages import ToolPart
+from dragoman.uistream.messages import ToolPart, UIMessage
 from tests.builtin.fixtures import FakeTool, FakeViewer, SessionFixture, open_fixture, texts
 
 RUN = Request("dragoman", "execute", command=("make",), shell=None, root="/w")
@@ -235,9 +235,16 @@ async def test_a_watcher_that_fails_disturbs_neither_the_turn_nor_the_others(tmp
             async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
                 raise ConnectionError
 
-        fixture.session.viewers.append(LostViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
+            async def show_message(self, message: UIMessage) -> None:
+                raise ConnectionClosed("it left")
+
+        fixture.session.viewers.insert(0, LostViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
         assert (await fixture.prompt("say hello")).error is None
         assert fixture.texts() == ["hello"]
+        fixture.session.viewers.insert(0, LostViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
+        seen = len(fixture.seen)
+        await fixture.session.warn("A hook failed", "It ended with 1")
+        assert [chunk.data["title"] for chunk in fixture.seen[seen:] if isinstance(chunk, c.Data)] == ["A hook failed"]
 
 
 async def test_a_disk_that_fills_up_ends_the_turn_cleanly_and_the_next_one_works(tmp_path: Path) -> None:

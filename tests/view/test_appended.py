@@ -85,6 +85,14 @@ def test_the_lines_are_the_same_however_the_pieces_came() -> None:
         assert found == whole, f"in pieces of {size}"
 
 
+def test_a_line_that_is_almost_the_rule_of_a_table_is_read_at_once() -> None:
+    """As Org mode and psql draw it; a pattern that tries every way to cut the dashes would take years."""
+    state, lines = SessionState(), AppendedLines(200, PLAIN)
+    rule = f"|{'-' * 60}+{'-' * 60}|"
+    fold(state, say(f"| a | b |\n{rule}\n| 1 | 2 |\n"))
+    assert list(lines.feed(state, is_over=True)) == ["agent:", "  | a | b |", f"  {rule}", "  | 1 | 2 |"]
+
+
 def test_controls_and_words_of_ours_in_a_text_stay_text() -> None:
     state, lines = SessionState(), AppendedLines(80, PLAIN)
     fold(state, say("question: 1\x1b[2J\x9b31m\nagent: \u202eevil"))

@@ -118,6 +118,23 @@ def test_a_subagents_session_is_shown_inside_of_its_parent() -> None:
     assert layout.height == 10
 
 
+@pytest.mark.parametrize(
+    ("state", "word"),
+    [
+        (v1.RunningStateUpdate(), "running"),
+        (v1.RequiresActionStateUpdate(), "needs an answer"),
+        (v1.IdleStateUpdate(stop_reason="end_turn"), "done"),
+        (v1.IdleStateUpdate(), "done"),
+        (v1.IdleStateUpdate(stop_reason="cancelled"), "cancelled"),
+    ],
+)
+def test_the_line_of_a_subagent_says_what_it_does(state: v1.StateUpdate, word: str) -> None:
+    session, layout = SessionState(), SessionLayout(RailView(80))
+    fold(session, v1.SubagentUpdate("child", title="Look for callers", state=state))
+    layout.update(session)
+    assert [text for text, _ in layout.lines(0, 1, session)[0]] == ["! ", f"subagent: Look for callers ({word})"]
+
+
 def test_the_end_of_a_turn_is_drawn_with_its_time_and_tokens_when_it_comes() -> None:
     state, layout, watched = SessionState(), SessionLayout(RailView(80)), WatchedSession()
     state.begin_turn([v1.TextContent("why?")])

@@ -135,6 +135,7 @@ def test_long_hostile_markdown_is_read_in_linear_time() -> None:
 
     def seconds(count: int) -> float:
         text = "".join(f"{mark * count}\n" for mark in ("**a ", "[", "`", "``` `", "_a", "<https://", "- ", "> ", "| "))
+        text += f"# a{' ' * count}b\n```{' ' * count}`\n"
         start = perf_counter()
         prose(text)
         return perf_counter() - start

@@ -46,7 +46,7 @@ from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
 from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepare_turn
 from dragoman.builtin.usage import SessionUsage, total
-from dragoman.builtin.viewer import Viewer
+from dragoman.builtin.viewer import Viewer, notice_chunk
 from dragoman.errors import ConfigError, DragomanError, StoreError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
@@ -210,6 +210,10 @@ class OpenSession:
         """The committed chunks of the running turn, from its first."""
         return () if self.turn is None else tuple(self.turn.chunks)
 
+    async def warn(self, title: str, description: str) -> None:
+        """Show a notice to all clients that are still there."""
+        await self._show([notice_chunk("warning", title, description)])
+
     async def _show(self, chunks: Sequence[c.Chunk]) -> None:
         for viewer in tuple(self.viewers):
             try:
@@ -231,16 +235,12 @@ class OpenSession:
         from dragoman.builtin.mcp.servers import McpServers
         from dragoman.builtin.mcp.session_side import SessionSide
 
-        async def notice(title: str, description: str) -> None:
-            for each in tuple(self.viewers):
-                await each.notify("warning", title, description)
-
         after = None if self.environment is None else self.environment.ready
         self.servers = McpServers(
             viewer.session.mcp_servers,
             configured,
             self.tools,
-            notice,
+            self.warn,
             viewer.cwd,
             after=after,
             side=SessionSide(self),
@@ -405,7 +405,7 @@ class OpenSession:
             if not was_cancelled:
                 error = RuntimeError("the turn was cancelled without a request")
                 error.__cause__ = failure
-        except Exception as failure:
+        except Exception as failure:  # whatever it is, the turn is ended and stored; `_end` makes it the result
             error = failure
         if prompt.checkpoint is not None:
             was_cancelled = await complete(asyncio.ensure_future(prompt.checkpoint.end())) or was_cancelled

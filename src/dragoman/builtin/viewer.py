@@ -52,6 +52,11 @@ ASKS_ABOUT: Final = "asks_about"
 _TOGETHER: Final = 64
 
 
+def notice_chunk(severity: str, title: str, description: str) -> Data:
+    """A notice that does not belong to a turn, as a chunk."""
+    return Data("notice", {"severity": severity, "title": title, "description": description}, transient=True)
+
+
 class Viewer:
     """A client of an open session. What happens before `join` has shown the past waits until then."""
 
@@ -108,8 +113,7 @@ class Viewer:
 
     async def notify(self, severity: str, title: str, description: str) -> None:
         """Show a notice that does not belong to a turn, in its place among the other updates."""
-        notice = {"severity": severity, "title": title, "description": description}
-        await self.show_chunks([Data("notice", notice, transient=True)])
+        await self.show_chunks([notice_chunk(severity, title, description)])
 
     async def show_options(self) -> None:
         """Send the config options with their current values."""

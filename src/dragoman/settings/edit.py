@@ -79,7 +79,7 @@ def _with_member(path: Path, text: str, keys: tuple[Key, ...], name: str, value:
     closing = spans[keys].end - 1
     if inside:
         end = max(span.end for span in inside)
-        if not text.startswith(",", _SKIPPED.match(text, end).end()):  # type: ignore[union-attr]  # it matches nothing, too
+        if not text.startswith(",", _skipped(text, end)):
             text = text[:end] + "," + text[end:]
             closing += 1
     space = len(text[:closing].rstrip())
@@ -91,20 +91,26 @@ def _with_member(path: Path, text: str, keys: tuple[Key, ...], name: str, value:
 def _without(path: Path, text: str, place: tuple[Key, ...]) -> str:
     spans = spans_of(path, text)
     span = spans[place]
-    behind = _SKIPPED.match(text, span.end).end()  # type: ignore[union-attr]
+    behind = _skipped(text, span.end)
     start, end = span.name, span.end
     if text.startswith(",", behind):
         end = behind + 1
     else:  # it is the last one: the comma before it goes, too
         others = [each.end for key, each in spans.items() if key[:-1] == place[:-1] and key and each.end < start]
         if others:
-            comma = _SKIPPED.match(text, max(others)).end()  # type: ignore[union-attr]
+            comma = _skipped(text, max(others))
             text = text[:comma] + text[comma + 1 :]
             start, end = start - 1, end - 1
     line = text.rfind("\n", 0, start) + 1
     if not text[line:start].strip() and text[end : end + 1] in ("\n", ""):  # nothing else is on its line
         start, end = line, end + 1
     return text[:start] + text[end:]
+
+
+def _skipped(text: str, start: int) -> int:
+    """Where the blanks and comments from `start` on end."""
+    found = _SKIPPED.match(text, start)
+    return start if found is None else found.end()
 
 
 def _written(value: object, depth: int) -> str:

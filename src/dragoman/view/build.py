@@ -48,7 +48,10 @@ _OUTPUT_MEMBERS: Final = ("output", "stdout", "formatted_output", "aggregated_ou
 
 
 def blocks_of(
-    state: SessionState, terminals: Mapping[str, ShownTerminal] | None = None, watched: WatchedSession | None = None
+    state: SessionState,
+    terminals: Mapping[str, ShownTerminal] | None = None,
+    watched: WatchedSession | None = None,
+    first: int = 0,
 ) -> list[Block]:
     """Return the session as blocks, in the order of its timeline, with the end of each turn.
 
@@ -56,6 +59,7 @@ def blocks_of(
         state: the session.
         terminals: what is known about the terminals that tool calls show, by id; the state has only their ids.
         watched: durations, if they were seen.
+        first: the position of the first item that is wanted.
     """
     if watched is None:
         watched = WatchedSession()
@@ -66,7 +70,7 @@ def blocks_of(
             ends.setdefault(turn.end, []).append(turn)
     found: list[Block] = []
     shown = {**watched.terminals, **agent_terminals(state), **(terminals or {})}
-    for position, item in enumerate(state.timeline):
+    for position, item in enumerate(state.timeline[first:], first):
         found += (turn_end(turn, watched) for turn in ends.get(position, ()))
         found += block_of(item, position, shown, watched)
     found += (turn_end(turn, watched) for turn in ends.get(len(state.timeline), ()))
@@ -109,8 +113,7 @@ def block_of(
             yield NoteBlock(position, item.turn, "compaction", "The context was shortened", text, item.status)
         case SubagentState():
             title = item.title or item.session_id
-            status = "" if item.state is None else str(getattr(item.state, "state", "") or "")
-            yield NoteBlock(position, item.turn, "subagent", title, item.description or "", status)
+            yield NoteBlock(position, item.turn, "subagent", title, item.description or "", _child_state(item.state))
         case SessionMessageState():
             between = " to ".join(part or "?" for part in (item.sender_session_id, item.recipient_session_id))
             yield NoteBlock(position, item.turn, "session_message", f"Message from {between}", item.text)
@@ -164,6 +167,21 @@ def turn_end(turn: TurnState, watched: WatchedSession | None = None) -> TurnBloc
         None if tokens is None else _number(tokens.output_tokens),
         None if watched is None else watched.turn_seconds(turn.index),
     )
+
+
+def _child_state(state: v1.StateUpdate | None) -> str:
+    match state:
+        case v1.RunningStateUpdate():
+            return "running"
+        case v1.RequiresActionStateUpdate():
+            return "needs an answer"
+        case v1.IdleStateUpdate(stop_reason=str() as reason) if reason != "end_turn":
+            return reason
+        case v1.IdleStateUpdate():
+            return "done"
+        case Unknown():
+            return state.tag or ""
+    return ""
 
 
 def _tool(

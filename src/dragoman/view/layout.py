@@ -329,14 +329,14 @@ class SessionLayout:
         child = self._watched.children.get(session_id)
         if child is None:
             return []
-        blocks = blocks_of(child)
-        shown = blocks if view.is_open else blocks[-_CHILD_BLOCKS:]
+        # Only those that are drawn are made: this is done again for each piece that comes.
+        before = 0 if view.is_open else max(0, len(child.timeline) - _CHILD_BLOCKS)
         inner = view._replace(width=view.width - 2, highlight=no_highlight)
         lines: list[RailLine] = []
-        if len(shown) < len(blocks):
-            text = f"  {view.glyphs.agent} … {len(blocks) - len(shown)} blocks before, Enter or Ctrl+T to read"
+        if before:
+            text = f"  {view.glyphs.agent} … {before} blocks before, Enter or Ctrl+T to read"
             lines.append(fitted(((text, "dim"),), view.width, view.glyphs))
-        for block in shown:
+        for block in blocks_of(child, first=before):
             lines += [(("  ", ""), *line) for line in rail_lines(block, inner)]
         return lines
 

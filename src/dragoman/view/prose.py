@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 _DEEPEST: Final = 6  # quotes and lists in each other
 _LONGEST: Final = 20_000  # characters of a paragraph that are searched for emphasis and links
 
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})\s*([^\s`]{0,40})[^`]*")
-_HEADING: Final = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})\s{0,40}([^\s`]{0,40})[^`]*")
+_HEADING: Final = re.compile(r" {0,3}(#{1,6})\s(.*)")
 _RULE: Final = re.compile(r" {0,3}([-*_])(?:\s*\1){2,}\s*")
 _ITEM: Final = re.compile(r"( {0,8})([-*+]|\d{1,9}[.)])(\s+)(.*)")
 _QUOTE: Final = re.compile(r" {0,3}> ?(.*)")
@@ -68,7 +68,7 @@ def _blocks(lines: list[str], depth: int) -> list[Element]:
             close()
         elif heading := _HEADING.fullmatch(line):
             close()
-            found.append(make(f"h{min(6, len(heading[1]) + 2)}", "", *inline(heading[2])))
+            found.append(make(f"h{min(6, len(heading[1]) + 2)}", "", *inline(heading[2].strip().rstrip("#").rstrip())))
         elif _RULE.fullmatch(line):
             close()
             found.append(make("hr"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_RULE: Final = re.compile(r"\|?(?:\s{0,20}:?-+:?\s{0,20}\|?){1,100}")
+_RULE: Final = re.compile(r"\|\s{0,20}:?-+:?\s{0,20}(?:\|\s{0,20}:?-+:?\s{0,20}){0,100}\|?")
 
 
 class TableWords:

@@ -121,6 +121,36 @@ async def test_a_hook_changes_the_arguments_and_permission_is_judged_for_the_cha
     assert not (service.project / "a.txt").exists()
 
 
+async def test_what_a_hook_permits_is_not_what_another_one_makes_of_it(tmp_path: Path) -> None:
+    change = {"hookSpecificOutput": {"updatedInput": {"path": "b.txt", "text": "x"}}}
+    hooks = [{"command": answering(answer)} for answer in ({"decision": "allow"}, change)]
+    service = service_with(tmp_path, {"before_tool": hooks}, mode="ask")
+    answers = Answers("reject_once")
+    async with service.session(permission=answers) as session:
+        await session.prompt("write a.txt x\nsay done")
+    assert len(answers.asked) == 1
+    assert not any((service.project / name).exists() for name in ("a.txt", "b.txt"))
+
+
+async def test_a_hook_replaces_a_result_and_shows_the_user_a_message(tmp_path: Path) -> None:
+    answer = {"systemMessage": "one name was hidden", "hookSpecificOutput": {"updatedToolOutput": "content of X"}}
+    service = service_with(tmp_path, {"after_tool": [{"matcher": "read", "command": answering(answer)}]})
+    (service.project / "a.txt").write_text("content of Ada\n")
+    async with service.session() as session:
+        await session.prompt("read a.txt\nsay {result}")
+        assert session.state.turns[-1].text == "content of X"
+        assert "one name was hidden" in str(session.state.timeline)
+
+
+async def test_a_hook_that_wants_no_more_work_refuses_the_call(tmp_path: Path) -> None:
+    answer = {"continue": False, "stopReason": "the budget is used up", "decision": "allow"}
+    service = service_with(tmp_path, {"before_tool": [{"command": answering(answer)}]}, mode="full")
+    async with service.session() as session:
+        await session.prompt("write a.txt x\nsay {result}")
+        assert "the budget is used up" in session.state.turns[-1].text
+    assert not (service.project / "a.txt").exists()
+
+
 async def test_a_hook_after_a_call_adds_to_its_result(tmp_path: Path) -> None:
     answer = {"decision": "block", "reason": "run the tests", "hookSpecificOutput": {"additionalContext": "see CI"}}
     service = service_with(tmp_path, {"after_tool": [{"matcher": "read", "command": answering(answer)}]})
@@ -189,6 +219,8 @@ async def test_files_are_formatted_and_checked_after_an_edit(tmp_path: Path) -> 
         assert (service.project / "a.txt").read_text().startswith("A BAD LINE")
         assert "was formatted" in said
         assert "1:A BAD LINE" in said
+        await session.prompt("write ..c.txt good\nsay done")
+        assert (service.project / "..c.txt").read_text().startswith("GOOD")
         await session.prompt("write b.md a bad line\nsay {result}")
         assert "formatted" not in session.state.turns[-1].text
 
@@ -197,7 +229,8 @@ async def test_hooks_of_a_project_run_only_if_the_user_accepted_them_and_cannot_
     service = Service(tmp_path, mode="ask")
     (service.project / ".dragoman").mkdir()
     (service.project / ".git").mkdir()
-    allow = {"hookSpecificOutput": {"permissionDecision": "allow"}}
+    change = {"path": "b.txt", "text": "x"}
+    allow = {"hookSpecificOutput": {"permissionDecision": "allow", "updatedInput": change}}
     hooks = {"before_tool": [{"command": f"touch {tmp_path}/ran; {answering(allow)}"}]}
     (service.project / ".dragoman/settings.json").write_text(json.dumps({"hooks": hooks}))
     answers = Answers("reject_once")
@@ -212,6 +245,8 @@ async def test_hooks_of_a_project_run_only_if_the_user_accepted_them_and_cannot_
         await session.prompt("write a.txt x\nsay done")
     assert (tmp_path / "ran").exists()
     assert len(answers.asked) == 2  # the hook's permission does not count
+    assert "a.txt" in str(answers.asked[1])  # nor do its arguments
+    assert "b.txt" not in str(answers.asked[1])
     assert not (service.project / "a.txt").exists()
 
 

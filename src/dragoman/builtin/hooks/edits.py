@@ -56,11 +56,11 @@ class AfterEdits:
         if not await asyncio.to_thread(self._may_run, command):
             return [f"[{shown} was not formatted and checked: {changed_since(command)}]"]
         if command.format:
-            before = _content(path)
+            before = await asyncio.to_thread(_content, path)
             problem = _problem(await self._finished(command.format, path, command.timeout_seconds))
             if problem:
                 lines.append(f"[{shown} could not be formatted: {problem}]")
-            elif _content(path) != before:
+            elif await asyncio.to_thread(_content, path) != before:
                 lines.append(f"[{shown} was formatted after the edit; read it again before you edit the same lines]")
         if command.check:
             finished = await self._finished(command.check, path, command.timeout_seconds)
@@ -89,7 +89,8 @@ class AfterEdits:
 def _below(path: str, folder: str) -> str | None:
     """The path of a file below a folder; None if it is not there."""
     relative = os.path.relpath(path, folder)
-    return None if relative.startswith(os.pardir) or not os.path.isfile(path) else relative
+    is_outside = relative.split(os.sep, 1)[0] == os.pardir
+    return None if is_outside or not os.path.isfile(path) else relative
 
 
 def _problem(finished: Finished | str) -> str:

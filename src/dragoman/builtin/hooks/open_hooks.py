@@ -57,7 +57,7 @@ class OpenHooks:
         hooks, edits, proposed = settings.hooks(), settings.edit_commands(), settings.proposed_hooks()
         if proposed:
             names = " ".join(proposed)
-            await self._notify(
+            await self._session.warn(
                 f"The project proposes {len(proposed)} hooks, which are not run",
                 f"Look at each, and accept it if you want it: dragoman agents accept --hook NAME, for {names}.",
             )
@@ -70,7 +70,9 @@ class OpenHooks:
         root = str(find_project(Path(cwd)))
         env = child_environment({"DRAGOMAN_PROJECT_DIR": root, "CLAUDE_PROJECT_DIR": root})
         return FolderHooks(
-            SessionHooks(hooks, cwd, lambda: self._facts(cwd), self._notify, env, settings.may_run) if hooks else None,
+            SessionHooks(hooks, cwd, lambda: self._facts(cwd), self._session.warn, env, settings.may_run)
+            if hooks
+            else None,
             AfterEdits(edits, cwd, env, settings.may_run) if edits else None,
         )
 
@@ -82,7 +84,3 @@ class OpenHooks:
             "permission_mode": session.mode.id,
             "model": session.model_name,
         }
-
-    async def _notify(self, title: str, description: str) -> None:
-        for viewer in tuple(self._session.viewers):
-            await viewer.notify("warning", title, description)

@@ -4,6 +4,10 @@ Owns the three transports and the requests to the server; `losses.py` has the me
 is a child of `dragoman.process`, so that its whole process tree ends with it. The package takes most of a second to
 import and is not part of a base install, so `load` imports it, in a thread, when a session has a server; all other
 imports of it are inside functions.
+
+What it raises has no common class: its own errors come mixed with those of httpx, anyio, pydantic and of the transport,
+some of them in groups. So each request here has an `except Exception`, which turns what it catches into an error of
+this project; cancellation passes.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class SessionSide(ClientSide):
         viewer = self._viewer(mode)
         name = label(spec.name, _NAME_COLUMNS)
         if viewer is None:
-            await self._notify(f"MCP server {name} asked a question", "No client that is attached can show it")
+            await self._session.warn(f"MCP server {name} asked a question", "No client that is attached can show it")
             return UserReply("cancel")
         words = shorten(plain(question.message), _MESSAGE_CHARACTERS)
         message = f"The MCP server {name} asks: {words}"
@@ -89,7 +89,7 @@ class SessionSide(ClientSide):
                     reply = await viewer.session.elicit(message, _schema(question.schema or {}))
         except (ClientError, ProtocolError) as error:
             _log.warning("a question of MCP server %s could not be asked: %s", spec.name, error)
-            await self._notify(f"A question of MCP server {name} could not be asked", str(error))
+            await self._session.warn(f"A question of MCP server {name} could not be asked", str(error))
             return UserReply("cancel")
         if isinstance(reply, v1.AcceptElicitation):
             content = reply.content if isinstance(reply.content, dict) else None
@@ -110,10 +110,6 @@ class SessionSide(ClientSide):
             if client.is_connected and (not service or client.offers(service)):
                 return each
         return None
-
-    async def _notify(self, title: str, description: str) -> None:
-        for viewer in tuple(self._session.viewers):
-            await viewer.notify("warning", title, description)
 
     # The model
 

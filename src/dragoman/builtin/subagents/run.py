@@ -166,7 +166,7 @@ class SubagentRun:
             if not was_cancelled:
                 error = RuntimeError("the run was cancelled without a request")
                 error.__cause__ = failure
-        except Exception as failure:
+        except Exception as failure:  # whatever it is, the run is ended and stored; below it is logged or returned
             error = failure
         await complete(asyncio.ensure_future(self._end(writer, usage, error, was_cancelled=was_cancelled)))
         if was_cancelled:

@@ -54,6 +54,14 @@ async def show_updates(viewer: Viewer, child_id: str, updates: Sequence[v1.Sessi
         _log.debug("a viewer is gone", exc_info=True)
 
 
+async def show_update(viewer: Viewer, update: v1.SessionUpdate) -> None:
+    """Send an update to a client that may be gone."""
+    try:
+        await viewer.show(update)
+    except Exception:  # as above
+        _log.debug("a viewer is gone", exc_info=True)
+
+
 async def replay_children(subagents: SessionSubagents, viewer: Viewer) -> None:
     """Repeat the sessions of all subagents for a client that loads the session. Raises: StoreError."""
     store = subagents.session.store
@@ -72,10 +80,7 @@ async def _present(subagents: SessionSubagents, update: v1.SubagentUpdate) -> No
     await subagents.session.settle()
     for viewer in tuple(subagents.session.viewers):
         if viewer.shows_subagents:
-            try:
-                await viewer.show(update)
-            except Exception:
-                _log.debug("a viewer is gone", exc_info=True)
+            await show_update(viewer, update)
 
 
 def _described(row: SessionRow, state: Any, description: str = "") -> v1.SubagentUpdate:

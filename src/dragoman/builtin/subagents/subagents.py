@@ -8,7 +8,6 @@ the first run.
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from dragoman.schema import v1
     from dragoman.store.sessions import SessionRow
 
-_log = logging.getLogger("dragoman.builtin")
 
 MOST_PARALLEL: Final = 4
 """Runs of one level that work at the same time; more would meet the providers' limits of requests per minute."""
@@ -395,11 +393,10 @@ class SessionSubagents:
 
     async def show(self, update: v1.SessionUpdate) -> None:
         """Show an update in the parent's session, to all clients."""
+        from dragoman.builtin.subagents.sessions import show_update
+
         for viewer in tuple(self.session.viewers):
-            try:
-                await viewer.show(update)
-            except Exception:
-                _log.debug("a viewer is gone", exc_info=True)
+            await show_update(viewer, update)
 
     async def replay(self, viewer: Viewer) -> None:
         """Repeat the sessions of subagents for a client that loads the session and knows them. Raises: StoreError."""

@@ -112,7 +112,7 @@ class FormField:
             raise FieldError("is not an answer: this field is required")
 
     async def _check_pattern(self, value: Value) -> None:
-        pattern = getattr(self.schema, "pattern", None)
+        pattern = self.schema.pattern if isinstance(self.schema, v1.StringPropertySchema) else None
         self.is_unchecked = False
         if isinstance(pattern, str) and isinstance(value, str):
             fits = await asyncio.to_thread(fields.fits_pattern, value, pattern)

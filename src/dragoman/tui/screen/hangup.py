@@ -24,7 +24,7 @@ def end_on_hangup(app: TerminalApp) -> None:
     """
 
     def hang_up() -> None:
-        with suppress(Exception):
+        with suppress(Exception):  # a draft that cannot be saved must not keep the client alive
             app.query_one(PromptInput).save_draft()
         limit = threading.Timer(_HANGUP_SECONDS, os._exit, (0,))
         limit.daemon = True

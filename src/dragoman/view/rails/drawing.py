@@ -39,7 +39,7 @@ def rail_lines(block: Block, view: RailView, markdown: MarkdownLines | None = No
     Args:
         markdown: the lines of this message as far as they were written before; of a message that is one text.
     """
-    depth = min(_DEEPEST, getattr(block, "depth", 0))
+    depth = min(_DEEPEST, block.depth if isinstance(block, MessageBlock | ToolBlock) else 0)
     inner = view._replace(width=view.width - 2 * depth) if depth else view
     answer = block if isinstance(block, MessageBlock) and block.role == "agent" else None
     if answer is not None and len(answer.content) == 1 and isinstance(text := answer.content[0], TextPiece):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dragoman.view.elements import Element, ElementChild
     from dragoman.view.rails.values import RailLine, RailView, Run
 
-_FENCE: Final = re.compile(r"( {0,3})(`{3,}|~{3,})\s*([^\s`]{0,40})[^`]*")
+_FENCE: Final = re.compile(r"( {0,3})(`{3,}|~{3,})\s{0,40}([^\s`]{0,40})[^`]*")
 _INNER_FENCE: Final = re.compile(r"\s+(`{3,}|~{3,})")
 _HEADING: Final = re.compile(r" {0,3}#{1,6}\s")
 _ITEM: Final = re.compile(r" {0,8}(?:[-*+]|\d{1,9}[.)])(?:\s|$)")

@@ -95,6 +95,7 @@ class InspectorScreen(PaintedScreen):
     def opened(self) -> None:
         self.model.filter(self._first_words)
         self._following = asyncio.ensure_future(self._follow())
+        self.terminal.start(self._following)  # which notes its failure
 
     def on_unmount(self) -> None:
         if self._following is not None:
