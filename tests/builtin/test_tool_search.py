@@ -196,6 +196,9 @@ def test_the_setting_and_the_size_of_the_descriptions_decide(
         servers.tools = dict(list(offered.items())[:1])
         assert searched_tools(servers, table, setting, window) == {"s_0"}
         assert table["tool_search"].description == described
+        servers.tools = {}  # the only server is being started again
+        lost = searched_tools(servers, table, setting, window)
+        assert [each.name for each in offered_tools(table, "scripted", searched=lost)] == names
         # A subagent that has no search is offered its tools by name.
         own = {"read": table["read"], **offered}
         assert "s_0" in [each.name for each in offered_tools(own, "scripted", searched=searched)]

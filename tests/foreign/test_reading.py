@@ -12,6 +12,7 @@ from dragoman.builtin.context.commands import read_commands
 from dragoman.builtin.skills.files import find_skills
 from dragoman.builtin.subagents.files import read_agents
 from dragoman.cli.foreign.questions import Confirmation
+from dragoman.errors import ConfigError
 from dragoman.foreign.places import Places, find_places
 from dragoman.foreign.proposal import KINDS, PROGRAMS, Program, Proposal, Scope
 from dragoman.foreign.reading import find_proposals
@@ -286,3 +287,16 @@ def test_odd_files_do_not_stop_the_rest(tmp_path: Path) -> None:
     ]
     assert [each.name for each in findings.proposals if each.state == "present"] == ["deny bash rm *"]
     assert len(findings.problems) == 3
+
+
+def test_values_of_a_wrong_type_and_our_own_broken_settings_are_reported(tmp_path: Path) -> None:
+    where = places(tmp_path)
+    agent = {"description": "d", "prompt": "p", "permission": {"bash": {"*": ["deny"]}, "edit": ["deny"]}}
+    write(where.opencode, {"opencode.json": json.dumps({"agent": {"odd": agent}})})
+    write(where.gemini, {"settings.json": json.dumps({"context": {"fileName": ["A.md", {"b": 1}]}})})
+    names = [each.name for each in found(where, "opencode", "gemini")]
+    assert "odd" in names
+    assert any("A.md" in name for name in names)
+    write(where.config_dir, {"settings.json": json.dumps({"mcp_servers": []})})
+    with pytest.raises(ConfigError, match=r"settings\.json:1:\d+: mcp_servers must be an object"):
+        found(where)

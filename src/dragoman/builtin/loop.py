@@ -304,7 +304,7 @@ class Loop:
         """Decode the arguments. Wrong ones become an error that says what is wrong, for the model."""
         tool = self._tool(call.tool_name)
         if tool is None:
-            known = ", ".join(sorted(self._context.tools.keys() - self._context.searched_tools))
+            known = ", ".join(sorted(self._context.tools.keys() - (self._context.searched_tools or ())))
             why = f"there is no tool {call.tool_name!r}; there are: {known}"
         else:
             try:

@@ -166,8 +166,8 @@ class TurnContext(Struct):
     """Folder with the user's own instructions."""
     skills: SessionSkills | None = None
     """The skills of the session; None where there are none."""
-    searched_tools: frozenset[str] = frozenset()
-    """Names of tools that are found with `tool_search` instead of being listed."""
+    searched_tools: frozenset[str] | None = None
+    """Names of tools that are found with `tool_search` instead of being listed; None: all are listed."""
     modes: ModeSwitch | None = None
     """The session's mode, for a tool that lets the user change it; None where no user can be asked."""
     hooks: SessionHooks | None = None

@@ -115,7 +115,7 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         subagents=SubagentScope(session.subagents),
         config_dir=str(session.settings.config_dir),
         skills=session.skills,
-        searched_tools=_searched_tools(session, viewer) if prompt.is_for_model or is_for_turn else frozenset(),
+        searched_tools=_searched_tools(session, viewer) if prompt.is_for_model or is_for_turn else None,
         modes=None if viewer.is_headless else SessionModeSwitch(session),
         checkpoint=prompt.checkpoint,
         rewinding=_rewinding(session, viewer) if is_for_turn and not viewer.is_headless else None,
@@ -155,10 +155,10 @@ async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn:
     return model
 
 
-def _searched_tools(session: OpenSession, viewer: Viewer) -> frozenset[str]:
-    """The names of tools that are found with `tool_search`. The servers are ready."""
-    if session.servers is None or not session.servers.tools:
-        return frozenset()
+def _searched_tools(session: OpenSession, viewer: Viewer) -> frozenset[str] | None:
+    """The names of tools that are found with `tool_search`; None if tools are listed. The servers are ready."""
+    if session.servers is None or not (session.servers.tools or session.servers.are_searched):
+        return None
     from dragoman.builtin.tools.deferral import searched_tools
 
     setting = session.rules.tool_search(viewer.cwd)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec.structs import replace
 
 from dragoman.builtin.context.front_matter import read_front_matter
-from dragoman.errors import ConfigError
 from dragoman.foreign.files import LARGEST_TEXT, ForeignFiles
 from dragoman.foreign.naming import choose_name, plain_name
 from dragoman.foreign.precedence import resolve
@@ -33,6 +32,7 @@ from dragoman.foreign.rules import RuleProposals
 from dragoman.foreign.texts import front_matter, imported_paths
 from dragoman.policy import parse_rule
 from dragoman.settings.documents import read_document
+from dragoman.settings.file import read_settings_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -116,9 +116,8 @@ class Import:
     @cached_property
     def settings(self) -> dict[str, Any]:
         """The members of the settings that are written to. Raises: ConfigError."""
+        read_settings_file(self.places.settings, self.places.scope)  # nothing is added to a file that is wrong
         document = read_document(self.places.settings, has_comments=self.places.scope == "user", may_repeat=False)
-        if document is not None and not isinstance(document.value, dict):
-            raise document.error("settings must be an object")
         return {} if document is None else document.value
 
     @property
@@ -135,8 +134,6 @@ class Import:
         project = None if self.places.scope == "user" else self.places.project
         kept = RuleFile(self.places.config_dir / FILE_NAME).rules(project)
         written = self.settings.get("rules", {})
-        if not isinstance(written, dict):
-            raise ConfigError(f"{self.places.settings}: rules must be an object")
         scope = "pinned" if self.places.scope == "user" else "repository"
         kept += [
             parse_rule(text, action, scope)  # type: ignore[arg-type]  # one of the two

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from dragoman.builtin.mcp.config import OAuthSpec, ServerSpec
 from dragoman.builtin.mcp.connection import PackageConnection
 from dragoman.builtin.mcp.login import BrowserLogin, listening, read_redirect, redirect_ports
-from dragoman.builtin.mcp.oauth import auth_for
+from dragoman.builtin.mcp.oauth import auth_for, refused_address
 from dragoman.builtin.mcp.server import McpConnectionLost, McpLoginNeeded, Waits
 from dragoman.builtin.mcp.token_store import TokenStore
 from tests.builtin.mcp.fixtures import HERE, connected
@@ -299,6 +299,48 @@ def test_stored_logins_are_strict_about_their_file(tmp_path: Path) -> None:
 def test_redirects_are_read_from_what_people_paste(text: str, found: Any) -> None:
     read = read_redirect(text)
     assert (None if read is None else (read.code, read.state, read.issuer, read.error)) == found
+
+
+@pytest.mark.parametrize(
+    ("server", "url", "is_sent"),
+    [
+        ("https://mcp.example/mcp", "https://login.example/token", True),
+        ("https://mcp.example/mcp", "https://mcp.example/.well-known/x", True),
+        ("https://mcp.example/mcp", "http://login.example/token", False),
+        ("https://mcp.example/mcp", "http://169.254.169.254/latest", False),
+        ("https://mcp.example/mcp", "https://127.0.0.1:6379/", False),
+        ("https://mcp.example/mcp", "https://[::1]/", False),
+        ("https://mcp.example/mcp", "https://[::ffff:10.0.0.1]/", False),
+        ("https://mcp.example/mcp", "https://192.168.1.1/", False),
+        ("https://mcp.example/mcp", "https://localhost/register", False),
+        ("http://mcp.example/mcp", "http://mcp.example/token", True),
+        ("http://127.0.0.1:80/mcp", "http://127.0.0.1:81/token", True),
+        ("http://localhost/mcp", "https://login.example/token", True),
+        ("http://10.0.0.5/mcp", "http://10.0.0.6/token", True),
+    ],
+)
+def test_a_server_of_the_network_does_not_choose_what_is_reached_here(server: str, url: str, is_sent: bool) -> None:
+    assert (refused_address(server, url) == "") is is_sent
+
+
+async def test_a_login_that_leads_to_this_machine_sends_nothing_there(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append(str(request.url))
+        if request.url.path == "/mcp":
+            named = 'Bearer resource_metadata="http://169.254.169.254/latest/meta-data"'
+            return httpx2.Response(401, headers={"WWW-Authenticate": named})
+        return httpx2.Response(404)
+
+    locked = Locked(1, tmp_path)
+    spec = replace(locked.spec, url="https://mcp.example/mcp")
+    async with locked.user(locked.browse) as login:
+        auth = auth_for(spec, locked.tokens, login)
+        async with httpx2.AsyncClient(auth=auth, transport=httpx2.MockTransport(answer)) as client:
+            with pytest.raises(McpConnectionLost, match="not https; nothing was sent there"):
+                await client.post(spec.url)
+    assert all(url.startswith("https://mcp.example/") for url in sent)
 
 
 def test_the_ports_of_a_redirect() -> None:

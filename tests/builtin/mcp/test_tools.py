@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from dragoman.builtin.mcp.config import OAuthSpec, Problem, ServerSpec, read_servers
-from dragoman.builtin.mcp.losses import loss_of
+from dragoman.builtin.mcp.losses import loss_of, words_of
 from dragoman.builtin.mcp.server import McpLoginNeeded
 from dragoman.builtin.mcp.tools import BLOB_CHARACTERS, McpTool, Offer, name_of, output_of
 from dragoman.builtin.tools.tool import ToolOutput
@@ -120,6 +120,28 @@ def test_an_image_too_large_to_keep_is_named_and_left_out() -> None:
     assert len(output.images) == 1
     assert output.is_truncated
     assert "too large" in output.text
+
+
+def test_the_resources_of_a_result_are_bounded_together() -> None:
+    """An update of more than 32 MiB is not read by clients, and the call would stay open for them."""
+    texts = [SimpleNamespace(uri=f"x://{number}", text="q" * 90_000, mime_type=None) for number in range(100)]
+    links = [block("resource_link", name="n", title=None, uri="u" * 90_000, mime_type=None) for _ in range(100)]
+    output = output_of([*(block("resource", resource=each) for each in texts), *links], None, is_error=False)
+    assert 50 < len(output.resources) < 60
+    assert output.is_truncated
+    assert "x://99:" in output.text
+
+
+def test_a_message_that_is_wrong_is_named_by_its_first_fault() -> None:
+    from mcp_types import ListToolsResult
+    from pydantic import ValidationError
+
+    with pytest.raises(ValidationError) as caught:
+        ListToolsResult.model_validate({"tools": [{"name": "a", "inputSchema": {"type": "string"}}, {"name": 5}]})
+    words = words_of(caught.value)
+    assert words.startswith("its ListToolsResult is not what the protocol requires: tools.1.name: ")
+    assert words.endswith(" and 1 more")
+    assert "http" not in words
 
 
 def test_content_of_an_unknown_kind_is_named() -> None:

@@ -32,7 +32,7 @@ from dragoman.builtin.mcp.listing import (
     template_offer,
     tool_offer,
 )
-from dragoman.builtin.mcp.losses import first_of, is_end, loss_of
+from dragoman.builtin.mcp.losses import first_of, is_end, loss_of, words_of
 from dragoman.builtin.mcp.server import McpConnectionLost
 from dragoman.builtin.mcp.stdio import Incoming, Outgoing, Watched
 from dragoman.builtin.mcp.tools import output_of
@@ -406,7 +406,7 @@ class PackageConnection:
             return loss
         name = self._spec.name
         if not isinstance(first, MCPError):
-            return ToolError(f"the answer of {name} to {what} cannot be used: {first}")
+            return ToolError(f"the answer of {name} to {what} cannot be used: {words_of(first)}")
         if first.code == REQUEST_TIMEOUT:
             return ToolError(f"{name} did not finish {what} within {CALL_SECONDS:g} s")
         if first.code == _URL_REQUIRED:

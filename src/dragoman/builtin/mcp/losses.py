@@ -44,7 +44,7 @@ def loss_of(spec: ServerSpec, error: BaseException, status: int | None) -> McpCo
     elif is_end(first):
         why = f"{spec.where} closed the connection"
     else:
-        why = shorten(str(first), _ERROR_CHARACTERS) or type(first).__name__
+        why = shorten(words_of(first), _ERROR_CHARACTERS) or type(first).__name__
     masked = Secrets(os.environ, spec.env).mask(why)
     return McpLoginNeeded(masked) if status == _UNAUTHORIZED and spec.can_login else McpConnectionLost(masked)
 
@@ -56,6 +56,18 @@ def _refusal(spec: ServerSpec, status: int) -> str:
     if status == _FORBIDDEN:
         return "it refuses access (HTTP 403); check that this account or Authorization header may use it"
     return f"{spec.where} answered with HTTP {status}; check the address"
+
+
+def words_of(error: BaseException) -> str:
+    """The text of an error; of a message that is not what the protocol requires, the first place that is wrong."""
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    first, *others = error.errors(include_url=False, include_input=False)
+    place = ".".join(map(str, first["loc"]))
+    more = f" and {len(others)} more" if others else ""
+    return f"its {error.title} is not what the protocol requires: {place}: {first['msg']}{more}"
 
 
 def is_end(error: BaseException) -> bool:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import logging
 import time
 from functools import cache
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Final, Protocol
+from urllib.parse import urlsplit
 
 from dragoman.builtin.mcp.server import McpConnectionLost, McpLoginNeeded
 from dragoman.builtin.mcp.token_store import EARLY_SECONDS
@@ -72,6 +74,31 @@ def auth_for(spec: ServerSpec, tokens: TokenStore, user: UserLogin | None = None
     if user is None and not tokens.get(spec.where).tokens:
         return None  # the refusal of the server then names the command to log in; nothing is registered before
     return _provider()(spec, tokens, user)
+
+
+def refused_address(server: str, url: str) -> str:
+    """Why a request of a login is not sent; empty if it may be.
+
+    A server names its authorisation server, and so chooses where this machine sends requests. One of the network must
+    not reach what only this machine, or its network, can: a service without a password, the metadata of a cloud.
+    """
+    own, other = urlsplit(server), urlsplit(url)
+    if (own.scheme, own.netloc) == (other.scheme, other.netloc) or _is_internal(own.hostname or ""):
+        return ""
+    if other.scheme != "https":
+        return f"its login leads to {other.scheme}://{other.netloc}, which is not https"
+    if _is_internal(other.hostname or ""):
+        return f"its login leads to {other.netloc}, an address that only this machine or its network can reach"
+    return ""
+
+
+def _is_internal(host: str) -> bool:
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        return not ip_address(host).is_global
+    except ValueError:  # a name
+        return False
 
 
 @cache
@@ -231,6 +258,8 @@ class StoredOAuth(OAuthClientProvider):
         try:
             outgoing = await anext(flow)
             while True:
+                if why := refused_address(self._spec.url, str(outgoing.url)):
+                    raise McpConnectionLost(f"{why}; nothing was sent there")
                 response = yield outgoing
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:

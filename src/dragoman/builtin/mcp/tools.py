@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 NAME_CHARACTERS: Final = 64  # the longest function name that providers accept
 DESCRIPTION_CHARACTERS: Final = 1000  # sent with every request, for every tool: room for usage, not for a manual
 TITLE_CHARACTERS: Final = 80
-# Images and files are stored with the session and shown; models accept images of about this size at most.
+# Images and resources of one result are stored with the session and shown; models accept images of about this size at
+# most, and clients read messages of 32 MiB, in which a result stands twice.
 BLOB_CHARACTERS: Final = 5 * 1024 * 1024
 
 _SHOW_SECONDS: Final = 0.25  # progress is shown at most this often
@@ -181,7 +182,7 @@ class _Reading:
                     self.resources.append({"uri": uri, "blob": block.data, "media_type": block.mime_type})
             case "resource_link":
                 self.texts.append(f"[{block.title or block.name}]({block.uri})")
-                self.resources.append(_described(block.uri, block.mime_type, name=block.title or block.name))
+                self._keep(_described(block.uri, block.mime_type, name=block.title or block.name))
             case "resource":
                 self._embed(block.resource)
             case other:
@@ -195,7 +196,16 @@ class _Reading:
             return
         self.texts.append(f"{resource.uri}:\n{text}")
         if len(text) <= MCP_LIMIT.size_bytes:  # the text of a longer one is cut and kept in a file
-            self.resources.append(_described(resource.uri, resource.mime_type, text=text))
+            self._keep(_described(resource.uri, resource.mime_type, text=text))
+
+    def _keep(self, resource: dict[str, Any]) -> None:
+        """Keep a resource for clients while there is room: one update has all of them, and must stay readable."""
+        size = sum(len(str(value)) for value in resource.values())
+        if size > self._room:
+            self.has_dropped = True
+            return
+        self._room -= size
+        self.resources.append(resource)
 
     def _fits(self, what: str, data: str, media_type: str | None) -> bool:
         """Describe the data for the model, and return whether there is room for it."""

@@ -26,8 +26,8 @@ MOST_SHARE: Final = 0.1
 _SERVERS_SHOWN: Final = 50
 
 
-def searched_tools(servers: McpServers, tools: Mapping[str, Tool], setting: str, window: int) -> frozenset[str]:
-    """Return the names of the tools that are not listed; empty if all are.
+def searched_tools(servers: McpServers, tools: Mapping[str, Tool], setting: str, window: int) -> frozenset[str] | None:
+    """Return the names of the tools that are not listed; None if all are.
 
     Args:
         tools: the session's table, with the tool that describes the servers.
@@ -37,9 +37,9 @@ def searched_tools(servers: McpServers, tools: Mapping[str, Tool], setting: str,
     offered = servers.tools
     if not servers.are_searched:
         if not offered or setting == "off":
-            return frozenset()
+            return None
         if setting != "on" and _tokens(offered) <= min(MOST_TOKENS, window * MOST_SHARE):
-            return frozenset()
+            return None
         servers.are_searched = True
         search = tools.get("tool_search")
         if isinstance(search, ListedTool):

@@ -51,7 +51,7 @@ def offered_tools(
     *,
     is_planning: bool = False,
     has_skills: bool = False,
-    searched: frozenset[str] = frozenset(),
+    searched: frozenset[str] | None = None,
 ) -> list[Tool]:
     """Return the tools that a model is given: it changes files by patches, or by `edit` and `write`.
 
@@ -60,7 +60,8 @@ def offered_tools(
     Args:
         is_planning: the session is in plan mode, and a user can accept the plan.
         has_skills: the system prompt has an index of skills.
-        searched: names of tools that `tool_search` finds; they are listed all the same where it cannot be called.
+        searched: names of tools that `tool_search` finds, perhaps none at the moment; they are listed all the same
+            where it cannot be called. None: tools are listed.
 
     A call of one that was left out works all the same, since models know several from their training.
     """
@@ -69,7 +70,7 @@ def offered_tools(
         left_out |= {"present_plan"}
     if not has_skills:
         left_out |= {"skill"}
-    left_out |= searched if searched and tools.keys() >= _SEARCHING else _SEARCHING
+    left_out |= searched if searched is not None and tools.keys() >= _SEARCHING else _SEARCHING
     return [tool for name, tool in tools.items() if name not in left_out and not _lacks_service(tool)]
 
 

@@ -204,4 +204,4 @@ def _searched(context: ToolContext) -> dict[str, Tool]:
     """The tools of servers that this turn has."""
     if not isinstance(context, TurnContext):
         return {}
-    return {name: tool for name, tool in context.tools.items() if name in context.searched_tools}
+    return {name: tool for name, tool in context.tools.items() if name in (context.searched_tools or ())}

@@ -109,7 +109,7 @@ def _read_settings(found: Import, document: Document) -> None:
         found.model(*model_name("gemini", wanted), wanted, source.at(line_of(document, "model")))
     context = table_of(members, "context").get("fileName") or members.get("contextFileName")
     if context and context not in ("GEMINI.md", "AGENTS.md", "CLAUDE.md", "CONTEXT.md"):
-        names = ", ".join(context) if isinstance(context, list) else str(context)
+        names = ", ".join(map(str, context)) if isinstance(context, list) else str(context)
         why = "the names of files with instructions cannot be chosen; AGENTS.md, CLAUDE.md and GEMINI.md are read"
         found.impossible("instructions", names, source.at(line_of(document, "context", "fileName")), why)
     _read_tool_lists(found, document)

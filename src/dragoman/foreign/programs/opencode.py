@@ -146,7 +146,7 @@ def _restrict(draft: AgentDraft, permission: Any) -> None:
             draft.problem = "its permission cannot be read"
         return
     for tool, rule in permission.items():
-        words = set(rule.values()) if isinstance(rule, dict) else {rule}
+        words = set(map(str, rule.values())) if isinstance(rule, dict) else {str(rule)}
         if "deny" not in words:
             if words != {"allow"} and words != {"ask"}:
                 draft.notes.append(f"permission.{tool} is not carried over")
