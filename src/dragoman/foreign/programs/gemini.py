@@ -18,6 +18,7 @@ from dragoman.foreign.servers import propose_server
 from dragoman.foreign.texts import gemini_template
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from dragoman.foreign.reading import Import
@@ -32,6 +33,7 @@ _AGENT_MEMBERS: Final = frozenset(
 )
 _TOOL: Final = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
 _MOST_RULES: Final = 200
+_ENABLEMENT: Final = "mcp-server-enablement.json"
 
 
 def read(found: Import) -> None:
@@ -43,14 +45,22 @@ def read(found: Import) -> None:
         found.instructions(folder / "GEMINI.md", root)
     else:
         found.native_instructions(("GEMINI.md",))
+    document = found.files.json(folder / "settings.json", root)
+    members = {} if document is None else document.value
     for path in found.files.named(folder / "commands", ".toml"):
         _read_command(found, path, folder / "commands", root)
-    found.skills(folder / "skills", root)
+    found.skills(folder / "skills", root, _words(_object(members, "skills").get("disabled")))
+    overrides = _object(_object(members, "agents"), "overrides")
     for path in found.files.named(folder / "agents", ".md"):
-        _read_agent(found, path, root)
-    document = found.files.json(folder / "settings.json", root)
+        _read_agent(found, path, root, overrides)
     if document is not None:
         _read_settings(found, document)
+    # A linked one has only a file that names its folder.
+    files = ("gemini-extension.json", ".gemini-extension-install.json")
+    for extension in sorted((folder / "extensions").glob("*/")):
+        manifest = next((extension / name for name in files if (extension / name).exists()), None)
+        if manifest is not None:
+            found.plugin(extension.name, found.source(manifest))
     for path in found.files.named(folder / "policies", ".toml"):
         _read_policy(found, path, root)
 
@@ -70,14 +80,16 @@ def _read_command(found: Import, path: Path, folder: Path, root: Path) -> None:
     found.command(name, source, str(members.get("description", "")), "", body, notes)
 
 
-def _read_agent(found: Import, path: Path, root: Path) -> None:
+def _read_agent(found: Import, path: Path, root: Path, overrides: dict[str, Any]) -> None:
     text = found.files.text(path, root)
     if text is None:
         return
     matter = read_front_matter(text)
     source = found.source(path)
     draft = AgentDraft(found, matter.text("name") or path.stem, source)
-    if matter.text("kind") == "remote":
+    if _object(overrides, draft.name).get("enabled") is False:
+        draft.problem = "it is switched off there (agents.overrides)"
+    elif matter.text("kind") == "remote":
         draft.problem = "it runs at another place (kind: remote)"
     draft.describe(matter.text("description"))
     tools = matter.names("tools")
@@ -91,20 +103,23 @@ def _read_agent(found: Import, path: Path, root: Path) -> None:
 
 def _read_settings(found: Import, document: Document) -> None:
     members, source = document.value, found.source(document.path)
-    excluded = _object(members, "mcp").get("excluded")
+    off = _switched_off(found, members)
     for name, value in _object(members, "mcpServers").items():
         here = source.at(line_of(document, "mcpServers", name))
-        if isinstance(excluded, list) and name in excluded:
-            found.impossible("mcp", name, here, "it is switched off there (mcp.excluded)")
+        if why := off(name):
+            found.impossible("mcp", name, here, f"it is switched off there ({why})")
         else:
             found.add(propose_server(name, value, here, found.places, found.servers))
-    if "hooks" in members:
+    if "hooks" in members and _object(members, "hooksConfig").get("enabled") is False:
+        found.impossible("hooks", "hooks", source, "all hooks are switched off there (hooksConfig.enabled)")
+    elif "hooks" in members:
         for proposal in propose_hooks(
             members["hooks"],
             source,
             found.places,
             found.settings.get("hooks"),
             lambda *keys: line_of(document, "hooks", *keys),
+            off=_words(_object(members, "hooksConfig").get("disabled")),
         ):
             found.add(proposal)
     model = members.get("model")
@@ -120,6 +135,29 @@ def _read_settings(found: Import, document: Document) -> None:
     mode = _object(members, "general").get("defaultApprovalMode") or _object(members, "tools").get("approvalMode")
     if isinstance(mode, str) and mode != "default":
         found.impossible("rules", f"defaultApprovalMode {mode}", source, "modes are not imported; see --mode")
+
+
+def _switched_off(found: Import, members: dict[str, Any]) -> Callable[[str], str]:
+    """Return what says where a server is switched off; "" if it is not. Names count in any case there."""
+    lists = _object(members, "mcp")
+    allowed, excluded = ({name.lower() for name in _words(lists.get(each))} for each in ("allowed", "excluded"))
+    folder = found.places.gemini
+    enablement = found.files.json(folder / _ENABLEMENT, folder)  # `gemini mcp disable` writes it, for all projects
+    states = {} if enablement is None else {name.lower(): state for name, state in enablement.value.items()}
+
+    def why(name: str) -> str:
+        name = name.lower()
+        if name in excluded:
+            return "mcp.excluded"
+        if allowed and name not in allowed:
+            return "mcp.allowed"
+        return _ENABLEMENT if _object(states, name).get("enabled") is False else ""
+
+    return why
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
 
 
 def _object(members: dict[str, Any], name: str) -> dict[str, Any]:
