@@ -86,7 +86,7 @@ interop: $(PACKAGE) $(NODE) $(AGENTS) $(FRAMEWORKS) ## the official SDKs as peer
 mutants: $(PACKAGE) ## how many of a fixed list of mistakes the judge catches
 	@$(PY) -m tests.conformance.mutation_run
 
-agents: $(AGENTS) ## install the real agents that make interop drives (1.5 GB)
+agents: $(AGENTS) ## install the real agents that make interop drives (2.4 GB)
 
 docs: $(PACKAGE) ## rewrite the generated pages of docs/, and the pictures of commands
 	@$(PY) -m tools.pages

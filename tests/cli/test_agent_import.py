@@ -137,7 +137,7 @@ def test_the_command_that_is_shown_adds_the_rule(place: Place) -> None:
 def test_wrong_words_are_refused_with_the_right_ones(place: Place) -> None:
     for words, said in (
         (("vim",), "name claude, codex, opencode, gemini"),
-        (("--only", "plugins"), "the kinds are instructions, commands"),
+        (("--only", "themes"), "the kinds are instructions, commands"),
     ):
         done = run(place, *words)
         assert done.code == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.subagents.files import MOST_STEPS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _OTHER_NAMES: Final = {"LS": "glob", "list": "glob", "list_directory": "glob", "read_many_files": "read"}
 _EDITING: Final = ("edit", "write", "apply_patch")
+_OF_SERVER: Final = re.compile(r"(?!mcp_)(?=.*[_*])[\w*.-]+")  # SERVER_TOOL, as opencode and we write it
 
 
 class AgentDraft:
@@ -51,7 +53,8 @@ class AgentDraft:
         """Take these tools away."""
         for name in names:
             bare = name.partition("(")[0].strip()
-            ours = self._tool(bare)
+            # One that may be the tool of a server is kept: without it, the agent would have it here.
+            ours = bare if _OF_SERVER.fullmatch(bare) and our_tool_name(bare) == bare else self._tool(bare)
             if ours:
                 self._denied += _EDITING if ours in _EDITING else (ours,)
             if bare != name.strip():

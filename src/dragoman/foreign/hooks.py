@@ -16,7 +16,7 @@ from dragoman.foreign.secrets import has_secret, masked
 from dragoman.settings.hooks import DEFAULT_SECONDS, MOST_SECONDS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from dragoman.foreign.places import Places
     from dragoman.foreign.proposal import Program, Source, State
@@ -40,13 +40,14 @@ _SHOWN: Final = 60
 
 
 def propose_hooks(
-    events: Any, source: Source, places: Places, existing: Any, line: Callable[..., int]
+    events: Any, source: Source, places: Places, existing: Any, line: Callable[..., int], off: Collection[str] = ()
 ) -> Iterator[Proposal]:
     """The proposals for the member `hooks` of a file.
 
     Args:
         existing: `hooks` of the settings that are written to.
         line: gives the line of a value of the file by its keys.
+        off: names and commands of hooks that are switched off.
     """
     if not isinstance(events, dict):
         yield impossible("hooks", "hooks", source, "hooks is not an object")
@@ -62,7 +63,9 @@ def propose_hooks(
             entries = group.get("hooks") if isinstance(group, dict) else None
             for index, entry in enumerate(entries if isinstance(entries, list) else ()):
                 at = source.at(line(event, number, "hooks", index))
-                yield _propose(event, group.get("matcher", ""), entry, at, places, existing)
+                proposal = _propose(event, group.get("matcher", ""), entry, at, places, existing)
+                is_off = isinstance(entry, dict) and {str(entry.get("name")), str(entry.get("command"))} & set(off)
+                yield impossible("hooks", proposal.name, at, "it is switched off there") if is_off else proposal
 
 
 def _propose(event: str, matcher: Any, entry: Any, source: Source, places: Places, existing: Any) -> Proposal:

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from msgspec import Struct
 
 Program: TypeAlias = Literal["claude", "codex", "opencode", "gemini"]
-Kind: TypeAlias = Literal["instructions", "commands", "skills", "agents", "mcp", "hooks", "rules", "model"]
+Kind: TypeAlias = Literal["instructions", "commands", "skills", "agents", "mcp", "hooks", "rules", "model", "plugins"]
 Scope: TypeAlias = Literal["user", "project"]
 State: TypeAlias = Literal[
     "ready", "question", "manual", "native", "present", "taken", "void", "impossible", "imported"
@@ -25,7 +25,7 @@ TITLES: Final[dict[str, str]] = {
 }
 PROGRAMS: Final = tuple(TITLES)
 KINDS: Final[tuple[Kind, ...]] = (
-    *("instructions", "commands", "skills", "agents", "mcp", "hooks", "rules", "model"),
+    *("instructions", "commands", "skills", "agents", "mcp", "hooks", "rules", "model", "plugins"),
 )  # in the order in which they are shown
 STATES: Final[dict[str, str]] = {
     "ready": "is written when you confirm it",
@@ -113,7 +113,9 @@ class Proposal(Struct, frozen=True):
     command: str = ""
     """What the user runs to do it by hand."""
     question: str = ""
-    """What is asked at the terminal before it is written, or before its keys are."""
+    """What is asked at the terminal before it is written."""
+    keys_question: str = ""
+    """What is asked at the terminal before its keys are written, too."""
 
     def shown(self) -> dict[str, Any]:
         """The proposal as `--json` prints it."""

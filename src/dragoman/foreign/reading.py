@@ -35,7 +35,7 @@ from dragoman.settings.documents import read_document
 from dragoman.settings.file import read_settings_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from dragoman.builtin.context.front_matter import FrontMatter
     from dragoman.foreign.places import Places
@@ -163,6 +163,10 @@ class Import:
                 self.impossible("rules", name, source, why)
         return None
 
+    def plugin(self, name: str, source: Source) -> None:
+        """List a plugin or an extension. It is a program of its own, or a bundle of what the other kinds are."""
+        self.impossible("plugins", name, source, "plugins are not imported; add what you use of it by yourself")
+
     # Instructions
 
     def instructions(self, path: Path, root: Path) -> None:
@@ -266,22 +270,30 @@ class Import:
         members = {"description": description, "argument-hint": hint}
         self.file("commands", name, source, lambda _: front_matter(members, body), lost)
 
-    def skills(self, folder: Path, root: Path) -> None:
-        """Propose to copy the skills of a folder, with their files."""
+    def skills(self, folder: Path, root: Path, off: Collection[str] = ()) -> None:
+        """Propose to copy the skills of a folder, with their files; `off` are names that are switched off."""
         try:
             names = sorted(entry.name for entry in os.scandir(folder) if not entry.name.startswith("."))
         except OSError:
             return
-        for name in names[:300]:
-            if os.path.lexists(folder / name / "SKILL.md"):
-                self._skill(folder / name, root)
+        found = [folder / name for name in names[:300] if os.path.lexists(folder / name / "SKILL.md")]
+        # In folders of folders, too; a skill may hold files of that name, which are not skills.
+        for path in self.files.named(folder, "SKILL.md"):
+            if path.name == "SKILL.md" and not any(path.is_relative_to(each) for each in found):
+                found.append(path.parent)
+        for each in found:
+            if each != folder:
+                self._skill(each, root, off)
 
-    def _skill(self, folder: Path, root: Path) -> None:
+    def _skill(self, folder: Path, root: Path, off: Collection[str]) -> None:
         source, name = self.source(folder / "SKILL.md"), folder.name
         text = self.files.text(folder / "SKILL.md", root, 128 * 1024)
         if text is None:
             return None
-        if not read_front_matter(text).text("description"):
+        matter = read_front_matter(text)
+        if name in off or matter.text("name") in off:
+            return self.impossible("skills", name, source, "it is switched off there")
+        if not matter.text("description"):
             return self.impossible("skills", name, source, "its SKILL.md has no description")
         target = self.places.target / "skills" / name
         if os.path.lexists(target):
@@ -290,7 +302,7 @@ class Import:
             becomes = self.places.short(target) if same else f"{name} is taken: {self.places.short(target)} exists"
             return self.add(Proposal("skills", name, source, state, becomes))
         files, notes = self._skill_files(folder, root, target)
-        if "allowed-tools" in read_front_matter(text).members:
+        if "allowed-tools" in matter.members:
             notes.append("allowed-tools permits nothing here")
         changes = (NewFile(target / "SKILL.md", text.encode()), *files)
         becomes = f"{self.places.short(target)} ({len(changes)} files)"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dragoman.foreign.places import Places
-    from dragoman.foreign.proposal import Change, Source
+    from dragoman.foreign.proposal import Change, Source, State
 
 _NOWHERE: Final = Path("entry")
 _TYPES: Final = {"http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
@@ -41,6 +41,8 @@ class Converted(NamedTuple):
     entry: dict[str, Any]
     notes: list[str]
     denied_tools: tuple[str, ...] = ()
+    only_tools: tuple[str, ...] | None = None
+    """The tools that are offered there, if not all of them are."""
 
 
 def propose_server(name: str, value: Any, source: Source, places: Places, existing: Mapping[str, Any]) -> Proposal:
@@ -50,7 +52,7 @@ def propose_server(name: str, value: Any, source: Source, places: Places, existi
             raise NotImported("it is not an object")
         if wrong_agent_name(name) or not _SAFE_NAME.fullmatch(name):
             raise NotImported("a server's name must consist of letters, digits, '.', '_' and '-'")
-        entry, notes, denied = _READERS[source.program](value)
+        entry, notes, denied, only = _READERS[source.program](value)
         _check(entry)
         entry, stored, variables = _without_keys(name, entry)
         if places.scope == "project" and "${" in json.dumps(entry):
@@ -74,15 +76,23 @@ def propose_server(name: str, value: Any, source: Source, places: Places, existi
         changes += tuple(_deny_tool(tool, chosen.name, places) for tool in denied)
     if denied:
         notes.append(f"its tools {', '.join(denied)} are denied by rules")
-    question = ""
+    state: State = chosen.state
+    question = keys_question = ""
+    if only is not None and state == "ready":
+        # Rules have no exceptions, so that none can deny all tools but these.
+        offered = ", ".join(only) or "none"
+        notes.append(f"of its tools only these are offered there: {offered}; asked about at the terminal only")
+        state, question = "question", f"Import {chosen.name} with all its tools, not only {offered}?"
     if variables:
         names = ", ".join(variables)
         notes.append(f"keys are not copied: set {names} in the environment, or store them when you are asked")
-        question = f"Store the keys of {chosen.name} ({names}) in {places.short(places.settings)}, too?"
+        keys_question = f"Store the keys of {chosen.name} ({names}) in {places.short(places.settings)}, too?"
     becomes = (
         chosen.note if chosen.state == "taken" else f"mcp_servers.{chosen.name} in {places.short(places.settings)}"
     )
-    return Proposal("mcp", name, source, chosen.state, becomes, tuple(notes), changes, question=question)
+    return Proposal(
+        "mcp", name, source, state, becomes, tuple(notes), changes, question=question, keys_question=keys_question
+    )
 
 
 def _deny_tool(tool: str, server: str, places: Places) -> NewRule:
@@ -161,6 +171,11 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
 
 
+def _listed(value: Any) -> tuple[str, ...] | None:
+    """The words of a list that may be missing."""
+    return None if value is None else _words(value)
+
+
 def _unknown(value: dict[str, Any], *known: str) -> list[str]:
     return [f"{name} is not carried over" for name in value if name not in known]
 
@@ -210,7 +225,7 @@ def _from_codex(value: dict[str, Any]) -> Converted:
     notes = _unknown(
         value,
         *("command", "args", "env", "env_vars", "cwd", "url", "bearer_token_env_var", "http_headers"),
-        *("env_http_headers", "oauth", "scopes", "enabled", "disabled_tools"),
+        *("env_http_headers", "oauth", "scopes", "enabled", "disabled_tools", "enabled_tools"),
     )
     if "command" in value:
         env = {name: f"${{{name}}}" for name in _words(value.get("env_vars"))}
@@ -231,7 +246,7 @@ def _from_codex(value: dict[str, Any]) -> Converted:
             oauth["scopes"] = list(_words(value["scopes"]))
         if oauth:
             entry["oauth"] = oauth
-    return Converted(entry, notes, _words(value.get("disabled_tools")))
+    return Converted(entry, notes, _words(value.get("disabled_tools")), _listed(value.get("enabled_tools")))
 
 
 def _from_opencode(value: dict[str, Any]) -> Converted:
@@ -260,15 +275,15 @@ def _from_gemini(value: dict[str, Any]) -> Converted:
     value = json.loads(_BARE_VARIABLE.sub(lambda found: f"${{{found[1] or found[2]}}}", json.dumps(value)))
     notes = _unknown(
         value,
-        *("command", "args", "env", "cwd", "url", "httpUrl", "headers", "type", "trust", "excludeTools", "oauth"),
-        "description",
+        *("command", "args", "env", "cwd", "url", "httpUrl", "headers", "type", "trust", "oauth"),
+        *("description", "includeTools", "excludeTools"),
     )
     if value.get("trust"):
         notes.append("trust is not carried over: its tools need permission")
-    denied = _words(value.get("excludeTools"))
+    denied, only = _words(value.get("excludeTools")), _listed(value.get("includeTools"))
     if "command" in value:
         entry = _program(value["command"], value.get("args"), value.get("env"), value.get("cwd"))
-        return Converted(entry, notes, denied)
+        return Converted(entry, notes, denied, only)
     if "tcp" in value:
         raise NotImported("servers on a plain TCP port are not supported")
     is_http = "httpUrl" in value or value.get("type") == "http"
@@ -279,7 +294,7 @@ def _from_gemini(value: dict[str, Any]) -> Converted:
             given, {"clientId": "clientId", "clientSecret": "clientSecret", "scopes": "scopes", "issuer": "issuer"}
         )
         notes += lost
-    return Converted(entry, notes, denied)
+    return Converted(entry, notes, denied, only)
 
 
 _READERS: Final = {

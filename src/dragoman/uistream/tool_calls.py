@@ -109,6 +109,7 @@ class ToolCallUpdates:
             content=call.content or UNSET,
             locations=call.locations or UNSET,
             raw_input=call.raw_input,
+            meta=_meta(call),
         )
 
     def start(self, tool_call_id: str) -> Sequence[v1.SessionUpdate]:

@@ -1,7 +1,9 @@
 """`dragoman exec` as a user runs it: two subagents in parallel, one refused, one cancelled with the run."""
 
 import asyncio
+import json
 import signal
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from dragoman.store.sessions import Store
 from dragoman.uistream.messages import TextPart, ToolPart, UIMessage
 from tests.builtin.subagents.test_runs import task
 from tests.cli.exec_kit import Place, place
+from tests.project.sources import ROOT
 
 __all__ = ["place"]
 
@@ -51,3 +54,16 @@ def test_of_two_parallel_runs_one_is_refused_and_the_other_cancelled(place: Plac
     assert refused[0].state in ("output-denied", "output-error")
     assert found["task_2"].metadata["cancelled"] is True
     assert not [part for part in found["task_2"].parts if isinstance(part, TextPart)]
+
+
+def test_a_rule_about_a_server_counts_for_its_tools_in_a_subagent(place: Place) -> None:
+    words = [str(ROOT / "tests" / "adapters" / "mcp_program.py"), str(place.home / "pid")]
+    servers = place.home / "servers.json"
+    servers.write_text(json.dumps({"mcpServers": {"tally": {"command": sys.executable, "args": words}}}))
+    script = task("build", 'call tally_add {"a": 2, "b": 3}', "say {result}") + "\nsay {result}"
+    flags = ("--model", "scripted", "--mcp-config", str(servers))
+    allowed = place.run(*flags, "--allow", "mcp:tally", script)
+    assert allowed.code == 0, allowed.err
+    assert "sum 5" in allowed.out
+    denied = place.run(*flags, "--allow", "*", "--deny", "mcp:tally:add", script)
+    assert "sum 5" not in denied.out, "a rule that denies is not passed by a subagent"

@@ -129,8 +129,8 @@ def version_of(name: str) -> str:
     """The version that is pinned; ours for a program that we wrap."""
     if package_of(name) != name:
         return __version__
-    wanted = json.loads((PACKAGES / package_of(name) / "package.json").read_text())["dependencies"]
-    [version] = wanted.values()
+    package = json.loads((PACKAGES / package_of(name) / "package.json").read_text())
+    [version] = (package.get("dependencies") or package["optionalDependencies"]).values()
     return str(version)
 
 
@@ -142,6 +142,9 @@ def why_missing(name: str) -> str:
     pinned = (PACKAGES / package / "package-lock.json").read_bytes()
     if (INSTALLED / package / "package-lock.json").read_bytes() != pinned:
         return f"{name} is installed in another version: make agents"
+    programs = [word[1:] for word in RECIPES[name].program if word.startswith("@")] if name in RECIPES else []
+    if not all((INSTALLED / package / "node_modules" / path).exists() for path in programs):
+        return f"{name} has no program for this machine"
     return ""
 
 

@@ -17,6 +17,7 @@ from tests.interop.model_server.tools import sample, uses_for
 _SLOW_PIECES: Final = 400
 _SLOW_SECONDS: Final = 0.1
 _EXCERPT: Final = 200
+_AGENT: Final = {"identifier": "stylist", "whenToUse": "Checks style: after edits", "systemPrompt": "You check style."}
 
 
 def reply_to(question: Question) -> Reply:
@@ -24,7 +25,8 @@ def reply_to(question: Question) -> Reply:
     if question.schema is not None:
         return _speech_reply(json.dumps(sample(question.schema)))
     if not question.tools:
-        return _speech_reply("A scripted title")
+        wants_agent = question.prompt.startswith("Create an agent configuration")  # `opencode agent create`
+        return _speech_reply(json.dumps(_AGENT) if wants_agent else "A scripted title")
     intent = read_intent(question.prompt)
     use = uses_for(intent, question.tools, len(question.results))
     if use is not None:

@@ -3,7 +3,7 @@
 Owns the vocabulary. A keyword stands at the beginning of a line; the last one in a prompt counts, because agents put
 what they add in front:
 
-    READ path   WRITE path words...   EDIT path old new   RUN command...
+    READ path   WRITE path words...   EDIT path old new   RUN command...   STEPS command... ;; command...
     PLAN   THINK   COUNT number   SLOW   ERROR [status]
 
 The sentences are those `dragoman check agent` uses for agents with a real model. Anything else is answered in words.
@@ -34,6 +34,7 @@ _KEYWORDS: Final = (
     r"WRITE (?P<write>\S+) (?P<content>.+)",
     r"EDIT (?P<edit>\S+) (?P<old>\S+) (?P<new>\S+)",
     r"RUN (?P<run>.+)",
+    r"STEPS (?P<steps>.+)",
     r"(?P<plain>PLAN|THINK|SLOW)",
     r"COUNT (?P<count>\d+)",
     r"ERROR ?(?P<error>\d*)",
@@ -86,6 +87,8 @@ def _of_keyword(found: re.Match[str]) -> Intent:
         return Intent("edit", path=given["edit"], old=given["old"], text=given["new"])
     if given["run"]:
         return Intent("run", command=given["run"].strip())
+    if given["steps"]:
+        return Intent("steps", command=given["steps"].strip())
     if given["plain"]:
         return Intent(given["plain"].lower())
     if given["count"]:

@@ -72,6 +72,8 @@ def _sequence(intent: Intent, tools: Sequence[Tool]) -> list[ToolUse]:
             return [*look, *change]
         case "run":
             return _first(_by_name(intent, tools, "run", command=intent.command))
+        case "steps":
+            return [use for command in intent.command.split(" ;; ") for use in _shell(tools, command)]
         case "list":
             return _first(_by_name(intent, tools, "list", path=".", pattern="*"), _shell(tools, "ls"))
         case "plan":

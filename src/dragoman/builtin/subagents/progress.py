@@ -120,7 +120,3 @@ class RunProgress:
         for call in ended:
             call.is_reported = True
         return [call.line for call in ended]
-
-
-def _title(text: str) -> str:
-    return shorten(one_line(text), _TITLE_CHARACTERS)

@@ -377,7 +377,9 @@ class SessionSubagents:
         from dragoman.schema import v1
 
         await self.session.settle()
-        meta = {"dragoman": {"parentToolCallId": parent_call_id}}
+        known = call.meta.get("dragoman") if isinstance(call.meta, dict) else None
+        # What the client's rules go by, such as the server of a tool, counts for the calls of subagents, too.
+        meta = {"dragoman": {**(known if isinstance(known, dict) else {}), "parentToolCallId": parent_call_id}}
         await self.show(
             v1.ToolCall(
                 call.tool_call_id,

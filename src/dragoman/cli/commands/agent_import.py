@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 # As in `foreign/proposal.py`; a test compares them. The help must not import it.
 PROGRAMS: Final = ("claude", "codex", "opencode", "gemini")
-KINDS: Final = ("instructions", "commands", "skills", "agents", "mcp", "hooks", "rules", "model")
+KINDS: Final = ("instructions", "commands", "skills", "agents", "mcp", "hooks", "rules", "model", "plugins")
 
 
 def run(call: CliCall) -> int:

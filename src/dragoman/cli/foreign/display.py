@@ -26,6 +26,7 @@ KIND_TITLES: Final = {
     "hooks": "hooks",
     "rules": "permission rules",
     "model": "model",
+    "plugins": "plugins and extensions",
 }
 _MARKS: Final = {
     "ready": "import",

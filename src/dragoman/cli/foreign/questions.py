@@ -54,7 +54,7 @@ class Confirmation:
 
     def _write(self, proposal: Proposal) -> Proposal:
         has_keys = any(isinstance(change, NewMember) and change.stored is not None for change in proposal.changes)
-        with_keys = has_keys and self._can_ask and self._asks(proposal.question)
+        with_keys = has_keys and self._can_ask and self._asks(proposal.keys_question)
         try:
             write(proposal, self._places, with_keys=with_keys)
         except ConfigError as error:

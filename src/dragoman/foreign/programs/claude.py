@@ -132,6 +132,10 @@ def _read_settings(found: Import, document: Document, *, is_private: bool) -> No
                 lambda *keys: line_of(document, "hooks", *keys),
             ):
                 found.add(proposal)
+    plugins = members.get("enabledPlugins")
+    for name, is_on in plugins.items() if isinstance(plugins, dict) else ():
+        if is_on:
+            found.plugin(name, source.at(line_of(document, "enabledPlugins", name)))
     permissions = members.get("permissions")
     if isinstance(permissions, dict):
         _read_permissions(found, document, permissions, is_private=is_private)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import shlex
 from itertools import product
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.foreign.agents import AgentDraft
@@ -18,6 +19,7 @@ from dragoman.foreign.texts import markdown_template
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from dragoman.foreign.proposal import Source
     from dragoman.foreign.reading import Import
     from dragoman.foreign.rules import Action
 
@@ -39,11 +41,11 @@ def read(found: Import) -> None:
         found.native_instructions(("AGENTS.md",))
         if (places.project / "AGENTS.override.md").is_file():
             found.instructions(places.project / "AGENTS.override.md", root)
-    found.skills(folder / "skills", root)
+    config = found.files.toml(folder / "config.toml", root)
+    found.skills(folder / "skills", root, _skills_off({} if config is None else config[0]))
     shared = (places.home if places.scope == "user" else places.project) / ".agents" / "skills"
     if shared.is_dir():
         found.native("skills", "skills", shared)
-    config = found.files.toml(folder / "config.toml", root)
     if config is not None:
         _read_config(found, *config, folder, root)
     document = found.files.json(folder / "hooks.json", root)
@@ -88,6 +90,25 @@ def _read_config(found: Import, config: dict[str, Any], text: str, folder: Path,
         provider = config.get("model_provider", "openai")
         model, why = model_name("codex", config["model"], provider if isinstance(provider, str) else "openai")
         found.model(model, why, config["model"], source.at(toml_line(text, "model")))
+    _name_the_rest(found, config, text, source)
+
+
+def _name_the_rest(found: Import, config: dict[str, Any], text: str, source: Source) -> None:
+    """List what has no place here."""
+    for name, value in table_of(config, "plugins").items():
+        if isinstance(value, dict) and value.get("enabled") is not False:
+            found.plugin(name, source.at(toml_line(text, "plugins", name)))
+    for member in ("developer_instructions", "model_instructions_file", "experimental_instructions_file"):
+        if config.get(member):
+            why = f"{member} of the configuration is not read; copy what matters into AGENTS.md"
+            found.impossible("instructions", member, source.at(toml_line(text, member)), why)
+    if config.get("notify"):
+        why = "a program that is started for each event is not imported; a hook can do that"
+        found.impossible("hooks", "notify", source.at(toml_line(text, "notify")), why)
+    if config.get("default_permissions") or config.get("permissions"):
+        why = "profiles of permissions cannot be expressed; see --mode and the sandbox"
+        member = "default_permissions" if config.get("default_permissions") else "permissions"
+        found.impossible("rules", member, source.at(toml_line(text, member)), why)
     for member, ours in (("approval_policy", "--mode"), ("sandbox_mode", "--mode auto")):
         value = config.get(member)
         if value is None:
@@ -116,6 +137,17 @@ def _read_role(found: Import, name: str, declared: dict[str, Any], path: Path | 
         draft.notes.append(f"sandbox_mode {config['sandbox_mode']} is not carried over")
     draft.notes += [f"{key} is not carried over" for key in config if key not in _ROLE_MEMBERS]
     draft.propose(str(config.get("developer_instructions", "")))
+
+
+def _skills_off(config: dict[str, Any]) -> set[str]:
+    """The names of the skills that are switched off, by their name or by the path of their file."""
+    entries = table_of(config, "skills").get("config")
+    off: set[str] = set()
+    for entry in entries if isinstance(entries, list) else ():
+        if isinstance(entry, dict) and entry.get("enabled") is False:
+            path = PurePath(str(entry.get("path") or ""))
+            off.add(str(entry.get("name") or (path.parent.name if path.name == "SKILL.md" else path.name)))
+    return off
 
 
 def _agents(config: dict[str, Any]) -> dict[str, dict[str, Any]]:

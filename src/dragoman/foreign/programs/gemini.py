@@ -17,6 +17,7 @@ from dragoman.foreign.servers import propose_server
 from dragoman.foreign.texts import gemini_template
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from dragoman.foreign.reading import Import
@@ -30,6 +31,7 @@ _AGENT_MEMBERS: Final = frozenset(
     ("name", "description", "kind", "display-name", "tools", "model", "max-turns", "temperature")
 )
 _TOOL: Final = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
+_ENABLEMENT: Final = "mcp-server-enablement.json"
 
 
 def read(found: Import) -> None:
@@ -39,14 +41,22 @@ def read(found: Import) -> None:
         found.instructions(folder / "GEMINI.md", root)
     else:
         found.native_instructions(("GEMINI.md",))
+    document = found.files.json(folder / "settings.json", root)
+    members = {} if document is None else document.value
     for path in found.files.named(folder / "commands", ".toml"):
         _read_command(found, path, folder / "commands", root)
-    found.skills(folder / "skills", root)
+    found.skills(folder / "skills", root, _words(table_of(members, "skills").get("disabled")))
+    overrides = table_of(table_of(members, "agents"), "overrides")
     for path in found.files.named(folder / "agents", ".md"):
-        _read_agent(found, path, root)
-    document = found.files.json(folder / "settings.json", root)
+        _read_agent(found, path, root, overrides)
     if document is not None:
         _read_settings(found, document)
+    # A linked one has only a file that names its folder.
+    files = ("gemini-extension.json", ".gemini-extension-install.json")
+    for extension in sorted((folder / "extensions").glob("*/")):
+        manifest = next((extension / name for name in files if (extension / name).exists()), None)
+        if manifest is not None:
+            found.plugin(extension.name, found.source(manifest))
     for path in found.files.named(folder / "policies", ".toml"):
         _read_policy(found, path, root)
 
@@ -66,14 +76,16 @@ def _read_command(found: Import, path: Path, folder: Path, root: Path) -> None:
     found.command(name, source, str(members.get("description", "")), "", body, notes)
 
 
-def _read_agent(found: Import, path: Path, root: Path) -> None:
+def _read_agent(found: Import, path: Path, root: Path, overrides: dict[str, Any]) -> None:
     text = found.files.text(path, root)
     if text is None:
         return
     matter = read_front_matter(text)
     source = found.source(path)
     draft = AgentDraft(found, matter.text("name") or path.stem, source)
-    if matter.text("kind") == "remote":
+    if table_of(overrides, draft.name).get("enabled") is False:
+        draft.problem = "it is switched off there (agents.overrides)"
+    elif matter.text("kind") == "remote":
         draft.problem = "it runs at another place (kind: remote)"
     draft.describe(matter.text("description"))
     tools = matter.names("tools")
@@ -87,20 +99,23 @@ def _read_agent(found: Import, path: Path, root: Path) -> None:
 
 def _read_settings(found: Import, document: Document) -> None:
     members, source = document.value, found.source(document.path)
-    excluded = table_of(members, "mcp").get("excluded")
+    off = _switched_off(found, members)
     for name, value in table_of(members, "mcpServers").items():
         here = source.at(line_of(document, "mcpServers", name))
-        if isinstance(excluded, list) and name in excluded:
-            found.impossible("mcp", name, here, "it is switched off there (mcp.excluded)")
+        if why := off(name):
+            found.impossible("mcp", name, here, f"it is switched off there ({why})")
         else:
             found.add(propose_server(name, value, here, found.places, found.servers))
-    if "hooks" in members:
+    if "hooks" in members and table_of(members, "hooksConfig").get("enabled") is False:
+        found.impossible("hooks", "hooks", source, "all hooks are switched off there (hooksConfig.enabled)")
+    elif "hooks" in members:
         for proposal in propose_hooks(
             members["hooks"],
             source,
             found.places,
             found.settings.get("hooks"),
             lambda *keys: line_of(document, "hooks", *keys),
+            off=_words(table_of(members, "hooksConfig").get("disabled")),
         ):
             found.add(proposal)
     model = members.get("model")
@@ -116,6 +131,29 @@ def _read_settings(found: Import, document: Document) -> None:
     mode = table_of(members, "general").get("defaultApprovalMode") or table_of(members, "tools").get("approvalMode")
     if isinstance(mode, str) and mode != "default":
         found.impossible("rules", f"defaultApprovalMode {mode}", source, "modes are not imported; see --mode")
+
+
+def _switched_off(found: Import, members: dict[str, Any]) -> Callable[[str], str]:
+    """Return what says where a server is switched off; "" if it is not. Names count in any case there."""
+    lists = table_of(members, "mcp")
+    allowed, excluded = ({name.lower() for name in _words(lists.get(each))} for each in ("allowed", "excluded"))
+    folder = found.places.gemini
+    enablement = found.files.json(folder / _ENABLEMENT, folder)  # `gemini mcp disable` writes it, for all projects
+    states = {} if enablement is None else {name.lower(): state for name, state in enablement.value.items()}
+
+    def why(name: str) -> str:
+        name = name.lower()
+        if name in excluded:
+            return "mcp.excluded"
+        if allowed and name not in allowed:
+            return "mcp.allowed"
+        return _ENABLEMENT if table_of(states, name).get("enabled") is False else ""
+
+    return why
+
+
+def _words(value: Any) -> tuple[str, ...]:
+    return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
 
 
 def _read_tool_lists(found: Import, document: Document) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.builtin.context.front_matter import read_front_matter
@@ -18,17 +19,22 @@ from dragoman.foreign.rules import (
     kinds_for,
     wildcard_globs,
 )
+from dragoman.foreign.secrets import masked
 from dragoman.foreign.servers import propose_server
 from dragoman.foreign.texts import markdown_template
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from dragoman.foreign.proposal import Source
+    from dragoman.foreign.proposal import Kind, Source
     from dragoman.foreign.reading import Import
     from dragoman.settings.documents import Document
 
 _ACTIONS: Final = ("allow", "ask", "deny")
+_EDITING: Final = ("write", "edit", "patch", "multiedit")  # one permission there
+_ENTRY: Final = re.compile(r"""( *)("[^"]*"|'[^']*'|[^\s"'#:][^#:]*?)\s*:(?:\s+(.*))?""")
+_FLAGS: Final = {"true": True, "false": False}
+_ELSEWHERE: Final[dict[str, Kind]] = {"skills": "skills", "references": "instructions"}
 _AGENT_MEMBERS: Final = frozenset(
     (
         *("description", "mode", "model", "steps", "maxSteps", "maxsteps", "tools", "permission", "prompt"),
@@ -51,6 +57,10 @@ def read(found: Import) -> None:
     for name in ("agent", "agents"):
         for path in found.files.named(folder / name, ".md"):
             _read_agent_file(found, path, folder / name, root)
+    for name in ("plugin", "plugins"):
+        for ending in (".ts", ".js"):
+            for path in found.files.named(folder / name, ending, deepest=0):
+                found.plugin(path.stem, found.source(path))
     configs = [folder / name for name in ("opencode.json", "opencode.jsonc")]
     if places.scope == "project":
         configs = [*(places.project / path.name for path in configs), *configs]
@@ -83,12 +93,29 @@ def _read_config(found: Import, document: Document) -> None:
     if isinstance(members.get("model"), str):
         model, why = model_name("opencode", members["model"])
         found.model(model, why, members["model"], at("model"))
+    if "permission" in members or "tools" in members:
+        rules = _flat(document, members)
+        found.ordered_rules(rules, document.path, lambda each: rule_texts(each, list(servers)))
+    _name_the_rest(found, document, members)
+
+
+def _name_the_rest(found: Import, document: Document, members: dict[str, Any]) -> None:
+    """List what has no place here."""
+
+    def at(*keys: str | int) -> Source:
+        return found.source(document.path, line_of(document, *keys))
+
     if "instructions" in members:
         why = "files and addresses named in the configuration are not read; copy what matters into AGENTS.md"
         found.impossible("instructions", "instructions", at("instructions"), why)
-    if "permission" in members:
-        rules = _flat(document, members["permission"])
-        found.ordered_rules(rules, document.path, lambda each: rule_texts(each, list(servers)))
+    for member, kind in _ELSEWHERE.items():
+        if members.get(member):
+            why = "folders and addresses named in the configuration are not read; copy what matters"
+            found.impossible(kind, member, at(member), why)
+    plugins = members.get("plugin")
+    for number, plugin in enumerate(plugins if isinstance(plugins, list) else ()):
+        name = plugin[0] if isinstance(plugin, list) and plugin else plugin
+        found.plugin(masked(str(name)), at("plugin", number))
 
 
 def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> None:
@@ -99,19 +126,48 @@ def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> Non
     members: dict[str, Any] = dict(matter.members)
     for name in ("tools", "permission"):
         if name in members:
-            members[name] = _nested(matter.text(name))
+            members[name] = _map(text, name) or _nested(matter.text(name))
     _read_agent(
         found, plain_name(*path.relative_to(folder).with_suffix("").parts), members, matter.body, found.source(path)
     )
 
 
+def _map(text: str, name: str) -> dict[str, Any] | None:
+    """The map of one or two levels below a member of front matter; None if there is something else."""
+    lines = text.replace("\r\n", "\n").partition("\n---")[0].split("\n")
+    start = next((at for at, line in enumerate(lines, 1) if re.fullmatch(rf"{name}\s*:\s*(#.*)?", line)), len(lines))
+    found: dict[str, Any] = {}
+    inner: dict[str, Any] | None = None
+    depth = 0
+    for line in lines[start:]:
+        if not line.strip() or line.lstrip().startswith("#"):
+            continue
+        if not line.startswith(" "):
+            break
+        entry = _ENTRY.fullmatch(line)
+        if entry is None:
+            return None
+        key, value = entry[2].strip().strip("\"'"), (entry[3] or "").partition(" #")[0].strip().strip("\"'")
+        depth = depth or len(entry[1])
+        if len(entry[1]) == depth:
+            inner = None if value else {}
+            found[key] = _FLAGS.get(value, value) if value else inner
+        elif inner is not None and len(entry[1]) > depth and value:
+            inner[key] = _FLAGS.get(value, value)
+        else:
+            return None
+    return found or None
+
+
 def _nested(text: str) -> Any:
-    """A map of single lines, such as `write: false bash: false` from front matter; anything deeper is not read."""
+    """A map in braces, such as `{write: false, bash: false}`; anything else stays as it is."""
+    if not text.startswith("{"):
+        return text
     words = text.replace("{", " ").replace("}", " ").replace(",", " ").split()
     pairs = list(zip(words[::2], words[1::2], strict=False))
     if len(words) % 2 or not all(name.endswith(":") and not value.endswith(":") for name, value in pairs):
         return text
-    return {name.rstrip(":").strip("\"'"): {"true": True, "false": False}.get(value, value) for name, value in pairs}
+    return {name.rstrip(":").strip("\"'"): _FLAGS.get(value, value) for name, value in pairs}
 
 
 def _read_agent(found: Import, name: str, members: dict[str, Any], prompt: str, source: Source) -> None:
@@ -127,11 +183,11 @@ def _read_agent(found: Import, name: str, members: dict[str, Any], prompt: str, 
     draft.limit(members.get("steps") or members.get("maxSteps") or members.get("maxsteps"))
     tools = members.get("tools")
     if isinstance(tools, dict):
-        draft.without([tool for tool, is_on in tools.items() if is_on is False and "*" not in tool])
+        draft.without([tool for tool, is_on in tools.items() if is_on is False and tool != "*"])
         if tools.get("*") is False:
             draft.only([tool for tool, is_on in tools.items() if is_on is True])
     elif tools:
-        draft.notes.append("tools cannot be read; all of them are left to the session's permission")
+        draft.problem = "its tools cannot be read"
     _restrict(draft, members.get("permission"))
     draft.notes += [f"{key} is not carried over" for key in members if key not in _AGENT_MEMBERS]
     return draft.propose(prompt)
@@ -159,11 +215,17 @@ def _restrict(draft: AgentDraft, permission: Any) -> None:
                 draft.notes.append(f"parts of {tool} are denied to it; all of {tool} is taken away")
 
 
-def _flat(document: Document, permission: Any) -> list[OrderedRule]:
-    """The rules in their order. The last one that matches wins."""
+def _flat(document: Document, members: dict[str, Any]) -> list[OrderedRule]:
+    """The rules in their order. The last one that matches wins; `tools`, the older form, comes first."""
+    permission = members.get("permission")
     if isinstance(permission, str):
         permission = {"*": permission}
+    replaced = permission if isinstance(permission, dict) else {}
     found = []
+    for tool, is_on in table_of(members, "tools").items():
+        name = "edit" if tool in _EDITING else tool
+        if isinstance(is_on, bool) and name not in replaced:
+            found.append(OrderedRule(name, "*", "allow" if is_on else "deny", tool, line_of(document, "tools", tool)))
     for tool, rule in permission.items() if isinstance(permission, dict) else ():
         patterns = rule if isinstance(rule, dict) else {"*": rule}
         for pattern, action in patterns.items():
