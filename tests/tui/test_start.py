@@ -15,7 +15,9 @@ from dragoman.errors import ConfigError
 from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import SessionState, fold
+from dragoman.tui import full
 from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.sessions.notify import Notifier
@@ -26,7 +28,7 @@ from dragoman.tui.terminal import notifications, terminal_facts
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import RailView
 from tests.tui.grids import grid, reversed_lines
-from tests.tui.opened import opened, painted
+from tests.tui.opened import Nowhere, opened, painted
 
 # Colours
 
@@ -356,3 +358,14 @@ def test_the_agents_of_this_machine_are_named_with_their_login(tmp_path: Path, m
     found = agents_here()
     agents_here.cache_clear()
     assert found == "claude (logged in), codex (not logged in), goose (installed), built-in (no model key)"
+
+
+def test_an_error_of_the_screen_itself_is_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: TerminalApp, **settings: object) -> None:
+        self._return_code = 1  # as Textual does after an exception
+
+    monkeypatch.setattr(TerminalApp, "run", fail)
+    monkeypatch.setattr(full, "_warm", lambda: None)
+    assert full.run(Nowhere(), None, None) == 1

@@ -117,6 +117,7 @@ class CardView(Widget, can_focus=True):
 
     def move(self, lines: int) -> None:
         """Scroll by so many lines."""
+        self.problem = ""
         self._top = max(0, min(self._furthest(), self._top + lines))
         self.refresh()
 
@@ -344,6 +345,7 @@ class QuestionCard(CardView):
 
     def select(self, step: int) -> None:
         """Move the selection to another answer."""
+        self.problem = ""
         if self.question is not None and self.question.options:
             self._selected = max(0, min(len(self.question.options) - 1, self._selected + step))
             self._has_moved = True
