@@ -20,6 +20,8 @@ from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.header import HeaderFacts, header_line
+from dragoman.tui.screen.input.input_hint import InputHint
+from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions.notify import Notifier
 from dragoman.tui.screen.start import ScreenStart, theme_of
 from dragoman.tui.start import start_checks
@@ -369,3 +371,13 @@ def test_an_error_of_the_screen_itself_is_an_exit_code(
     monkeypatch.setattr(TerminalApp, "run", fail)
     monkeypatch.setattr(full, "_warm", lambda: None)
     assert full.run(Nowhere(), None, None) == 1
+
+
+async def test_an_input_that_outlives_the_parts_around_it_does_not_end_the_client_with_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(monkeypatch) as (app, pilot):
+        await app.query_one(InputHint).remove()  # as while the screen is taken down
+        app.query_one(PromptInput).text = "typed"
+        await pilot.pause(0.2)  # longer than the input waits between two looks
+        assert app.return_code is None
