@@ -275,6 +275,7 @@ def _entries(start: str, before: str, rules: IgnoreStack) -> Iterator[tuple[str,
         except (UnicodeEncodeError, OSError):
             continue  # a name that is not UTF-8 cannot be put into a prompt
         decision = rules.decide(before + name, name, is_folder)
-        if name == _GIT or decision or (decision is None and name.startswith(".")) or not name.isprintable():
+        is_written = name.isprintable() and '"' not in name  # a mention in quotes ends with the next one
+        if name == _GIT or decision or (decision is None and name.startswith(".")) or not is_written:
             continue
         yield (f"{before}{name}/", rules) if is_folder else (before + name, None)
