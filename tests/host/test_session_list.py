@@ -45,9 +45,11 @@ async def test_a_list_shows_cost_steps_and_the_end_of_the_last_turn() -> None:
         assert found["cost"] == {"amount": 0.42, "currency": "USD"}
         assert found["steps"] == {"done": 1, "total": 3}
         assert found["ended"] == {"stopReason": "end_turn"}
+        assert found["prompt"] == "hello"
         assert (found["questions"], found["queued"]) == (0, 0)
         await line.turn(session, "fail")
-        assert (await listed(line))["ended"] == {"error": "out of memory"}
+        found = await listed(line)
+        assert (found["ended"], found["prompt"]) == ({"error": "out of memory"}, "hello")
 
 
 async def test_a_list_counts_open_questions_and_prompts_that_wait() -> None:

@@ -92,3 +92,10 @@ async def test_a_report_holds_the_failure_and_none_of_the_keys(monkeypatch: pyte
     assert "sk-very-secret-key" not in report
     assert "[OPENAI_API_KEY]" in report
     assert "codex ended while working (exit code 1)" in report
+
+
+def test_a_turn_that_the_end_of_the_host_interrupted_is_explained_in_words() -> None:
+    error = RequestError(-32603, "the host ended in the middle", {"reason": "interrupted", "maybeExecuted": True})
+    failure = explain(error, is_fatal=False, agent="codex")
+    assert not any("maybeExecuted" in line for line in failure.lines())
+    assert failure.choice("g") is None, "a login does not help"

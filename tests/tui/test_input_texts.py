@@ -109,6 +109,14 @@ def test_names_match_by_their_letters_in_order_and_the_nearest_is_first() -> Non
     assert file_suggestions("b", ["a b.txt"])[0].inserted == '@"a b.txt" '
 
 
+def test_the_best_name_is_found_among_many_and_no_query_takes_long() -> None:
+    many = [f"s{number:05}/x/e/t/t/i.txt" for number in range(7_000)]
+    paths = [*many, "deep/below/settings.py", *(f"aa{number}" for number in range(7_000))]
+    assert file_suggestions("setti", paths)[0].shown == "deep/below/settings.py"
+    assert len(file_suggestions("sxi", paths)) == 50
+    assert file_suggestions("a" * 60 + "b", ["a" * 150] * 50) == []  # every way to match would take forever
+
+
 def test_files_of_a_project_are_listed_without_what_git_ignores(tmp_path: Path) -> None:
     for name in ("a.py", "sub/b.py", "sub/deep/c.py", "build/out.o", ".hidden", "sub/x.log", "sub/keep.log"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

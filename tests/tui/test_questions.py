@@ -221,11 +221,14 @@ async def test_an_answer_of_another_client_is_named(monkeypatch: pytest.MonkeyPa
         session: Any = SimpleNamespace(state=SessionState())
         task = asyncio.ensure_future(asking.permission(asked.request, session))
         await pilot.pause()
+        await painted(app, pilot)
         task.cancel()  # the host withdraws it first, and says by whom it was answered afterwards
         with pytest.raises(asyncio.CancelledError):
             await task
+        await painted(app, pilot)  # the card is gone before it is known by whom it was answered
         asking.answered({"questionId": "q", "option": "yes", "who": "local/web", "by": "c-1"})
         assert "the question is closed: allowed by web, " in app.notes[-1][1]
+        assert any("◆ allowed by web, " in line for line in await painted(app, pilot))
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 10), (160, 50)])

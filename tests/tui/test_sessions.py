@@ -217,7 +217,7 @@ async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, siz
 
 
 async def test_a_conversation_that_failed_leads_to_the_sessions_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(monkeypatch, rows=[row("b")]) as (app, pilot):
+    async with opened(monkeypatch, rows=[row("b", title="b")]) as (app, pilot):
         app.talk.phase, app.talk.session_id = "failed", None
         assert [each.session_id for each in await app.refresh_rows()] == ["b"]
         await pilot.press("alt+right")
@@ -350,3 +350,19 @@ def test_an_agent_that_is_a_command_line_is_called_by_its_program(agent: str, wo
     assert short_agent(agent) == word
     key = agent_key(agent)
     assert key == (agent if agent.startswith("--") else word), "two programs do not share what is remembered"
+
+
+async def test_a_session_is_named_after_its_first_prompt_and_one_that_was_never_used_is_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = {"dragoman": {"prompt": "is it blue?", "ended": {"stopReason": "end_turn"}}}
+    rows = [session_rows._row("1" * 26, FOLDER, None, None, asked), row("2" * 26)]
+    async with opened(monkeypatch, rows=rows) as (app, pilot):
+        await pilot.press("ctrl+p")
+        await pilot.pause()
+        lines = grid(app)
+        assert any("is it blue?" in line for line in lines)
+        assert not any("session 22222222" in line for line in lines)
+        assert "1 of 1 here" in lines[0]
+        await pilot.press("a")
+        assert any("session 22222222" in line for line in grid(app))

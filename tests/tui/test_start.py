@@ -15,9 +15,13 @@ from dragoman.errors import ConfigError
 from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import SessionState, fold
+from dragoman.tui import full
 from dragoman.tui.conversation import HostedConversation
+from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.header import HeaderFacts, header_line
+from dragoman.tui.screen.input.input_hint import InputHint
+from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions.notify import Notifier
 from dragoman.tui.screen.start import ScreenStart, theme_of
 from dragoman.tui.start import start_checks
@@ -26,7 +30,7 @@ from dragoman.tui.terminal import notifications, terminal_facts
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import RailView
 from tests.tui.grids import grid, reversed_lines
-from tests.tui.opened import opened, painted
+from tests.tui.opened import Nowhere, opened, painted
 
 # Colours
 
@@ -356,3 +360,24 @@ def test_the_agents_of_this_machine_are_named_with_their_login(tmp_path: Path, m
     found = agents_here()
     agents_here.cache_clear()
     assert found == "claude (logged in), codex (not logged in), goose (installed), built-in (no model key)"
+
+
+def test_an_error_of_the_screen_itself_is_an_exit_code(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def fail(self: TerminalApp, **settings: object) -> None:
+        self._return_code = 1  # as Textual does after an exception
+
+    monkeypatch.setattr(TerminalApp, "run", fail)
+    monkeypatch.setattr(full, "_warm", lambda: None)
+    assert full.run(Nowhere(), None, None) == 1
+
+
+async def test_an_input_that_outlives_the_parts_around_it_does_not_end_the_client_with_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(monkeypatch) as (app, pilot):
+        await app.query_one(InputHint).remove()  # as while the screen is taken down
+        app.query_one(PromptInput).text = "typed"
+        await pilot.pause(0.2)  # longer than the input waits between two looks
+        assert app.return_code is None

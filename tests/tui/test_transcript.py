@@ -23,6 +23,7 @@ from dragoman.tui.screen.conversation import walking
 from dragoman.tui.screen.conversation.emulation import EmulatedTerminals
 from dragoman.tui.screen.conversation.highlighting import colour_code
 from dragoman.tui.screen.conversation.transcript import Transcript
+from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.strips import strip_of, style_named
 from dragoman.view.blocks import ShownTerminal
 from tests.tui.test_screen import grid, painted, shown
@@ -337,3 +338,17 @@ async def test_every_row_of_the_conversation_shows_a_line_when_there_are_more(
         assert transcript.size.height == size[1] - 5
         assert all(line.startswith("▸ ✔ other   call") for line in lines)
         assert "call 59" in lines[-1]
+
+
+async def test_what_is_typed_in_the_conversation_and_means_nothing_there_goes_into_the_input(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with shown(monkeypatch) as (app, pilot):
+        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("hello")))
+        await painted(app, pilot)
+        await pilot.press("a", "tab")
+        await pilot.pause()
+        assert app.query_one(Transcript).has_focus
+        await pilot.press("w", "h", "y", "question_mark")
+        await pilot.pause()
+        assert app.query_one(PromptInput).text == "awhy?", "y is a key of the conversation, and here a letter"

@@ -328,6 +328,7 @@ class Host:
             await agent.come_back(forked.id, session.record.cwd, session.servers, session.directories)
 
         session.facts["parent"] = {"id": parent.id, "number": number}
+        session.facts["prompt"] = parent.facts.get("prompt")
         await self._open(session, begin, keeps_early=False)
         session.append("fork", session.facts["parent"], turn=0)
 

@@ -161,11 +161,18 @@ class ListedSession(Struct, frozen=True, kw_only=True):
     ended: str = ""
     """How the last turn ended: a stop reason, or `error`."""
     error: str = ""
+    prompt: str = ""
+    """The beginning of its first prompt."""
 
     @property
     def shown_name(self) -> str:
-        """Its title, its name, or the beginning of its id."""
-        return self.title or self.name or f"session {self.session_id[:8]}"
+        """Its title, its name, its first prompt, or the beginning of its id."""
+        return self.title or self.name or self.prompt or f"session {self.session_id[:8]}"
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it was opened, and nothing was ever sent to it."""
+        return self.state == "idle" and not (self.title or self.name or self.prompt or self.ended)
 
     @property
     def word(self) -> str:

@@ -6,16 +6,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.schema import encode
+from dragoman.schema import encode, v1
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dragoman.state import SessionState
 
 
 CLOSED: Final = "isClosed"
 _ERROR_CHARACTERS: Final = 200
+_PROMPT_CHARACTERS: Final = 200
 
 
 def kept_state(facts: Mapping[str, Any], head: int = 0) -> str:
@@ -72,9 +74,18 @@ def note_outcome(facts: dict[str, Any], outcome: Mapping[str, Any]) -> None:
         facts["ended"] = {"stopReason": str(result.get("stopReason", ""))}
 
 
+def note_prompt(facts: dict[str, Any], blocks: Sequence[object]) -> bool:
+    """Take over the beginning of the first prompt: many agents give a session no title. Whether it is the first."""
+    if facts.get("prompt") is not None:
+        return False
+    text = " ".join(block.text for block in blocks if isinstance(block, v1.TextContent))
+    facts["prompt"] = shorten(text[: 10 * _PROMPT_CHARACTERS], _PROMPT_CHARACTERS)
+    return True
+
+
 def progress_members(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Cost, steps of the plan and the end of the last turn, for a list of sessions; without what is not known."""
-    return {name: facts[name] for name in ("cost", "steps", "ended") if facts.get(name) is not None}
+    """The first prompt, cost, steps of the plan and the end of the last turn, for a list; without what is not known."""
+    return {name: facts[name] for name in ("prompt", "cost", "steps", "ended") if facts.get(name) is not None}
 
 
 def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str, Any]]:

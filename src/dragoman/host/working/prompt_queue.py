@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import ConnectionClosed, DragomanError, RequestError
+from dragoman.host.history.facts import note_prompt
 from dragoman.host.history.restore import OUTCOMES
 from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.prompt_blocks import blocks_for
@@ -245,6 +246,8 @@ class PromptQueue:
         self.turn_number += 1
         started = {"promptId": item.id, "messageId": f"msg-{item.id}", "by": item.by, "prompt": item.number}
         session.append("start", started)
+        if note_prompt(session.facts, item.blocks):
+            session.keep_facts()
         await self._host.services.turn_begins(session)
         agent = await session.agent.ensure()  # last: from here to the prompt nothing waits, so that it is there
         if item.is_cancelled:

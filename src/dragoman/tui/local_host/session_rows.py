@@ -108,6 +108,7 @@ def _row(id: str, cwd: str, title: object, updated_at: object, meta: object) -> 
         queued=_number(own, "queued"),
         ended="error" if "error" in ended else str(ended.get("stopReason", "")),
         error=str(ended.get("error", "")),
+        prompt=str(own.get("prompt") or ""),
     )
 
 

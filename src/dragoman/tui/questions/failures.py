@@ -139,6 +139,9 @@ def explain(error: Exception, *, is_fatal: bool, agent: str = "", work: Work | N
     if reason in ("agent_exited", "agent_start"):
         return _ended(data, text, agent, done, is_fatal=is_fatal)
     kind = _kind(error, reason, text, is_fatal=is_fatal)
+    if reason == "interrupted":
+        hint = "what the agent did until then may be done; your next prompt goes on from here"
+        return Failure(kind="other", headline=text, kept=done.kept, lost=done.lost, hint=hint, is_fatal=is_fatal)
     if kind == "missing":
         return _missing(text, is_fatal=is_fatal)
     lead, hint = _LEADS.get(kind, ""), _HINTS.get(kind, "")

@@ -201,8 +201,8 @@ class TerminalApp(App[None]):
             return
         if self.cards.key(event):
             event.stop()
-        elif self.query_one(Transcript).has_focus and event.is_printable and event.character not in (None, " "):
-            self.query_one(PromptInput).focus()
+        elif self.query_one(Transcript).has_focus and event.is_printable and event.character and event.key != "space":
+            self.query_one(PromptInput).take_over(event.character)
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, Key):

@@ -7,9 +7,11 @@ sent belongs to the user: it is kept on disk for its session, and no key but a d
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from textual.binding import Binding
+from textual.css.query import NoMatches
 from textual.message import Message
 from textual.widgets import TextArea
 
@@ -115,10 +117,14 @@ class PromptInput(TextArea):
             self._note("the draft that was not sent is back")
         if self._history.problem:
             self._note(self._history.problem)
-        self.set_interval(_TICK_SECONDS, self._tick)
+        self.set_interval(_TICK_SECONDS, self._guarded_tick)
 
     def on_unmount(self) -> None:
         self._keeper.flush()
+
+    def _guarded_tick(self) -> None:
+        with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
+            self._tick()
 
     def _tick(self) -> None:
         self.follow_session()
@@ -180,6 +186,12 @@ class PromptInput(TextArea):
         self._menu.forget()
         self._keep_draft()
 
+    def take_over(self, letter: str) -> None:
+        """A letter that was typed in the conversation, and means nothing there: the text goes on with it."""
+        self.screen.set_focus(self)  # at once: the next letter may be a key of the conversation
+        _ = self.insert(letter, maintain_selection_offset=False)
+        self._edited()
+
     def put_before(self, text: str) -> None:
         """Put a text before the draft, which stays."""
         self.put(f"{text}\n{self.text}" if self.text.strip() else text)
@@ -216,7 +228,8 @@ class PromptInput(TextArea):
     async def _list_attached(self, text: str) -> None:
         rows = await asyncio.to_thread(listed, text, self._folder, dict(self.chips), self._talk.accepts)
         if self.text == text:
-            self._hint.attached(rows)
+            with suppress(NoMatches):
+                self._hint.attached(rows)
 
     # Keys
 
@@ -283,9 +296,10 @@ class PromptInput(TextArea):
         return self.screen.query_one(ShellPanel).escape()
 
     def on_text_area_selection_changed(self) -> None:
-        menu = self._menu
-        if menu.is_open:
-            menu.moved(self.text, self._cursor)
+        with suppress(NoMatches):
+            menu = self._menu
+            if menu.is_open:
+                menu.moved(self.text, self._cursor)
 
     # Completion
 

@@ -117,6 +117,7 @@ class CardView(Widget, can_focus=True):
 
     def move(self, lines: int) -> None:
         """Scroll by so many lines."""
+        self.problem = ""
         self._top = max(0, min(self._furthest(), self._top + lines))
         self.refresh()
 
@@ -194,7 +195,9 @@ class CardView(Widget, can_focus=True):
         width = self.size.width
         if self.problem:
             return ((clip(f"  {self.problem}", width), "warn"),)
-        how = self.how() if not self.has_focus or self.is_settled(self.clock()) else "one moment"
+        how = self.how()
+        if how and self.has_focus and not self.is_settled(self.clock()):
+            how = "one moment"
         text = clip(f"  {how}", max(10, width - len(place) - 2))
         return ((text, "dim"), (f"  {place}", "warn" if not self.is_read else "dim"))
 
@@ -212,8 +215,7 @@ class QuestionCard(CardView):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.question: AskedQuestion | None = None
-        self.closing = ""
-        """Shown for a moment in the place of a question that is gone."""
+        self._closing_text = ""
         self._counter = ""
         self._gone_at = -PAUSE_SECONDS
         self._selected = 0
@@ -236,7 +238,7 @@ class QuestionCard(CardView):
             return False
         if is_pausing:
             return False
-        self.closing = ""
+        self._closing_text = ""
         if question is not None:
             self.question, self._counter = question, counter
             self._has_moved = False
@@ -247,6 +249,17 @@ class QuestionCard(CardView):
         return True
 
     @property
+    def closing(self) -> str:
+        """Shown for a moment in the place of a question that is gone; it may be known only after that."""
+        return self._closing_text
+
+    @closing.setter
+    def closing(self, text: str) -> None:
+        self._closing_text = text
+        if self.question is None:
+            self.adapt()
+
+    @property
     def is_empty(self) -> bool:
         return self.question is None and not self.closing
 
@@ -254,7 +267,8 @@ class QuestionCard(CardView):
         question = self.question
         if question is None:
             self.foot = []
-            self.body = self.railed([label(self.closing, self.columns())], self.glyphs.needs_you, style="dim")
+            lines = [label(self.closing, self.columns())] if self.closing else [""]
+            self.body = self.railed(lines, self.glyphs.needs_you, style="dim")
             return
         width = self.columns()
         if (question, width) != self._written[0]:  # a change may have ten thousand lines
@@ -344,6 +358,7 @@ class QuestionCard(CardView):
 
     def select(self, step: int) -> None:
         """Move the selection to another answer."""
+        self.problem = ""
         if self.question is not None and self.question.options:
             self._selected = max(0, min(len(self.question.options) - 1, self._selected + step))
             self._has_moved = True

@@ -53,7 +53,7 @@ class KnownSessions:
         for id, row in self._listed.items():
             talk = live.pop(id, None)
             row = row if talk is None else _current(row, talk)
-            if row.state not in _HIDDEN or talk is shown:
+            if talk is shown or (row.state not in _HIDDEN and (talk is not None or not row.is_unused)):
                 found.append(row)
         for id, talk in live.items():
             made = ListedSession(session_id=str(id), name=None, agent=talk.agent, folder=talk.folder, state="idle")

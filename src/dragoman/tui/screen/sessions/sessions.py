@@ -90,11 +90,11 @@ class SessionPicker(Picker):
         self.set_rows(self._made_rows())
 
     def _count(self) -> str:
-        here = sum(row.folder == self._folder for row in self.sessions)
-        return f"{here} of {len(self.sessions)} here"
+        used = [row for row in self.sessions if not row.is_unused]
+        return f"{sum(row.folder == self._folder for row in used)} of {len(used)} here"
 
     def _made_rows(self) -> list[PickRow]:
-        rows = [row for row in in_order(self.sessions) if row.state not in _GONE or self._shows_all]
+        rows = [row for row in in_order(self.sessions) if self._shows_all or not _is_gone(row)]
         here = [row for row in rows if row.folder == self._folder]
         others = [row for row in rows if row.folder != self._folder]
         if not self._shows_all:
@@ -171,8 +171,13 @@ def shown_age(moment: str | None, now: datetime | None = None) -> str:
     return age_text(((now or datetime.now(UTC)) - then).total_seconds())
 
 
+def _is_gone(row: ListedSession) -> bool:
+    """Whether it is not worth a line, unless everything is shown."""
+    return row.state in _GONE or row.is_unused
+
+
 def _searched(row: ListedSession) -> str:
-    return " ".join(filter(None, (row.title, row.name, row.agent, row.word, row.folder, row.session_id)))
+    return " ".join(filter(None, (row.title, row.name, row.prompt, row.agent, row.word, row.folder, row.session_id)))
 
 
 # Actions
@@ -195,7 +200,7 @@ async def _choose(app: TerminalApp) -> None:
 async def choose_first(app: TerminalApp) -> None:
     """Let the user choose among the sessions of the folder; without one, or if text was typed, begin a new one."""
     rows = await app.around.known.read_before_start()
-    here = [row for row in rows if row.folder == app.talk.folder and row.state not in _GONE]
+    here = [row for row in rows if row.folder == app.talk.folder and not _is_gone(row)]
     # A list that opens under typing hands would take the rest of the text for its keys: `f` copies, `x` ends a session.
     has_begun = bool(app.talk.prompts) or app.query_one(PromptInput).was_typed
     if not here or has_begun:
