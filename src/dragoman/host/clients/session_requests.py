@@ -20,6 +20,7 @@ from dragoman.host.clients.session_list import SessionList
 from dragoman.host.history.frames import update_frame, variant_of
 from dragoman.host.history.replay import HistoryReplay
 from dragoman.host.working.delegation import Delegate
+from dragoman.host.working.prompts import TAKEN
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class SessionRequests:
             "_dragoman/take": self._take,
             "_dragoman/ledger": self._ledger,
             "_dragoman/history": self._older.answer,
+            "_dragoman/turns": self._older.answer_turns,
             **PromptRequests(host, client).methods,
         }
 
@@ -203,6 +205,7 @@ class SessionRequests:
                     continue
                 cursor = events[-1].number
                 await peer.breathe()
+        self._older.note_turns(session, replay.turns())
         return cursor
 
     # Using
@@ -218,7 +221,11 @@ class SessionRequests:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
         attachment = self._attachments.get(session.id) or self._attach(session, session.head)
         id = session.prompts.submit(
-            self._client, request, wanted if isinstance(wanted, str) else None, foreign_meta(request.meta)
+            self._client,
+            request,
+            wanted if isinstance(wanted, str) else None,
+            foreign_meta(request.meta),
+            steers=own.get("steer") is True,
         )
         call.cancelled_result = lambda: v1.PromptResponse("cancelled")
 
@@ -258,6 +265,8 @@ class SessionRequests:
             raise self._client.explain(
                 RequestError(error["code"], error["message"], error.get("data")), session.record.agent
             )
+        if outcome.get(TAKEN):
+            return {**outcome["result"], "_meta": {"dragoman": {TAKEN: True}}}
         return outcome["result"]
 
     async def _set_mode(self, call: Call) -> object:
