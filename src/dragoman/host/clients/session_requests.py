@@ -140,13 +140,16 @@ class SessionRequests:
         client, request = self._client, read(call, v1.ForkSessionRequest)
         parent = self.find(request.session_id)
         client.require("prompt", parent.id)
-        if not (client.kind.unstable and client.settings.unstable) or not parent.agent_can("sessionCapabilities.fork"):
+        may_fork = client.kind.unstable and (client.settings.unstable or client.settings.forks)
+        if not may_fork or not parent.agent_can("sessionCapabilities.fork"):
             raise RequestError.method_not_found(call.method)
         session = self._host.make_session(
             client.visitor, agent=parent.record.agent, cwd=admit_folder(request.cwd, client.visitor)
         )
         session.servers = admit_servers(request.mcp_servers or (), client.visitor)
         session.directories = admit_folders(request.additional_directories or (), client.visitor)
+        if own_meta(request.meta).get("keepsServers") is True:  # of its principal's own session
+            session.servers, session.directories = parent.servers, parent.directories
         session.env = parent.env
         await self._host.fork_session(session, parent)
         call.after_response(lambda: self._attach_from(session, 0))

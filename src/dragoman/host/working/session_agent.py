@@ -179,8 +179,9 @@ class SessionAgent:
         session = self._session
         source = self._host.source(session.record.agent)
         options = await self._host.services.options(session)
-        if self._host.settings.unstable:
-            options = {**options, "unstable": True}
+        settings = self._host.settings
+        if settings.unstable or settings.forks:
+            options = {**options, "unstable": settings.unstable or ("session/fork",)}
         traffic = self.traffic if self._host.keeps_traffic else None
         agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options, traffic)
         self._host.descriptions.learn(source, agent.remote)
