@@ -341,8 +341,8 @@ async def test_a_session_that_the_agent_has_forgotten_is_history_only() -> None:
         assert answer["_meta"]["dragoman"]["readOnly"] is True
 
 
-async def test_a_fork_is_a_new_session_whose_history_starts_with_that_of_its_parent() -> None:
-    settings = HostSettings(unstable=True)
+@pytest.mark.parametrize("settings", [HostSettings(unstable=True), HostSettings(forks=True)])
+async def test_a_fork_is_a_new_session_whose_history_starts_with_that_of_its_parent(settings: HostSettings) -> None:
     # Agents that share what they remember, as programs do by their files.
     memory: dict[str, Any] = {}
     source = InProcess(lambda: _forking(memory))
@@ -446,3 +446,38 @@ async def test_a_repeated_request_opens_a_session_if_the_first_failed() -> None:
         line = await host.client()
         assert (await line.error("session/new", cwd="/tmp", mcpServers=[], **key))["code"] == -32603
         assert (await line.result("session/new", cwd="/tmp", mcpServers=[], **key))["sessionId"]
+
+
+@pytest.mark.parametrize("why", ["the host does not", "the client does not", "the agent does not"])
+async def test_nothing_is_forked_unless_host_client_and_agent_do_it(why: str) -> None:
+    can = {"loadSession": True, "sessionCapabilities": {} if why == "the agent does not" else {"fork": {}}}
+    source = OnTheWire(capabilities=can)
+    async with hosted(source, settings=HostSettings(forks=why != "the host does not")) as host:
+        own = {} if why == "the client does not" else {"unstable": True}
+        line = await host.client({"_meta": {"dragoman": own}}, visitor=Visitor(agent="test"))
+        session = await line.open("/tmp")
+        assert (await line.error("session/fork", sessionId=session, cwd="/tmp", mcpServers=[]))["code"] == -32601
+        assert "plan" not in str(source.agent.hello), "and nothing unstable is announced to the agent"
+
+
+async def test_a_fork_has_the_servers_and_terms_of_its_parent_if_the_client_asks_for_it() -> None:
+    source = OnTheWire(capabilities={"loadSession": True, "sessionCapabilities": {"fork": {}, "close": {}}})
+    async with hosted(source, settings=HostSettings(forks=True)) as host:
+        line = await host.client({"_meta": {"dragoman": {"unstable": True}}})
+        server = {"name": "one", "command": "/bin/one", "args": [], "env": []}
+        session = (await line.result("session/new", cwd="/tmp", mcpServers=[server]))["sessionId"]
+        host.session(session).facts["terms"] = {"sandbox": "require"}
+        meta = {"dragoman": {"keepsServers": True}}
+        asked = line.ask("session/fork", sessionId=session, cwd="/tmp", mcpServers=[], _meta=meta)
+        forked = await source.agent.next()
+        assert (forked["method"], forked["params"]["mcpServers"][0]["name"]) == ("session/fork", "one")
+        source.agent.update("available_commands_update", session="copy", availableCommands=[])
+        source.agent.reply(forked, {"sessionId": "copy"})
+        closed = await source.agent.next()
+        assert (closed["method"], closed["params"]) == ("session/close", {"sessionId": "copy"})
+        source.agent.reply(closed, {})
+        copy = (await line.answer_to(asked))[1]["result"]["sessionId"]
+        assert (source.starts, source.agent.opened[0]["params"]["sessionId"]) == (2, "copy"), "a process of its own"
+        assert source.agent.opened[0]["params"]["mcpServers"][0]["name"] == "one"
+        assert host.session(copy).facts["terms"] == {"sandbox": "require"}
+        assert host.events(session, "update") == [], "what the agent sent for the copy is not in the original"

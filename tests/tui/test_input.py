@@ -306,7 +306,10 @@ async def test_a_draft_belongs_to_its_session_and_survives_the_client(
     async with opened(monkeypatch, project) as (prompt, pilot, app):
         assert prompt.text == "for one", "the draft of the session that is opened"
         await press(pilot, "enter")
-    assert DraftFolder(str(project)).load("s1") is None, "sent"
+        assert DraftFolder(str(project)).load("s1") is None, "sent"
+    left = DraftFolder(str(project)).load("s1")
+    assert left is not None
+    assert left.text == "for one", "no host got it"
 
 
 async def test_a_draft_stays_with_its_conversation_and_does_not_go_into_a_new_one(
@@ -324,8 +327,11 @@ async def test_a_draft_stays_with_its_conversation_and_does_not_go_into_a_new_on
         app.talk = first
         await until(pilot, lambda: prompt.text == "for one")
         second.session_id = "s2"  # connected, while the user was elsewhere
+        prompt.give_back(second, "not run")
         app.talk = second
-        await until(pilot, lambda: prompt.text == "new")
+        await until(pilot, lambda: prompt.text == "not run\nnew")
+        app.returned("nor this", "why")
+        assert prompt.text == "nor this\nnot run\nnew"
 
 
 async def test_a_draft_of_a_session_without_an_id_yet_goes_with_it(
@@ -417,9 +423,8 @@ async def test_text_is_steered_where_the_agent_can_and_offered_otherwise(
         steered: list[str] = []
         cancelled: list[str] = []
 
-        async def steer(text: str) -> bool:
-            steered.append(text)
-            return len(steered) == 1
+        def steer(text: str, written_out: str = "") -> None:
+            steered.append(written_out)
 
         async def cancel() -> None:
             cancelled.extend(sent(app))
@@ -432,9 +437,14 @@ async def test_text_is_steered_where_the_agent_can_and_offered_otherwise(
         await press(pilot, "tabs", "ctrl+s")
         await until(pilot, lambda: steered == ["tabs"])
         assert (sent(app), prompt.text) == (["begin"], "")
-        await press(pilot, "late", "ctrl+s")
+        await press(pilot, "late", "enter")
         await until(pilot, lambda: sent(app) == ["begin", "late"])
         app.talk.accepts = AgentInput()
+        await press(pilot, "/steer not lost", "enter")
+        await until(pilot, lambda: len(app.screen_stack) > 1)
+        await pilot.press("escape")
+        await until(pilot, lambda: prompt.text == "not lost")
+        await press(pilot, "ctrl+u")
         await pilot.press(*"now", "ctrl+s", "escape")
         assert prompt.text == "now", "nothing happens without a choice"
         await pilot.press("ctrl+s", "down", "enter")

@@ -19,13 +19,14 @@ from rich.cells import cell_len
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
 from dragoman.text.terminal import cells
+from dragoman.tui.local_host.older_blocks import OlderPage
 from dragoman.tui.screen.conversation import walking
 from dragoman.tui.screen.conversation.emulation import EmulatedTerminals
 from dragoman.tui.screen.conversation.highlighting import colour_code
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.strips import strip_of, style_named
-from dragoman.view.blocks import ShownTerminal
+from dragoman.view.blocks import ShownTerminal, TurnBlock
 from tests.tui.test_screen import grid, painted, shown
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e\x1b]8;;http://x\x07\x08\r\x00"
@@ -165,14 +166,14 @@ def test_colours_never_change_the_text() -> None:
 async def test_older_blocks_come_when_the_user_scrolls_to_the_top(monkeypatch: pytest.MonkeyPatch) -> None:
     pages = [[f"page {page} line {number}" for number in range(40)] for page in (1, 2)]
 
-    async def older(self: Any) -> list[Any]:
+    async def older(self: Any) -> OlderPage:
         texts, page = pages.pop(), SessionState()
         self.has_older = bool(pages)
         for number, text in enumerate(texts):
             fold(page, call(str(number), text))
-        return list(page.timeline)
+        return OlderPage(page, {len(texts) - 1: TurnBlock(len(texts), 0, "cancelled", seconds=61.0)}, bool(pages))
 
-    monkeypatch.setattr("dragoman.tui.conversation.HostedConversation.older_items", older)
+    monkeypatch.setattr("dragoman.tui.conversation.HostedConversation.older_page", older)
     async with shown(monkeypatch) as (app, pilot):
         transcript = app.query_one(Transcript)
         for number in range(60):
@@ -186,7 +187,9 @@ async def test_older_blocks_come_when_the_user_scrolls_to_the_top(monkeypatch: p
         assert transcript.layout_of.positions.start == -40
         assert grid(app)[1].endswith("live 0"), "what was in sight stays there"
         await pilot.press("k")
-        assert any(line.endswith("page 2 line 39") for line in await painted(app, pilot))
+        shown_lines = await painted(app, pilot)
+        assert any(line.endswith("page 2 line 39") for line in shown_lines)
+        assert any(line.startswith("– Cancelled · 61.0 s") for line in shown_lines), "with the ends of turns"
         await pilot.press("g", "g")
         for _ in range(3):
             await painted(app, pilot)

@@ -18,6 +18,8 @@ class Remembering:
 
     def __init__(self) -> None:
         self.ends: list[tuple[str | None, str]] = []
+        self.back: list[tuple[str, str]] = []
+        self.notes: list[str] = []
 
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *values: None
@@ -25,16 +27,38 @@ class Remembering:
     def ended(self, prompt: Any, stop_reason: str | None, error: str) -> None:
         self.ends.append((stop_reason, error))
 
+    def returned(self, text: str, why: str) -> None:
+        self.back.append((text, why))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
 
 class Wire:
     """A connection whose answers a test gives, before any task goes on."""
 
+    is_open = True
+
     def __init__(self) -> None:
         self.waiting: list[tuple[Callable[[Any], None], Callable[[Exception], None]]] = []
+        self.sent: list[Any] = []
+        self._more = asyncio.Event()
 
     async def call(self, method: str, params: object, *, on_result: Any, on_error: Any) -> None:
         self.waiting.append((on_result, on_error))
+        self.sent.append(params)
+        self._more.set()
         await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.is_open = False
+
+    async def sends(self, count: int) -> None:
+        """Waits until so many requests were sent."""
+        async with asyncio.timeout(10):
+            while len(self.sent) < count:
+                self._more.clear()
+                await self._more.wait()
 
 
 class Place:
@@ -47,6 +71,11 @@ class Place:
 
 def started(prompt_id: str) -> bytes:
     return b'{"jsonrpc":"2.0","method":"_dragoman/turn_started","params":{"promptId":"%s"}}' % prompt_id.encode()
+
+
+def ended(prompt_id: str, reason: str) -> bytes:
+    result = b'{"promptId":"%s","result":{"stopReason":"%s"}}' % (prompt_id.encode(), reason.encode())
+    return b'{"jsonrpc":"2.0","method":"_dragoman/turn_ended","params":%s}' % result
 
 
 async def conversation() -> tuple[HostedConversation, Remembering, Wire]:
@@ -84,8 +113,9 @@ async def test_a_turn_of_another_client_starts_and_ends_in_order() -> None:
     events = _TurnEvents(talk)
     events.received(started("other"))
     assert talk.is_running
-    events.received(b'{"jsonrpc":"2.0","method":"_dragoman/turn_ended","params":{"stopReason":"end_turn"}}')
-    assert talk.started_at is None
+    events.received(ended("one that waited", "cancelled"))
+    assert talk.is_running, "that was not the turn"
+    events.received(ended("other", "end_turn"))
     assert interface.ends == [("end_turn", "")]
     await talk_over(talk)
 

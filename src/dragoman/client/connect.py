@@ -29,7 +29,7 @@ from dragoman.schema import PROTOCOL_VERSION, v1
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
     from typing import Unpack
 
     from dragoman.client.services import (
@@ -68,7 +68,8 @@ class ClientOptions(TypedDict, total=False):
     changes: follows what turns change in the session's folders, for `session.changes` and `session.rewind`.
     terminal_login: this program can start the agent again on the user's terminal to log in there.
     meta: extensions for the `_meta` of the advertised capabilities, by vendor.
-    unstable: allow the unstable methods and members of the protocol.
+    unstable: allow the unstable methods and members of the protocol; or the names of methods: only these are allowed,
+        and nothing unstable is announced.
     limits: how much the connection may hold in memory.
     observers: see every line sent and received.
     prompt_meta: called with the session's id before each prompt; what it returns is added to the prompt's `_meta`.
@@ -89,7 +90,7 @@ class ClientOptions(TypedDict, total=False):
     changes: TracksChanges | None
     terminal_login: bool
     meta: Mapping[str, Any]
-    unstable: bool
+    unstable: bool | Collection[str]
     limits: Limits
     observers: Sequence[Observer]
     prompt_meta: Callable[[str], Mapping[str, Any]] | None
@@ -256,7 +257,7 @@ async def _started(transport: Transport, options: ClientOptions) -> ClientConnec
         connection = ClientConnection(
             transport,
             services,
-            is_unstable=options.get("unstable", False),
+            unstable=options.get("unstable", False),
             limits=options.get("limits", DEFAULT_LIMITS),
             observers=options.get("observers", ()),
         )

@@ -37,7 +37,7 @@ from dragoman.schema.gates import is_advertised
 from dragoman.schema.v1.stability import MEMBERS  # by name: `UNSTABLE_MEMBERS` would define every type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 
     from msgspec import Raw
     from msgspec.json import Decoder
@@ -76,13 +76,14 @@ class ClientConnection:
         transport: Transport,
         services: ClientServices,
         *,
-        is_unstable: bool = False,
+        unstable: bool | Collection[str] = False,
         limits: Limits = DEFAULT_LIMITS,
         observers: Sequence[Observer] = (),
     ) -> None:
         self._transport = transport
         self.hot_decoder: Decoder[Any] | None = decoder(v1.UpdateFrame)
-        self.is_unstable = is_unstable
+        self.is_unstable = is_unstable = unstable is True
+        self._unstable_methods = frozenset(() if isinstance(unstable, bool) else unstable)
         self.limits = limits
         self.links: dict[str, SessionLink] = {}  # the open sessions by id
         self.initialized = v1.InitializeResponse(PROTOCOL_VERSION)  # until the agent has answered
@@ -235,7 +236,7 @@ class ClientConnection:
         known = AGENT_METHODS.get(method)
         if known is None:
             raise LocalProtocolError(f"{method} is not a method of ACP; use request() for extension methods")
-        if not known.is_stable and not self.is_unstable:
+        if not known.is_stable and not self.is_unstable and method not in self._unstable_methods:
             raise LocalProtocolError(f"{method} is not stable; connect with unstable=True to use it")
         if known.gate is not None and not is_advertised(self.capabilities, known.gate):
             raise CapabilityError(f"the agent does not offer {method} (agentCapabilities.{known.gate})")

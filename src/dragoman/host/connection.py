@@ -196,7 +196,7 @@ class HostConnection:
                 self.agent,
                 may_log_in=self._host.may_log_in(self.visitor),
                 is_local=self.visitor.is_local,
-                unstable=self.settings.unstable,
+                forks=self.settings.unstable or self.settings.forks,
             )
         return self._hello
 

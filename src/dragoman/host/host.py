@@ -71,6 +71,8 @@ class HostSettings(msgspec.Struct, frozen=True):
     """Several principals use this host, so that only administrators log in and out of agents."""
     unstable: bool = False
     """Use the unstable parts of the protocol with agents."""
+    forks: bool = False
+    """Copy sessions for clients that use unstable methods, where the agent offers it: one unstable method, no other."""
     delegates: bool = False
     """Files and terminals of a session are those of the client that opens it, unless the client says otherwise."""
     initialize_seconds: float = 10.0
@@ -320,8 +322,11 @@ class Host:
                 forked = await original.remote.fork_session(
                     original.session.id, session.record.cwd, mcp_servers=session.servers
                 )
+                if original.can("sessionCapabilities.close"):  # this process has no use for it
+                    await original.remote.close_session(forked.id)
             except DragomanError as error:
-                raise RequestError(-32603, str(error)) from None
+                refused = error if isinstance(error, RequestError) else RequestError(-32603, str(error))
+                raise refused from None
         number = parent.head
 
         async def begin(agent: RunningAgent) -> None:
@@ -329,8 +334,15 @@ class Host:
 
         session.facts["parent"] = {"id": parent.id, "number": number}
         session.facts["prompt"] = parent.facts.get("prompt")
+        if "terms" in parent.facts:  # a copy has no more permission than its original
+            session.facts["terms"] = parent.facts["terms"]
         await self._open(session, begin, keeps_early=False)
         session.append("fork", session.facts["parent"], turn=0)
+        title = parent.facts.get("title")
+        if title and "title" not in session.facts:  # the agent has not named it: two of one name cannot be told apart
+            session.facts["title"] = f"{title} (fork)"
+            session.keep_facts()
+            session.append("update", {"sessionUpdate": "session_info_update", "title": session.facts["title"]}, turn=0)
 
     async def _open(
         self,

@@ -145,7 +145,7 @@ class SessionState:
 
     @property
     def turns(self) -> Sequence[TurnState]:
-        """The prompts sent in this session, with their responses; a replayed history has none."""
+        """The prompts sent in this session, with their responses; of a replayed history only those that were noted."""
         return View(self._turns.items)
 
     @property
@@ -310,6 +310,27 @@ class SessionState:
         self._messages.close()
         turn = self._turns.begin(tuple(prompt), len(self._timeline))
         self._messages.add_prompt(turn.prompt)
+        self._revision += 1
+        return turn
+
+    def note_past_turn(
+        self, start: int, end: int, stop_reason: v1.StopReason | None, usage: v1.Usage | None = None
+    ) -> TurnState:
+        """Take a turn of a replayed history, of which it is known how it ended.
+
+        Args:
+            start: Where in the timeline it begins, with its prompt.
+            end: Where it ends.
+            stop_reason: None for a turn that ended without a response.
+            usage: The tokens of the response, if they are known.
+
+        Raises: LocalProtocolError while a turn runs.
+        """
+        if self._turns.running is not None:
+            raise LocalProtocolError("a turn of this session is running: turns of the past come before it")
+        turn = self._turns.begin((), start)
+        self._turns.end(end, stop_reason, usage, is_lost=False)
+        self._turns.late = self._turns.current_index = None
         self._revision += 1
         return turn
 

@@ -11,37 +11,36 @@ running closed as interrupted. What was typed and not sent belongs to the user i
 from __future__ import annotations
 
 import asyncio
-import os
 from contextlib import suppress
 from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.errors import ConnectionClosed, DragomanError, LocalProtocolError, RequestError
+from dragoman.errors import ConnectionClosed, DragomanError, RequestError
 from dragoman.host.local.start import NoHost
-from dragoman.schema import UNSET, v1
+from dragoman.schema import v1
 from dragoman.state import SessionState
 from dragoman.tui.background import in_turn
+from dragoman.tui.local_host.loaded_turns import LoadedTurns, read_turns
 from dragoman.tui.local_host.older_blocks import TAIL_EVENTS, is_too_long, read_older
-from dragoman.tui.local_host.prompt_requests import read_input, send_order
-from dragoman.tui.questions.failures import explain, work_of
+from dragoman.tui.local_host.prompt_requests import read_input
+from dragoman.tui.local_host.sent_prompts import SentPrompts
+from dragoman.tui.questions.failures import explain
 from dragoman.tui.questions.open_questions import OpenQuestions
-from dragoman.tui.values import AgentInput, TypedPrompt
+from dragoman.tui.values import AgentInput
 from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from dragoman.client import RemoteAgent, Session
-    from dragoman.state import TimelineItem
     from dragoman.tui.interface import Interface, Opening
+    from dragoman.tui.local_host.older_blocks import OlderPage
     from dragoman.tui.questions.failures import Failure
-    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase
+    from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase, TypedPrompt
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
-_NOT_RUN: Final = ("agent_lost", "agent_start", "store", "servers_missing")
-"""Reasons with which the host refuses a prompt that it did not begin."""
 
 
 class HostedConversation:
@@ -58,7 +57,6 @@ class HostedConversation:
         """Whether there may be blocks before the first one of the state."""
         self.agent = ""
         """The agent, as the host names it."""
-        self.prompts: list[TypedPrompt] = []
         self.asking = OpenQuestions(interface)
         self.is_foreign_turn = False
         """A turn of another client runs."""
@@ -74,13 +72,13 @@ class HostedConversation:
         self._agent_name: str | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
+        self._turn_id: str | None = None  # of the prompt whose turn began last, if it is known
+        self._sent = SentPrompts(self, interface, self._start)
         self._is_leaving = False
         self.accepts = AgentInput()
         """What the agent takes in prompts; nothing but text and links until it is known."""
         self.trouble: Failure | None = None
         """What went wrong and was not dealt with yet."""
-        self.unsent: list[TypedPrompt] = []
-        """Prompts that could not run; they go to the session that is begun instead."""
         self.last_sign = monotonic()
         """When something last came from the agent, as a value of `time.monotonic`."""
         self.prepare: Callable[[Session, str], Awaitable[None]] | None = None
@@ -94,9 +92,19 @@ class HostedConversation:
         return self.is_foreign_turn or any(prompt.has_started for prompt in self.prompts)
 
     @property
+    def prompts(self) -> list[TypedPrompt]:
+        """Our prompts that have no end yet."""
+        return self._sent.items
+
+    @property
     def queued(self) -> list[TypedPrompt]:
         """Our prompts that wait for their turn."""
-        return [prompt for prompt in self.prompts if not prompt.has_started]
+        return self._sent.queued
+
+    @property
+    def session(self) -> Session | None:
+        """The session on the connection to the host; None while there is none."""
+        return self._session
 
     @property
     def remote(self) -> RemoteAgent | None:
@@ -148,6 +156,7 @@ class HostedConversation:
         """End the connection; turns and questions stay with the host."""
         self._is_leaving = True
         self._changed.set()
+        self._sent.give_back_unsent("the client was left", with_waiting=True)
         if self._remote is not None:
             await self._remote.close()  # first: a request that is cancelled before takes its prompt back
         for task in list(self._tasks):
@@ -162,6 +171,7 @@ class HostedConversation:
 
     async def switch(self, row: ListedSession | None, *, agent: str | None = None) -> None:
         """Go to another session of the host, or to a new one if `row` is None."""
+        self._sent.give_back_unsent("another session was opened", with_waiting=True)
         self.session_id = None if row is None else row.session_id
         self.folder = self._opening.cwd if row is None else row.folder
         if agent is not None:
@@ -175,6 +185,7 @@ class HostedConversation:
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
         self.watched = WatchedSession()
+        turns = LoadedTurns()
         if self.session_id is None:
             params = await in_turn(self._opening.new, self._agent_name)
             self.agent = str(params["meta"]["dragoman"].get("agent", ""))
@@ -192,9 +203,10 @@ class HostedConversation:
                 self.session_id, self.folder, meta={"dragoman": {"tail": TAIL_EVENTS}}
             )
             self.has_older = True  # perhaps: the answer to the first question for them says it
-            await self._look_at_turn(remote)
+            turns = await self._look_at_turns(remote, session.id)
         self.state = session.state
         self.watched.adopt(session.state)
+        turns.note_in(session.state, self.watched)
         self.trouble = None
         self._interface.reloaded()
         _ = self._start(self._follow(session))
@@ -203,20 +215,20 @@ class HostedConversation:
         if self._was_lost:
             self._was_lost = False
             self._interface.note("the host is back")
-        for prompt in list(self.prompts):
-            # The same id is the same prompt: one that the host has already is not run again.
-            prompt.has_started = False
-            prompt.sending = self._start(self._prompt(session, prompt))
+        self._sent.send_again(turns)
 
-    async def _look_at_turn(self, remote: RemoteAgent) -> None:
+    async def _look_at_turns(self, remote: RemoteAgent, session_id: str) -> LoadedTurns:
         """Find out which agent the session has, and whether a turn runs that was begun before we came."""
         from dragoman.tui.local_host.session_rows import read_rows
 
-        for row in await read_rows(remote, 50):
-            if row.session_id == self.session_id:
-                self.agent = row.agent
-                if row.state in ("running", "waiting") and not self.prompts:
-                    self._begin_foreign()
+        turns = await read_turns(remote, session_id)
+        self._turn_id = turns.running
+        if turns.running is not None:
+            self.started_at = monotonic()
+            self.is_foreign_turn = self._sent.find(turns.running) is None
+        rows = await read_rows(remote, 50)
+        self.agent = next((row.agent for row in rows if row.session_id == session_id), self.agent)
+        return turns
 
     async def _follow(self, session: Session) -> None:
         with suppress(ConnectionClosed):  # `run` meets it, too, and reports it
@@ -237,6 +249,8 @@ class HostedConversation:
             task.cancel()
         self.asking.lose("the connection was lost")
         self.is_foreign_turn, self.started_at = False, None
+        for prompt in self.prompts:
+            prompt.is_steered = False  # sent again, it is the same prompt
         if had_session and self.phase == "ready":
             self._set_phase("lost")
             self._was_lost = True
@@ -254,8 +268,7 @@ class HostedConversation:
         self._set_phase("connecting")
 
     def _forget_work(self) -> None:
-        self.prompts.clear()
-        self.unsent.clear()
+        self._sent.forget()
         self.asking.lose("another session was opened")
         self.trouble = None
         self.is_foreign_turn, self.started_at = False, None
@@ -274,15 +287,18 @@ class HostedConversation:
 
     def send(self, text: str, blocks: Sequence[v1.ContentBlock] = ()) -> TypedPrompt:
         """Send a prompt. It runs at once, or waits in the host behind the turn that runs."""
-        content: list[v1.ContentBlock] = [v1.TextContent(text), *blocks] if text else list(blocks)
-        prompt = TypedPrompt(os.urandom(16).hex(), content, text)
-        self.prompts.append(prompt)
         if self.phase == "ready":
             self.trouble = None
-        if self._session is not None:
-            prompt.sending = self._start(self._prompt(self._session, prompt))
-        self._interface.changed()
-        return prompt
+        return self._sent.send(text, blocks)
+
+    def steer(self, text: str, written_out: str = "") -> TypedPrompt:
+        """Pass text to the turn that runs. Until the agent takes it, it is the next prompt.
+
+        Args:
+            text: As it was typed.
+            written_out: The same for the agent, with what is attached; empty if nothing is.
+        """
+        return self._sent.steer(text, written_out or text)
 
     async def cancel(self) -> None:
         """Cancel the turn that runs."""
@@ -292,85 +308,12 @@ class HostedConversation:
                 await session.cancel()
 
     def take_back(self, prompt: TypedPrompt) -> bool:
-        """Take a queued prompt back; False if its turn runs already."""
-        if prompt.has_started or prompt not in self.prompts:
-            return False
-        self.prompts.remove(prompt)
-        if prompt.sending is not None:
-            prompt.sending.cancel()  # the host gets `$/cancel_request`, which ends this prompt only
-        self._interface.changed()
-        return True
-
-    async def steer(self, text: str) -> bool:
-        """Pass text to the turn that runs; False if there is none, or it does not take it.
-
-        Raises: RequestError, ConnectionClosed.
-        """
-        remote = self.remote
-        if remote is None or self._session is None or not self.accepts.steer or not self.is_running:
-            return False
-        found = await remote.request("_dragoman/steer", {"sessionId": self._session.id, "text": text})
-        return isinstance(found, dict) and found.get("accepted") is True
+        """Take a queued prompt back; False if its turn runs already, or the agent has it."""
+        return self._sent.take_back(prompt)
 
     def reorder(self, wanted: Sequence[TypedPrompt]) -> asyncio.Task[None]:
         """Put our prompts that wait into another order: here at once, in the host when the task is done."""
-        waiting = [prompt for prompt in dict.fromkeys(wanted) if prompt in self.queued]
-        waiting += [prompt for prompt in self.queued if prompt not in waiting]
-        self.prompts = [prompt for prompt in self.prompts if prompt.has_started] + waiting
-        self._interface.changed()
-        return self._start(self._send_order())
-
-    async def _send_order(self) -> None:
-        if self.remote is not None and self._session is not None:  # else they are sent in this order later
-            problem = await send_order(self.remote, self._session.id, lambda: [prompt.id for prompt in self.queued])
-            if problem:
-                self._interface.note(problem)
-
-    async def _prompt(self, session: Session, prompt: TypedPrompt) -> None:
-        assert self._remote is not None
-        own = {"promptId": prompt.id, "queue": True}
-        params = v1.PromptRequest(session.id, prompt.blocks, meta={"dragoman": own})
-
-        # Noted in the order of the wire: this task goes on later than updates of the next turn are folded.
-        def ended(answer: v1.PromptResponse) -> None:
-            self._prompt_ended(prompt, answer.stop_reason, usage=answer.usage)
-
-        def failed(error: Exception) -> None:
-            if not isinstance(error, ConnectionClosed):  # then it is sent again under its id, or its outcome is found
-                self._prompt_ended(prompt, None, error)
-
-        with suppress(DragomanError):
-            await self._remote.call("session/prompt", params, on_result=ended, on_error=failed)
-
-    def _prompt_ended(
-        self, prompt: TypedPrompt, stop_reason: str | None, error: Exception | None = None, usage: Any = UNSET
-    ) -> None:
-        if prompt not in self.prompts:
-            return
-        if not prompt.has_started:
-            self._begin(prompt)
-        seconds = None if self.started_at is None else monotonic() - self.started_at
-        self.prompts.remove(prompt)
-        self.started_at = None
-        with suppress(LocalProtocolError):
-            turn = self.state.end_turn(stop_reason, usage)
-            self.watched.end_turn(turn.index, monotonic())
-        if error is not None:
-            data = error.data if isinstance(error, RequestError) else None
-            unfinished = data.get("unfinished", ()) if isinstance(data, dict) else ()
-            self.trouble = explain(
-                error, is_fatal=False, agent=self.agent, work=work_of(self.state, seconds, unfinished)
-            )
-            if isinstance(data, dict) and data.get("reason") in _NOT_RUN:
-                self.unsent.append(prompt)
-        self._interface.ended(prompt, stop_reason, "" if error is None else str(error))
-        self._interface.changed()
-
-    def _begin(self, prompt: TypedPrompt) -> None:
-        prompt.has_started = True
-        self.started_at = monotonic()
-        with suppress(LocalProtocolError):
-            self.watched.begin_turn(self.state.begin_turn(prompt.blocks).index, self.started_at)
+        return self._sent.reorder(wanted)
 
     def _begin_foreign(self) -> None:
         # In a turn of ours it is text that was added to the turn.
@@ -392,17 +335,24 @@ class HostedConversation:
     def turn_started(self, params: dict[str, Any]) -> None:
         """The host began a prompt, of ours or of another client."""
         self.last_sign = monotonic()
-        own = next((prompt for prompt in self.prompts if prompt.id == params.get("promptId")), None)
+        id = params.get("promptId")
+        self._turn_id = id if isinstance(id, str) else None
+        own = self._sent.find(id)
         if own is None:
             self._begin_foreign()
         elif not own.has_started:
-            self._begin(own)
+            self._sent.begin(own)
         self._interface.changed()
 
     def turn_ended(self, params: dict[str, Any]) -> None:
-        """A turn of another client ended."""
+        """A turn of another client ended, or a prompt of it that waited."""
+        id = params.get("promptId")
+        if self._sent.find(id) is not None or (self._turn_id is not None and id not in (None, self._turn_id)):
+            return  # the answer to it follows; or it never had a turn
         self.is_foreign_turn, self.started_at = False, None
-        reason = params.get("stopReason")
+        self._sent.end_steering()
+        result = params.get("result")
+        reason = result.get("stopReason") if isinstance(result, dict) else None
         self._interface.ended(None, reason if isinstance(reason, str) else None, "")
         self._interface.changed()
 
@@ -445,11 +395,11 @@ class HostedConversation:
         self.trouble = None
         self.last_sign = monotonic()
         self._interface.note("the agent was started again")
+        self._sent.give_back_unsent("it was not sent", with_waiting=False)
 
     async def begin_again(self, agent: str | None = None) -> None:
         """Begin a new session; prompts that could not run in this one are sent there."""
-        kept = list(self.unsent)
-        self.unsent.clear()
+        kept = self._sent.take_unsent()
         if self.phase == "failed":
             self.retry(agent=agent, is_new=True)
         else:
@@ -459,6 +409,7 @@ class HostedConversation:
 
     def dismiss_trouble(self) -> None:
         """The user has read it."""
+        self._sent.give_back_unsent("it was not sent", with_waiting=False)
         self.trouble = None
         self.last_sign = monotonic()
         self._interface.changed()
@@ -477,14 +428,15 @@ class HostedConversation:
             await self._session.set_config_option(option_id, value)
             self._interface.changed()
 
-    async def older_items(self) -> list[TimelineItem]:
-        """The next page of what was before the state began, oldest first. Raises: RequestError, ConnectionClosed."""
+    async def older_page(self) -> OlderPage | None:
+        """The next page of what was before the state began. Raises: RequestError, ConnectionClosed."""
         remote = self.remote
         if remote is None or self.session_id is None or not self.has_older:
-            return []
-        page, self.has_older = await read_older(remote, self.session_id)
-        self.watched.adopt(page)
-        return list(page.timeline)
+            return None
+        page = await read_older(remote, self.session_id)
+        self.has_older = page.has_more
+        self.watched.adopt(page.state)
+        return page
 
     async def shorten(self) -> None:
         """Open the session again, with its end only: what was before stays with the host."""

@@ -101,6 +101,19 @@ class DraftKeeper:
         self._shown = (found.text, found.chips)
         return found
 
+    def put_before(self, talk: HostedConversation, text: str, chips: Sequence[Chip]) -> None:
+        """Put a text before the draft of a conversation, on disk: its input is not on the screen."""
+        folder = DraftFolder(talk.folder)
+        try:
+            before = folder.load(talk.session_id) or self._without_session.get(talk) or Draft("")
+            is_shown = talk.session_id is None or talk is self._talk
+            whole = Draft(f"{text}\n{before.text}" if before.text.strip() else text, [*chips, *before.chips])
+            if talk.session_id is None:
+                self._without_session[talk] = whole
+            folder.save(talk.session_id, Draft(whole.text, whole.chips, os.getpid(), is_shown, time()))
+        except OSError as error:
+            self._failed(error)
+
     def _save(self, session: str | None, text: str, chips: Sequence[Chip], *, is_shown: bool) -> None:
         try:
             self._drafts.save(session, Draft(text, list(chips), os.getpid(), is_shown, time()))

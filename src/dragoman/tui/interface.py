@@ -29,6 +29,9 @@ class Interface(Protocol):
     def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
         """A turn ended: of a prompt of ours, or of another client if None."""
 
+    def returned(self, text: str, why: str) -> None:
+        """A text that was sent did not run, and is nowhere but here: the user gets it back."""
+
     def note(self, text: str) -> None:
         """A sentence for the user."""
 

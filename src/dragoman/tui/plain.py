@@ -39,6 +39,7 @@ class PlainTerminal:
 
     has_status = False
     answers_by_line = True
+    has_input = False
     keys: Sequence[tuple[str, str]] = KEYS
 
     def __init__(self, paint: Painter, *, is_ascii: bool = False) -> None:
@@ -62,7 +63,7 @@ class PlainTerminal:
     def transcript(self) -> LineTranscript:
         return AppendedLines(self.width(), self.paint)
 
-    def put(self, text: str) -> bool:
+    def give_back(self, text: str) -> bool:
         return False
 
     def attach(self, chip: Chip) -> bool:

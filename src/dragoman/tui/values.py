@@ -50,12 +50,22 @@ class AgentInput(NamedTuple):
 class TypedPrompt:
     """A prompt that was sent to the host, and whether its turn runs."""
 
-    def __init__(self, id: str, blocks: list[v1.ContentBlock], text: str) -> None:
+    def __init__(self, id: str, blocks: list[v1.ContentBlock], text: str, *, is_steered: bool = False) -> None:
         self.id = id
         self.blocks = blocks
         self.text = text
+        """As it was typed: attachments are words."""
         self.has_started = False
+        self.is_steered = is_steered
+        """The agent has it for the turn that runs, and has not taken it yet."""
+        self.is_logged = False
+        """It could not run, and is in the history of the session all the same."""
         self.sending: asyncio.Task[None] | None = None
+
+    @property
+    def place_words(self) -> str:
+        """Why it cannot be taken back."""
+        return "the agent has it for the turn that runs" if self.is_steered else "its turn runs already"
 
 
 def host_details(request: v1.RequestPermissionRequest) -> dict[str, Any]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from dragoman.state import SessionState, TimelineItem
-    from dragoman.view.blocks import Block, ShownTerminal
+    from dragoman.view.blocks import Block, ShownTerminal, TurnBlock
     from dragoman.view.rails.markdown import MarkdownLines
     from dragoman.view.rails.values import RailLine
 
@@ -50,6 +50,7 @@ class SessionLayout:
     def reset(self) -> None:
         """Forget everything: another session follows."""
         self._older: list[TimelineItem] = []
+        self._older_ends: dict[int, TurnBlock] = {}  # position -> the end of a turn behind it
         self._heights: list[int] = []  # of all items, the older ones first
         self._starts: list[int] = []  # the first line of each, as far as `_summed`
         self._estimated: set[int] = set()  # positions
@@ -141,10 +142,19 @@ class SessionLayout:
         self._measure(state, position)
         return self._lines_of(state, position) != before
 
-    def prepend(self, items: Sequence[TimelineItem], state: SessionState) -> int:
-        """Add items that came before the first one. Returns the number of lines that they add."""
+    def prepend(
+        self, items: Sequence[TimelineItem], state: SessionState, ends: Mapping[int, TurnBlock] | None = None
+    ) -> int:
+        """Add items that came before the first one. Returns the number of lines that they add.
+
+        Args:
+            items: What is added.
+            state: The session.
+            ends: The ends of turns, by the number of the item in `items` that they stand behind.
+        """
         before = self.height
         self._older[:0] = items
+        self._older_ends |= {number - len(self._older): end for number, end in (ends or {}).items()}
         self._heights[:0] = [1] * len(items)
         self._starts = []
         for position in range(-len(self._older), -len(self._older) + len(items)):
@@ -322,6 +332,8 @@ class SessionLayout:
             lines += self._child_lines(item.session_id, view)
         for index in self._ends.get(position, ()):
             lines += rail_lines(turn_end(state.turns[index], self._watched), view)
+        if position in self._older_ends:
+            lines += rail_lines(self._older_ends[position], view)
         return lines
 
     def _child_lines(self, session_id: str, view: RailView) -> list[RailLine]:

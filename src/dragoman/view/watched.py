@@ -139,6 +139,10 @@ class WatchedSession:
                 self._times[id] = (start, now)
                 self._changed.add(id)
 
+    def note_turn(self, index: int, seconds: float) -> None:
+        """A turn of the past took so long."""
+        self._turns[index] = (0.0, seconds)
+
     def turn_seconds(self, index: int | None) -> float | None:
         """How long a turn took; None if it was not seen."""
         start, end = self._turns.get(index, (0.0, None)) if index is not None else (0.0, None)

@@ -15,6 +15,7 @@ import msgspec
 from dragoman.host.clients.terminal_view import TerminalView
 from dragoman.host.history.frames import notice_frame, update_frame, user_chunk
 from dragoman.host.history.replay import blocks_of, message_id_of
+from dragoman.host.working.prompts import TAKEN
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
@@ -235,7 +236,7 @@ class Attachment:
         if waiting is not None and not waiting.done():
             self._is_held = True  # the answer is written in a later turn of the loop
             waiting.set_result(found)
-        else:
+        elif not found.get(TAKEN):  # the turn goes on
             self._notify("_dragoman/turn_ended", event)
 
     def _setting(self, event: LogEvent) -> None:

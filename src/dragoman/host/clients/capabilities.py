@@ -27,7 +27,7 @@ def initialize_answer(
     *,
     may_log_in: bool,
     is_local: bool,
-    unstable: bool = False,
+    forks: bool = False,
 ) -> dict[str, Any]:
     """The answer for one client.
 
@@ -37,12 +37,12 @@ def initialize_answer(
         bound: The agent that the connection is bound to.
         may_log_in: Whether this client may log in and out.
         is_local: Whether it runs on this machine.
-        unstable: Whether the host uses the unstable parts of the protocol.
+        forks: Whether the host copies sessions, which is unstable, for clients that use unstable methods.
     """
     own = {**hello(), "agents": sorted(agents)}
     described = None if bound is None else agents.get(bound)
     capabilities = _capabilities(kind, agents, bound, may_log_in=may_log_in)
-    if unstable and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):
+    if forks and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):
         capabilities["sessionCapabilities"]["fork"] = {}
     meta = described.capabilities.get("_meta") if described is not None else None
     capabilities["_meta"] = {**(meta if isinstance(meta, dict) else {}), "dragoman": own}

@@ -28,6 +28,7 @@ class OlderHistory:
         self._host = host
         self._client = client
         self._left: dict[str, list[tuple[str, int]]] = {}
+        self._turns: dict[str, dict[str, Any]] = {}
 
     def begin(self, session: HostedSession, meta: dict[str, Any]) -> int:
         """A client loads a session. Returns the number behind which it is sent everything; 0 for all of it."""
@@ -43,11 +44,7 @@ class OlderHistory:
 
     async def answer(self, call: Call) -> object:
         """The page before what was sent last."""
-        request: Any = msgspec.json.decode(call.params or b"{}")
-        id = str(request.get("sessionId") if isinstance(request, dict) else "")
-        session = self._host.find(id, self._client.visitor)
-        if session is None:
-            raise RequestError.not_found("there is no such session")
+        session = self._named(call)
         left = self._left.get(session.id)
         if not left:
             return {"updates": [], "hasMore": False}
@@ -57,4 +54,24 @@ class OlderHistory:
             left.append((log, page.start))
         kind = self._client.kind
         converted = (kind.convert(item.update, variant_of(item.update)) for item in page.updates if item.child is None)
-        return {"updates": [msgspec.Raw(each) for each in converted if each is not None], "hasMore": bool(left)}
+        updates = [msgspec.Raw(each) for each in converted if each is not None]
+        return {"updates": updates, "hasMore": bool(left), **page.turns}
+
+    def note_turns(self, session: HostedSession, turns: dict[str, Any]) -> None:
+        """A client was sent the history of a session, in which turns ended."""
+        self._turns[session.id] = turns
+
+    async def answer_turns(self, call: Call) -> object:
+        """How the turns of the history that was sent last ended, and the prompt whose turn runs."""
+        session = self._named(call)
+        running = session.prompts.running
+        turns = self._turns.pop(session.id, {"ended": [], "begun": None})
+        return {**turns, "running": None if running is None else running.id}
+
+    def _named(self, call: Call) -> HostedSession:
+        request: Any = msgspec.json.decode(call.params or b"{}")
+        id = str(request.get("sessionId") if isinstance(request, dict) else "")
+        session = self._host.find(id, self._client.visitor)
+        if session is None:
+            raise RequestError.not_found("there is no such session")
+        return session

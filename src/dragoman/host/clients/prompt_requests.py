@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import RequestError
+from dragoman.host.working.passed_prompts import steering_method
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -39,16 +40,19 @@ class PromptRequests:
         """What the agent of a session takes in prompts, and whether text reaches a running turn."""
         session, _ = self._read(call)
         found: dict[str, bool] = {name: session.agent_can(f"promptCapabilities.{name}") for name in _BLOCKS}
-        return {**found, "steer": self._steering(session) is not None}
+        return {**found, "steer": steering_method(session, self._host) is not None}
 
     async def _steer(self, call: Call) -> object:
-        """Pass text to the turn that runs: `{"accepted": bool}`."""
+        """Pass text to the turn that runs: `{"accepted": bool}`.
+
+        Nothing of it is kept here. A client that sends it as a prompt with `steer` gets it run when it was not taken.
+        """
         session, params = self._read(call)
         self._client.require("prompt", session.id)
         text = params.get("text")
         if not isinstance(text, str) or not text:
             raise RequestError.invalid_params("text must be a non-empty string", path="$.text")
-        method, agent = self._steering(session), session.agent.running
+        method, agent = steering_method(session, self._host), session.agent.running
         if method is None:
             raise RequestError.method_not_found(call.method)
         if agent is None or not agent.is_open or session.prompts.running is None:
@@ -64,18 +68,6 @@ class PromptRequests:
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids) or len(set(ids)) != len(ids):
             raise RequestError.invalid_params("promptIds must be a list of different ids", path="$.promptIds")
         return {"promptIds": session.prompts.reorder(ids)}
-
-    def _steering(self, session: HostedSession) -> str | None:
-        """The method that the agent announced for text that reaches a running turn."""
-        agent = session.agent.running
-        if agent is not None:
-            meta: Any = agent.remote.capabilities.meta
-        else:
-            described = self._host.description_of(session.record.agent)
-            meta = None if described is None else described.capabilities.get("_meta")
-        own = meta.get("dragoman") if isinstance(meta, dict) else None
-        method = own.get("steer") if isinstance(own, dict) else None
-        return method if isinstance(method, str) and method.startswith("_") else None
 
     def _read(self, call: Call) -> tuple[HostedSession, dict[str, Any]]:
         params: Any = msgspec.json.decode(call.params or b"{}")

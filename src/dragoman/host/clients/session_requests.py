@@ -20,6 +20,7 @@ from dragoman.host.clients.session_list import SessionList
 from dragoman.host.history.frames import update_frame, variant_of
 from dragoman.host.history.replay import HistoryReplay
 from dragoman.host.working.delegation import Delegate
+from dragoman.host.working.prompts import TAKEN
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class SessionRequests:
             "_dragoman/take": self._take,
             "_dragoman/ledger": self._ledger,
             "_dragoman/history": self._older.answer,
+            "_dragoman/turns": self._older.answer_turns,
             **PromptRequests(host, client).methods,
         }
 
@@ -138,13 +140,16 @@ class SessionRequests:
         client, request = self._client, read(call, v1.ForkSessionRequest)
         parent = self.find(request.session_id)
         client.require("prompt", parent.id)
-        if not (client.kind.unstable and client.settings.unstable) or not parent.agent_can("sessionCapabilities.fork"):
+        may_fork = client.kind.unstable and (client.settings.unstable or client.settings.forks)
+        if not may_fork or not parent.agent_can("sessionCapabilities.fork"):
             raise RequestError.method_not_found(call.method)
         session = self._host.make_session(
             client.visitor, agent=parent.record.agent, cwd=admit_folder(request.cwd, client.visitor)
         )
         session.servers = admit_servers(request.mcp_servers or (), client.visitor)
         session.directories = admit_folders(request.additional_directories or (), client.visitor)
+        if own_meta(request.meta).get("keepsServers") is True:  # of its principal's own session
+            session.servers, session.directories = parent.servers, parent.directories
         session.env = parent.env
         await self._host.fork_session(session, parent)
         call.after_response(lambda: self._attach_from(session, 0))
@@ -203,6 +208,7 @@ class SessionRequests:
                     continue
                 cursor = events[-1].number
                 await peer.breathe()
+        self._older.note_turns(session, replay.turns())
         return cursor
 
     # Using
@@ -218,7 +224,11 @@ class SessionRequests:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
         attachment = self._attachments.get(session.id) or self._attach(session, session.head)
         id = session.prompts.submit(
-            self._client, request, wanted if isinstance(wanted, str) else None, foreign_meta(request.meta)
+            self._client,
+            request,
+            wanted if isinstance(wanted, str) else None,
+            foreign_meta(request.meta),
+            steers=own.get("steer") is True,
         )
         call.cancelled_result = lambda: v1.PromptResponse("cancelled")
 
@@ -258,6 +268,8 @@ class SessionRequests:
             raise self._client.explain(
                 RequestError(error["code"], error["message"], error.get("data")), session.record.agent
             )
+        if outcome.get(TAKEN):
+            return {**outcome["result"], "_meta": {"dragoman": {TAKEN: True}}}
         return outcome["result"]
 
     async def _set_mode(self, call: Call) -> object:

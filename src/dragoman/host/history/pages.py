@@ -90,6 +90,8 @@ class HistoryPage:
                         replay.take(prompt)
         self.updates: list[Replayed] = [*replay.feed(events), *replay.end_part()]
         """What the client is sent."""
+        self.turns = replay.turns()
+        """How the turns ended whose end is in it."""
 
 
 def _prompt_number(event: LogEvent) -> int | None:

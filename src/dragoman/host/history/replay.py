@@ -73,6 +73,9 @@ class HistoryReplay:
         self._chunk_bytes = 0
         self._chunk_number = 0
         self._last: dict[str, Replayed] = {}
+        self._begun: LogEvent | None = None
+        self.ended: list[dict[str, Any]] = []
+        """How the turns ended whose end was fed: `promptId`, `messageId`, `result` or `error`, and `seconds`."""
         self._prompts: dict[str, LogEvent] = {}
 
     def feed(self, events: Iterable[LogEvent]) -> Iterator[Replayed]:
@@ -81,8 +84,10 @@ class HistoryReplay:
             if event.kind == "start":
                 yield from self._end_turn()
                 self._prompt(event)
+                self._begun = event
             elif event.kind == "end":
                 yield from self._end_turn()
+                self._note_end(event)
             else:
                 self.take(event)
                 yield from self._ready()
@@ -109,10 +114,20 @@ class HistoryReplay:
                 self.take(event)
             elif event.kind == "start":
                 self._prompts.pop(_prompt_id(event.body), None)
+                self._begun = event
             elif event.kind == "update":
                 update, _, child, variant = stored_update(event.body)
                 if child is None and variant in _LAST:
                     self._keep_last(variant, update, event.number)
+
+    @property
+    def begun(self) -> str | None:
+        """The id of the last prompt's message, if its turn has no end."""
+        return None if self._begun is None else message_id_of(self._begun.body)
+
+    def turns(self) -> dict[str, Any]:
+        """What was fed of turns, for a client that shows how they ended."""
+        return {"ended": self.ended, "begun": self.begun}
 
     def end_part(self) -> Iterator[Replayed]:
         """What a part of the history has at its end."""
@@ -131,6 +146,18 @@ class HistoryReplay:
             return
         for block in blocks_of(found.body):
             self._items.append(Replayed(user_chunk(block, message_id_of(event.body)), event.number))
+
+    def _note_end(self, event: LogEvent) -> None:
+        begun, self._begun = self._begun, None
+        if begun is None or not self._with_facts:
+            return
+        found: dict[str, Any] = msgspec.json.decode(event.body)
+        ended = {"messageId": message_id_of(begun.body), **found}
+        error = found.get("error")
+        data = error.get("data") if isinstance(error, dict) else None
+        if not isinstance(data, dict) or data.get("reason") != "interrupted":  # logged when the next host began
+            ended["seconds"] = round(max(0.0, event.at - begun.at), 3)
+        self.ended.append(ended)
 
     def _update(self, event: LogEvent) -> None:
         update, _, child, variant = stored_update(event.body)

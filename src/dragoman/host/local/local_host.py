@@ -64,7 +64,7 @@ class LocalHost(Host):
             mark: In the environment of its agents' processes.
             idle_seconds: How long it stays without a client and without work.
         """
-        super().__init__(log, (), settings=HostSettings(), services=LocalServices())
+        super().__init__(log, (), settings=HostSettings(forks=True), services=LocalServices())
         self.idle_seconds = idle_seconds
         self.on_retire: Callable[[], bool] = lambda: False
         self._mark = mark

@@ -194,16 +194,19 @@ def connect_any(places: "HostPlaces") -> ThinClient | None:
     return None
 
 
-def begin(client: ThinClient, *, role: str | None = None, forms: bool = False) -> int:
+def begin(client: ThinClient, *, role: str | None = None, forms: bool = False, unstable: bool = False) -> int:
     """Send `initialize`, without waiting for the answer; gives the id of the request.
 
     Args:
         role: `observer` for a client that only looks.
         forms: Whether forms can be shown.
+        unstable: Whether unstable methods are used.
     """
     from dragoman.host.local.build import hello
 
     own = hello() if role is None else {**hello(), "role": role}
+    if unstable:
+        own["unstable"] = True
     capabilities: dict[str, Any] = {"_meta": {"dragoman": own}, "session": {"configOptions": {"boolean": {}}}}
     if forms:
         capabilities["elicitation"] = {"form": {}}

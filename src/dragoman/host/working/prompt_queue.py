@@ -19,8 +19,9 @@ from dragoman.errors import ConnectionClosed, DragomanError, RequestError
 from dragoman.host.history.facts import note_prompt
 from dragoman.host.history.restore import OUTCOMES
 from dragoman.host.working.agent_end import end_members
+from dragoman.host.working.passed_prompts import PassedPrompts
 from dragoman.host.working.prompt_blocks import blocks_for
-from dragoman.host.working.prompts import HostedPrompt, error_outcome, session_lost
+from dragoman.host.working.prompts import TAKEN, HostedPrompt, error_outcome, session_lost
 from dragoman.schema import encode, v1
 from dragoman.store.event_log import NewEvent
 
@@ -48,6 +49,7 @@ class PromptQueue:
         self.outcomes: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """What became of the last prompts, by their ids."""
         self.running: HostedPrompt | None = None
+        self.passed = PassedPrompts(session, host)
         self._session = session
         self._host = host
         self._waiting: deque[HostedPrompt] = deque()
@@ -75,9 +77,22 @@ class PromptQueue:
     # From the clients
 
     def submit(
-        self, client: HostConnection, request: v1.PromptRequest, prompt_id: str | None, meta: Mapping[str, Any] | None
+        self,
+        client: HostConnection,
+        request: v1.PromptRequest,
+        prompt_id: str | None,
+        meta: Mapping[str, Any] | None,
+        *,
+        steers: bool = False,
     ) -> str:
         """Accept a prompt; gives its id.
+
+        Args:
+            client: Who sent it.
+            request: As it was sent.
+            prompt_id: Its id, if the client gave it one.
+            meta: The `_meta` for the agent.
+            steers: It is for the turn that runs, if the agent takes it; else it is the next one.
 
         Raises:
             RequestError: it cannot be accepted.
@@ -96,7 +111,9 @@ class PromptQueue:
             raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
         blocks_for(request.prompt, session.record.agent, session.agent_can)
         item = HostedPrompt(id, client.key, request.prompt, meta)
-        self._waiting.append(item)
+        item.steers = steers
+        place = sum(each.steers for each in self._waiting) if steers else len(self._waiting)
+        self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
         body["prompt"] = msgspec.Raw(encode(request.prompt))
         if meta:
@@ -107,6 +124,8 @@ class PromptQueue:
             session.publish(events)
             session.note_busy(item.number)
             self._go_on()
+            if steers:
+                _ = self._host.run(self.passed.pass_on(item))
 
         session.flush()
         session.log.append(session.id, [NewEvent("prompt", msgspec.json.encode(body), 0)], logged)
@@ -135,6 +154,18 @@ class PromptQueue:
                 self._ending.add(id)
                 self._log_cancel(id, client)
                 self._session.append("queue", {"promptId": id, **_CANCELLED}, turn=0)
+
+    def is_waiting(self, item: HostedPrompt) -> bool:
+        """Whether a prompt waits for its turn."""
+        return item in self._waiting
+
+    def end_taken(self, item: HostedPrompt) -> None:
+        """The agent took a prompt into the turn that runs: it leaves the queue, and never has a turn of its own."""
+        if item in self._waiting:
+            self._waiting.remove(item)
+            self._ending.add(item.id)
+            outcome = {"promptId": item.id, "result": {"stopReason": "end_turn"}, TAKEN: True}
+            self._session.append("queue", outcome, turn=0)
 
     def reorder(self, ids: Sequence[str]) -> list[str]:
         """Put prompts that wait into this order, in the places that they have; gives the ids of all that wait.
@@ -233,6 +264,7 @@ class PromptQueue:
             finally:
                 self._end_cancelling()
                 session.agent.end_turn()
+                self.passed.end_turn()
             session.questions.close_all()
             await session.release_terminals()
             await self._host.services.turn_ends(session)

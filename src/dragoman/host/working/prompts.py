@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import DragomanError, RequestError
+from dragoman.schema import v1
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dragoman.schema import v1
+TAKEN: Final = "isTaken"
+"""In the outcome of a prompt that the agent took into the turn that ran: it had no turn of its own."""
 
 
 class HostedPrompt:
@@ -25,6 +27,14 @@ class HostedPrompt:
         self.number = 0
         """Of its event; 0 until that is committed."""
         self.is_cancelled = False
+        self.steers = False
+        """It was sent for the turn that ran then."""
+
+    @property
+    def text(self) -> str:
+        """Its text; empty if it has other blocks, too."""
+        texts = [block.text for block in self.blocks if isinstance(block, v1.TextContent)]
+        return "\n".join(texts) if len(texts) == len(self.blocks) else ""
 
 
 def error_outcome(error: RequestError) -> dict[str, Any]:

@@ -179,8 +179,9 @@ class SessionAgent:
         session = self._session
         source = self._host.source(session.record.agent)
         options = await self._host.services.options(session)
-        if self._host.settings.unstable:
-            options = {**options, "unstable": True}
+        settings = self._host.settings
+        if settings.unstable or settings.forks:
+            options = {**options, "unstable": settings.unstable or ("session/fork",)}
         traffic = self.traffic if self._host.keeps_traffic else None
         agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options, traffic)
         self._host.descriptions.learn(source, agent.remote)
@@ -267,13 +268,16 @@ class SessionAgent:
         session, variant = self._session, variant_of(update)
         if variant in _REPLAYED and self._is_replay():
             return
-        child = None
+        child = taken = None
         if session.agent_session is not None and agent_session != session.agent_session:
             if self._forks:
                 return
             child = session.child_id(agent_session)
-        elif variant == "user_message_chunk" and self._repeats_prompt(update):
-            return
+        elif variant == "user_message_chunk":
+            passed = session.prompts.passed
+            taken = passed.find_taken(update)
+            if taken is None and not passed.is_showing and self._repeats_prompt(update):
+                return
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
         elif variant in _TOOLS:
@@ -281,6 +285,8 @@ class SessionAgent:
         elif note_fact(session.facts, variant, update):
             session.keep_facts()
         session.append("update", store_update(update, meta, child))
+        if taken is not None:
+            session.prompts.end_taken(taken)
 
     def on_extension(self, method: str, params: bytes) -> None:
         """A notification that the protocol does not know; only one that names this session has a place to go."""

@@ -110,6 +110,10 @@ class InlineEditor:
         self._is_putting = False
         self._show(None, ())
 
+    def put_before(self, text: str) -> None:
+        """Put a text before the draft, which stays."""
+        self.put(f"{text}\n{self.text}" if self.text.strip() else text)
+
     def attach(self, chip: Chip) -> None:
         """Put an attachment where the cursor is."""
         self.chips[chip.word] = chip

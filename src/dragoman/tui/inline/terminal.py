@@ -63,6 +63,7 @@ class InlineTerminal:
 
     has_status = True
     answers_by_line = False
+    has_input = True
     keys: Sequence[tuple[str, str]] = HELP
 
     def __init__(self, opening: Opening, session_id: str | None, *, has_colour: bool, is_ascii: bool = False) -> None:
@@ -109,8 +110,8 @@ class InlineTerminal:
         )
         return self._blocks
 
-    def put(self, text: str) -> bool:
-        self.editor.put(text)
+    def give_back(self, text: str) -> bool:
+        self.editor.put_before(text)
         return True
 
     def attach(self, chip: Chip) -> bool:

@@ -62,6 +62,8 @@ class LineTerminal(Protocol):
     """The state of the turn is always in sight, and is not written as lines."""
     answers_by_line: bool
     """A permission is answered by a line with its number; otherwise only by keys that nothing else uses."""
+    has_input: bool
+    """There is an input that a text can be put into."""
     keys: Sequence[tuple[str, str]]
     """The keys of this mode, for the help."""
 
@@ -77,8 +79,8 @@ class LineTerminal(Protocol):
     def transcript(self) -> LineTranscript:
         """What writes a session from its beginning."""
 
-    def put(self, text: str) -> bool:
-        """Put a text into the input; False if the user has to type it."""
+    def give_back(self, text: str) -> bool:
+        """Put a text into the input, before what is typed there; False if the user has to type it."""
 
     def attach(self, chip: Chip) -> bool:
         """Put an attachment into the input; False if it goes with the next prompt."""
@@ -246,6 +248,13 @@ class LineClient:
         waiting = len(self.talk.queued)
         if not self.terminal.has_status:
             self.write(f"-- done{f', {waiting} waiting' if waiting else ''}")
+
+    def returned(self, text: str, why: str) -> None:
+        if self.terminal.give_back(text):
+            self.write(f"note: not sent, and back in the input: {one_line(why)}")
+        else:
+            lines = (f"  {label(line, 4_000, '')}" for line in text.split("\n"))
+            self.write(f"note: not sent: {one_line(why)}; type it again:", *lines)
 
     def note(self, text: str) -> None:
         self.write(f"note: {one_line(text)}")

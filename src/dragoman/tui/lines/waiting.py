@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from dragoman.text.visible import label
+from dragoman.tui.attachments import written_out
 
 if TYPE_CHECKING:
     from dragoman.tui.lines.client import LineClient
     from dragoman.tui.values import TypedPrompt
+
+_MOST_CHARACTERS: Final = 1 << 20
 
 
 async def stop(client: LineClient, words: str) -> None:
@@ -22,7 +25,8 @@ async def list_queue(client: LineClient, words: str) -> None:
     if not client.talk.queued:
         client.write("note: nothing waits")
         return
-    client.write(*(f"{number}: {label(each.text, 100)}" for number, each in enumerate(client.talk.queued, 1)))
+    for number, each in enumerate(client.talk.queued, 1):
+        client.write(f"{number}: {label(each.text, 100)}{' (passed to the turn that runs)' if each.is_steered else ''}")
     client.write("note: /edit N changes one, /move N TO changes the order, /drop N takes one back")
 
 
@@ -31,7 +35,7 @@ async def drop(client: LineClient, words: str) -> None:
     prompt = _chosen(client, words, "/drop takes the number of a prompt in /queue")
     if prompt is not None:
         taken = client.talk.take_back(prompt)
-        client.write("note: taken back" if taken else "note: its turn runs already")
+        client.write("note: taken back" if taken else f"note: {prompt.place_words}")
 
 
 async def edit(client: LineClient, words: str) -> None:
@@ -42,10 +46,10 @@ async def edit(client: LineClient, words: str) -> None:
         return
     place = client.talk.queued.index(prompt)
     text = text.strip()
-    if not text and not client.terminal.put(prompt.text):
+    if not text and not client.terminal.has_input:
         client.write("note: type the new text behind the number: /edit N TEXT")
     elif not client.talk.take_back(prompt):
-        client.write("note: its turn runs already")
+        client.write(f"note: {prompt.place_words}")
     elif text:
         sent = await client.prompts.send(text)
         order = [each for each in client.talk.queued if each is not sent]
@@ -53,6 +57,7 @@ async def edit(client: LineClient, words: str) -> None:
         await client.talk.reorder(order)
         client.write(f"note: changed: {label(text, 100)}")
     else:
+        _ = client.terminal.give_back(prompt.text)
         client.write("note: taken back into the input")
 
 
@@ -73,17 +78,16 @@ async def move(client: LineClient, words: str) -> None:
 
 
 async def steer(client: LineClient, words: str) -> None:
-    """Pass a text to the turn that runs, where the agent takes it. Raises: RequestError, ConnectionClosed."""
+    """Pass a text to the turn that runs, where the agent takes it."""
     if not words:
         client.write("note: /steer takes what the agent should know")
     elif not client.talk.is_running:
         _ = await client.prompts.send(words)
-    elif await client.talk.steer(words):
-        client.write("note: added to the turn that runs")
     elif client.talk.accepts.steer:
-        client.write("note: the turn has just ended; sent as the next prompt")
-        _ = await client.prompts.send(words)
+        _ = client.talk.steer(words, written_out(words, client.prompts.chips, _MOST_CHARACTERS))
+        client.write("note: passed to the turn that runs; it is the next prompt if the agent does not take it")
     else:
+        _ = client.terminal.give_back(words)
         client.write("note: this agent takes no text while it works; type it as a prompt, and /stop runs it at once")
 
 

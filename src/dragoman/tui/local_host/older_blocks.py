@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
+from dragoman.tui.local_host.loaded_turns import turns_in
+from dragoman.view.watched import WatchedSession
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dragoman.client import RemoteAgent
     from dragoman.tui.conversation import HostedConversation
+    from dragoman.view.blocks import TurnBlock
 
 TAIL_EVENTS: Final = 4_000
 """Of a session that is opened: what was before them comes when the user scrolls to it."""
@@ -28,8 +33,18 @@ def is_too_long(talk: HostedConversation) -> bool:
     )
 
 
-async def read_older(remote: RemoteAgent, session_id: str) -> tuple[SessionState, bool]:
-    """The next page of a session's history, as a state of its own, and whether there is more before it.
+class OlderPage(NamedTuple):
+    """A part of a session's history."""
+
+    state: SessionState
+    ends: Mapping[int, TurnBlock]
+    """The ends of turns, by the position of the item that they stand behind."""
+    has_more: bool
+    """Whether there is more before it."""
+
+
+async def read_older(remote: RemoteAgent, session_id: str) -> OlderPage:
+    """The next page of a session's history, as a state of its own.
 
     Raises: RequestError, ConnectionClosed.
     """
@@ -37,4 +52,9 @@ async def read_older(remote: RemoteAgent, session_id: str) -> tuple[SessionState
     page = SessionState()
     for update in found.get("updates") or ():
         fold(page, decode(v1.SessionUpdate, msgspec.json.encode(update)))
-    return page, found.get("hasMore") is True
+    from dragoman.view.build import turn_end  # not for the first frame
+
+    times = WatchedSession()
+    turns_in(found).note_in(page, times)
+    ends = {turn.end - 1: turn_end(turn, times) for turn in page.turns if turn.end}
+    return OlderPage(page, ends, found.get("hasMore") is True)

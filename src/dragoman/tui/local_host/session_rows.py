@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.errors import ConfigError
+from dragoman.errors import METHOD_NOT_FOUND, ConfigError
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
 from dragoman.host.local.thin import HostLost, HostRefused, begin, begun
@@ -56,7 +56,15 @@ def end_session(row: ListedSession) -> None:
 
 def fork_session(row: ListedSession) -> str:
     """Copy a session at its end; gives the id of the copy. Blocks. Raises: ConfigError."""
-    return str(_call("session/fork", sessionId=row.session_id, cwd=row.folder, mcpServers=[])["sessionId"])
+    params = {"sessionId": row.session_id, "cwd": row.folder, "mcpServers": []}
+    try:
+        with _connected() as client:
+            return str(client.call("session/fork", **params, _meta={"dragoman": {"keepsServers": True}})["sessionId"])
+    except HostRefused as error:
+        is_unknown = error.code == METHOD_NOT_FOUND
+        raise ConfigError("its agent cannot copy a session" if is_unknown else f"not copied: {error}") from None
+    except (NoHost, HostLost, OSError) as error:
+        raise ConfigError(f"not copied: {error}") from None
 
 
 def _call(method: str, **params: Any) -> Any:
@@ -71,7 +79,7 @@ def _call(method: str, **params: Any) -> Any:
 def _connected() -> Iterator[ThinClient]:
     client = reach_host(find_places())
     try:
-        begun(client, begin(client))
+        begun(client, begin(client, unstable=True))
         yield client
     finally:
         client.close()

@@ -170,7 +170,8 @@ class TerminalApp(App[None]):
             self.start(choose_first(self))
         else:
             self.run_talk(self.talk)
-        self.query_one(PromptInput).focus()
+        self.prompt_input = self.query_one(PromptInput)
+        self.prompt_input.focus()
         self._fit_columns(self.size)
         self.around.notifier.start()
         if not self.is_headless:  # in tests, what is on this machine would be on the screen
@@ -229,8 +230,9 @@ class TerminalApp(App[None]):
         self.start(self._show_older())
 
     async def _show_older(self) -> None:
-        items = await self.talk.older_items()
-        self.query_one(Transcript).add_older(items, has_more=self.talk.has_older)
+        page = await self.talk.older_page()
+        if page is not None:
+            self.query_one(Transcript).add_older(list(page.state.timeline), page.ends, has_more=self.talk.has_older)
 
     def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
         note(self, event.text)
@@ -339,6 +341,10 @@ class TerminalApp(App[None]):
             f"{os.path.basename(self.talk.folder)}: {'the turn failed' if error else 'the turn is done'}"
         )
         self._is_dirty = True
+
+    def returned(self, text: str, why: str) -> None:
+        self.prompt_input.give_back(self.talk, text)
+        self.note(f"not sent, and back in the input: {why}")
 
     def note(self, text: str) -> None:
         self.notes = [*self.notes[-20:], (monotonic(), one_line(text))]

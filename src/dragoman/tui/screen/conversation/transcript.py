@@ -19,7 +19,7 @@ from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails.values import RailView
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual import events
     from textual.geometry import Region
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dragoman.state import SessionState, TimelineItem
     from dragoman.tui.screen.conversation.highlighting import Highlighter
     from dragoman.tui.screen.conversation.walking import BlockWalk
+    from dragoman.view.blocks import TurnBlock
     from dragoman.view.layout import SessionLayout
     from dragoman.view.rails.values import Glyphs, RailLine, Run
     from dragoman.view.watched import WatchedSession
@@ -133,11 +134,11 @@ class Transcript(ScrollView, can_focus=True):
         self._is_following, self.unseen = True, 0
         self.scroll_end(animate=False)
 
-    def add_older(self, items: Sequence[TimelineItem], *, has_more: bool) -> None:
-        """Put blocks from the log before the first one; what is in sight stays."""
+    def add_older(self, items: Sequence[TimelineItem], ends: Mapping[int, TurnBlock], *, has_more: bool) -> None:
+        """Put blocks from the log before the first one, with the ends of turns; what is in sight stays."""
         self.has_older = has_more and len(self.layout_of.positions) < _MOST_OLDER
         if self._shown is not None and items:
-            added = self.layout_of.prepend(items, self._shown)
+            added = self.layout_of.prepend(items, self._shown, ends)
             self._resize()
             self._scroll_by(added)
 

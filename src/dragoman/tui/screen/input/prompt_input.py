@@ -196,6 +196,15 @@ class PromptInput(TextArea):
         """Put a text before the draft, which stays."""
         self.put(f"{text}\n{self.text}" if self.text.strip() else text)
 
+    def give_back(self, talk: HostedConversation, text: str) -> None:
+        """Put a text that was not sent before the draft of its conversation, whether that is in sight or not."""
+        if talk is self._talk and self.is_attached:
+            self.follow_session()
+            self.put_before(text)
+            self._keeper.flush()
+        else:
+            self._keeper.put_before(talk, text, chips_in(text, self.chips))
+
     def attach(self, chip: Chip) -> None:
         """Put an attachment where the cursor is."""
         if len(self.chips) >= _MOST_CHIPS or sum(len(each.text) for each in self.chips.values()) > _MOST_CHARACTERS:

@@ -78,7 +78,10 @@ class QueueScreen(ModalScreen[None]):
             _ = self.dismiss(None)
             return
         # `Text`, not a string: markup in a prompt would be read.
-        rows = [Option(Text(f"{number}. {label(each.text, 200)}")) for number, each in enumerate(self._shown, 1)]
+        rows = [
+            Option(Text(f"{number}. {'(for this turn) ' if each.is_steered else ''}{label(each.text, 200)}"))
+            for number, each in enumerate(self._shown, 1)
+        ]
         self._list.set_options(rows)
         self._list.highlighted = min(row, len(rows) - 1)
 
@@ -91,8 +94,8 @@ class QueueScreen(ModalScreen[None]):
         if prompt is not None and self._app.talk.take_back(prompt):
             self._app.query_one(PromptInput).put_before(prompt.text)
             _ = self.dismiss(None)
-        else:
-            self._app.note("its turn runs already")
+        elif prompt is not None:
+            self._app.note(prompt.place_words)
             self._follow()
 
     def action_move(self, step: int) -> None:
@@ -112,7 +115,7 @@ class QueueScreen(ModalScreen[None]):
         """Delete the chosen prompt."""
         chosen, row = self._chosen(), self._list.highlighted or 0
         if chosen is not None and not self._app.talk.take_back(chosen):
-            self._app.note("its turn runs already")
+            self._app.note(chosen.place_words)
         self._draw(row)
 
     def action_step(self, step: int) -> None:

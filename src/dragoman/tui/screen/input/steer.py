@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.tui.attachments import written_out
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput
@@ -27,26 +26,12 @@ def steer(app: TerminalApp, argument: str = "") -> None:
             _ = prompt.take_text()
         prompt.send(text)
     elif app.talk.accepts.steer:
-        app.start(_steer(app, text, is_typed=not argument))
+        if not argument:
+            _ = prompt.take_text()
+        _ = app.talk.steer(text, written_out(text, prompt.chips, _MOST_CHARACTERS))
+        note(app, "passed to the turn that runs; it is the next prompt if the agent does not take it")
     else:
         _offer(app, text, is_typed=not argument)
-
-
-async def _steer(app: TerminalApp, text: str, *, is_typed: bool) -> None:
-    prompt = app.query_one(PromptInput)
-    if is_typed:
-        _ = prompt.take_text()
-    try:
-        is_accepted = await app.talk.steer(written_out(text, prompt.chips, _MOST_CHARACTERS))
-    except (RequestError, ConnectionClosed) as error:
-        note(app, f"the agent did not take it: {error}")
-        prompt.put_before(text)
-        return
-    if is_accepted:
-        note(app, "added to the turn that runs")
-    else:
-        note(app, "the turn has just ended; sent as the next prompt")
-        prompt.send(text)
 
 
 def _offer(app: TerminalApp, text: str, *, is_typed: bool) -> None:
@@ -55,6 +40,8 @@ def _offer(app: TerminalApp, text: str, *, is_typed: bool) -> None:
     def use(chosen: int | None) -> None:
         prompt = app.query_one(PromptInput)
         if chosen not in (0, 1):
+            if not is_typed:
+                prompt.put_before(text)
             return
         if is_typed:
             _ = prompt.take_text()

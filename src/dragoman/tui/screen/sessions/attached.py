@@ -94,6 +94,13 @@ class AttachedConversation:
         else:
             self._app.around.ended(self.name, error)
 
+    def returned(self, text: str, why: str) -> None:
+        if self.is_shown:
+            self._app.returned(text, why)
+        else:  # at once, and not when it is shown: the client may end before
+            self._app.prompt_input.give_back(self.talk, text)
+            self.note(f"not sent, and back in its input: {why}")
+
     def note(self, text: str) -> None:
         self._app.note(text if self.is_shown else f"{self.name}: {text}")
 

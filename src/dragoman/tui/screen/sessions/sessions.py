@@ -134,7 +134,7 @@ class SessionPicker(Picker):
         try:
             copy = await asyncio.to_thread(fork_session, row)
         except ConfigError as error:
-            self._show_problem(f"its agent cannot copy a session ({error})")
+            self._show_problem(str(error))
         else:
             self._leave(replace(row, session_id=copy, name=None))
 
