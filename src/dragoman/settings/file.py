@@ -70,6 +70,7 @@ class UiMembers(Struct, frozen=True):
     mouse: bool = True
     theme: str = "auto"
     open_images: bool = False
+    pictures: str = "auto"
 
 
 class SubagentMember(Struct, frozen=True):

@@ -73,7 +73,8 @@ def strips_of(lines: Iterable[RailLine], width: int) -> list[Strip]:
 
 
 def _shown(text: str) -> str:
-    safe = text if text.isprintable() else one_line(text)
+    # Only our own cells may be a part of a picture: this letter makes a terminal draw one.
+    safe = text if text.isprintable() else one_line(text).replace("\U0010eeee", "\ufffd")
     return safe if _own_signs is None else safe.translate(_own_signs)
 
 

@@ -1,7 +1,9 @@
-"""What is known of the terminal: whether it is light, whether it shows UTF-8, whether it is far away.
+"""What is known of the terminal: whether it is light, shows UTF-8, is far away, or draws pictures itself.
 
 The background is asked for with OSC 11 before the screen starts, and the answer is read after the slow imports: nothing
-waits for a terminal that does not answer. Keys that were typed meanwhile are kept for the input.
+waits for a terminal that does not answer. Keys that were typed meanwhile are kept for the input. Where the terminal is
+asked for the kitty graphics protocol, that question goes first: terminals answer in order, so that the answer to it is
+there when the colour is.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import re
 import select
 import sys
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,12 +22,31 @@ if TYPE_CHECKING:
 ANSWER_SECONDS: Final = 0.1
 _ASKED: Final = b"\x1b]11;?\x1b\\"
 _ANSWER: Final = re.compile(rb"\x1b\]11;([^\x07\x1b]{1,64})(?:\x07|\x1b\\)")
-_LATE: Final = re.compile("\x1b\\]1[01];[^\x07\x1b]{1,64}(?:\x07|\x1b\\\\)")
+_ASKED_GRAPHICS: Final = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # one pixel that is not kept
+_GRAPHICS_ANSWER: Final = re.compile(rb"\x1b_G([^\x1b]{0,200})\x1b\\")
+_LATE: Final = re.compile("\x1b\\]1[01];[^\x07\x1b]{1,64}(?:\x07|\x1b\\\\)|\x1b_G[^\x1b]{0,200}\x1b\\\\")
 _LIGHT: Final = 0.5
+
+
+class TerminalAnswers(NamedTuple):
+    """What the terminal answered before the screen started."""
+
+    background: tuple[int, int, int] | None = None
+    has_graphics: bool = False
+    """It knows the kitty graphics protocol."""
 
 
 def is_light_answer(value: str) -> bool | None:
     """Whether the answer to OSC 11, such as `rgb:ffff/ffff/ffff`, is a light colour; None if it is not a colour."""
+    colour = answered_colour(value)
+    if colour is None:
+        return None
+    red, green, blue = colour
+    return 0.299 * red + 0.587 * green + 0.114 * blue > _LIGHT * 255
+
+
+def answered_colour(value: str) -> tuple[int, int, int] | None:
+    """The colour in the answer to OSC 11, as red, green and blue of 255; None if it is not a colour."""
     kind, _, numbers = value.partition(":")
     parts = numbers.split("/")[:3]
     try:
@@ -34,8 +55,8 @@ def is_light_answer(value: str) -> bool | None:
         return None
     if kind not in ("rgb", "rgba") or len(shares) != 3:
         return None
-    red, green, blue = shares
-    return bool(0.299 * red + 0.587 * green + 0.114 * blue > _LIGHT)
+    red, green, blue = (round(255 * share) for share in shares)
+    return red, green, blue
 
 
 def is_light_by_variable(environment: Mapping[str, str]) -> bool | None:
@@ -61,11 +82,13 @@ def shows_unicode(environment: Mapping[str, str]) -> bool:
 class BackgroundQuestion:
     """The question for the background colour, asked once, and read once before the screen takes the terminal."""
 
-    def __init__(self, fd_in: int, fd_out: int) -> None:
+    def __init__(self, fd_in: int, fd_out: int, *, asks_graphics: bool = False) -> None:
         self._in, self._out = fd_in, fd_out
+        self._asks_graphics = asks_graphics
         self._before: list[Any] | None = None
         self._asked_at = 0.0
         self.is_light: bool | None = None
+        self.answers = TerminalAnswers()
         self.typed = b""
         """What the user typed meanwhile."""
 
@@ -79,7 +102,7 @@ class BackgroundQuestion:
             quiet[0] &= ~termios.ICRNL  # Enter has to arrive as Enter
             quiet[3] &= ~(termios.ECHO | termios.ICANON)
             termios.tcsetattr(self._in, termios.TCSANOW, quiet)
-            os.write(self._out, _ASKED)
+            os.write(self._out, _ASKED_GRAPHICS + _ASKED if self._asks_graphics else _ASKED)
         except (termios.error, OSError):
             return
         self._asked_at = monotonic()
@@ -107,20 +130,26 @@ class BackgroundQuestion:
             self._before = None
         found = _ANSWER.search(data)
         if found is not None:
-            self.is_light = is_light_answer(found[1].decode("ascii", "replace"))
+            value = found[1].decode("ascii", "replace")
+            self.is_light = is_light_answer(value)
+            self.answers = TerminalAnswers(answered_colour(value))
             data = data[: found.start()] + data[found.end() :]
+        graphics = _GRAPHICS_ANSWER.search(data) if self._asks_graphics else None
+        if graphics is not None:
+            self.answers = self.answers._replace(has_graphics=graphics[1].endswith(b";OK"))
+            data = data[: graphics.start()] + data[graphics.end() :]
         self.typed = data.replace(b"\n", b"\r")  # what Enter was before the terminal was switched
 
 
-def ask_background() -> BackgroundQuestion | None:
+def ask_background(*, asks_graphics: bool = False) -> BackgroundQuestion | None:
     """Ask the terminal of this process; None if stdin or stdout are not a terminal, or it is one that cannot answer."""
     if os.environ.get("TERM", "dumb") in ("dumb", "linux") or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
-    question = BackgroundQuestion(sys.stdin.fileno(), sys.stdout.fileno())
+    question = BackgroundQuestion(sys.stdin.fileno(), sys.stdout.fileno(), asks_graphics=asks_graphics)
     question.ask()
     return question
 
 
 def without_late_answer(text: str) -> str:
     """What the terminal sent, without an answer that came after the screen had started."""
-    return _LATE.sub("", text) if "\x1b]" in text else text
+    return _LATE.sub("", text) if "\x1b]" in text or "\x1b_" in text else text
