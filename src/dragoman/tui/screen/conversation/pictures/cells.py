@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 from unicodedata import category, combining, decomposition
 
-from rich.color import Color
+from rich.color import Color, ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
@@ -45,6 +45,16 @@ def half_blocks(pixels: bytes, columns: int, background: Colour) -> Rows:
         upper = _colours(pixels[start : start + line], background)
         lower = _colours(pixels[start + line : start + 2 * line], background)
         rows.append([_segment(pair, len(list(same))) for pair, same in groupby(zip(upper, lower, strict=True))])
+    return rows
+
+
+def prepare(rows: Rows, *, has_all_colours: bool) -> Rows:
+    """Compute how the colours are written, which Rich does with the first use of each: up to 50 ms for a picture."""
+    system = ColorSystem.TRUECOLOR if has_all_colours else ColorSystem.EIGHT_BIT
+    for row in rows:
+        for segment in row:
+            if segment.style is not None:
+                segment.style.render(segment.text, color_system=system)
     return rows
 
 

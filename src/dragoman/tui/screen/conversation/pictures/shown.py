@@ -16,7 +16,7 @@ from itertools import count
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from dragoman.tui.screen.conversation.pictures.cells import half_blocks, placeholders
+from dragoman.tui.screen.conversation.pictures.cells import half_blocks, placeholders, prepare
 from dragoman.tui.screen.conversation.pictures.decoding import (
     MOST_CHARACTERS,
     PictureFailed,
@@ -127,6 +127,10 @@ class ShownPictures:
                 while len(self._failed) > _FAILED:
                     self._failed.popitem(last=False)
             elif not drawn.written or self._write(drawn.written):
+                # Among 240 numbers one comes again; the terminal then has the new image under it.
+                for old in [each for each, kept in self._drawn.items() if drawn.image_id == kept.image_id > 0]:
+                    del self._drawn[old]
+                    self._cells -= old[1] * old[2]
                 self._drawn[key] = drawn._replace(written="")
                 self._cells += key[1] * key[2]
                 self._drop(KEPT_PICTURES, KEPT_CELLS)
@@ -188,7 +192,8 @@ class ShownPictures:
         drawing = self.drawing
         try:
             if drawing.form == "blocks":
-                return _Drawn(half_blocks(half_pixels(data, columns, rows), columns, drawing.background))
+                made = half_blocks(half_pixels(data, columns, rows), columns, drawing.background)
+                return _Drawn(prepare(made, has_all_colours=drawing.has_all_colours))
             png = png_bytes(data, columns, rows)
         except PictureFailed:
             return None
