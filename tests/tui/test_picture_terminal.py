@@ -36,10 +36,10 @@ def test_a_terminal_that_answers_gets_the_image_its_places_and_its_end(
         place.environment.pop(name, None)
     terminals.append(terminal := Terminal(place, *SCRIPTED, TERM="xterm-kitty", COLORTERM="truecolor"))
     # As a terminal answers, in the order of the questions, before there is a screen.
-    terminal.type("\x1b_Gi=31;OK\x1b\\\x1b]11;rgb:0000/0000/0000\x1b\\")
-    until_written(terminal, rb"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b\]11;\?")
+    terminal.type("\x1b_Gi=31;OK\x1b\\\x1bP>|kitty(0.43.1)\x1b\\\x1b]11;rgb:0000/0000/0000\x1b\\")
+    until_written(terminal, rb"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b\[>q\x1b\]11;\?")
     terminal.until("scripted  Ask")  # the agent is there, and takes images
-    assert "OK" not in terminal.text, "the answers are not typed into the input"
+    assert "kitty" not in terminal.text, "the answers are not typed into the input"
     terminal.type("say seen @chart.png \r")
     sent = until_written(terminal, rb"\x1b_Ga=T,U=1,f=100,i=(\d+),c=64,r=16,q=2,m=0;([^\x1b]+)\x1b\\")
     assert sent[2].decode() == data, "the bytes of the file as they are"

@@ -43,7 +43,7 @@ def picture_form(
         environment: of the client.
         colours: `truecolor`, `256`, or fewer; None for none.
         is_ascii: only ASCII signs are shown.
-        has_graphics: the terminal answered that it knows the protocol.
+        has_graphics: the terminal answered that it knows the protocol, with placeholders.
     """
     if setting == "off" or is_ascii or colours not in ("truecolor", "256"):
         return ""

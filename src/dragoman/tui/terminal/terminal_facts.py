@@ -2,8 +2,8 @@
 
 The background is asked for with OSC 11 before the screen starts, and the answer is read after the slow imports: nothing
 waits for a terminal that does not answer. Keys that were typed meanwhile are kept for the input. Where the terminal is
-asked for the kitty graphics protocol, that question goes first: terminals answer in order, so that the answer to it is
-there when the colour is.
+asked for the kitty graphics protocol and for its name, these questions go first: terminals answer in order, so that the
+answers are there when the colour is.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 ANSWER_SECONDS: Final = 0.1
 _ASKED: Final = b"\x1b]11;?\x1b\\"
 _ANSWER: Final = re.compile(rb"\x1b\]11;([^\x07\x1b]{1,64})(?:\x07|\x1b\\)")
-_ASKED_GRAPHICS: Final = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\"  # one pixel that is not kept
-_GRAPHICS_ANSWER: Final = re.compile(rb"\x1b_G([^\x1b]{0,200})\x1b\\")
-_LATE: Final = re.compile("\x1b\\]1[01];[^\x07\x1b]{1,64}(?:\x07|\x1b\\\\)|\x1b_G[^\x1b]{0,200}\x1b\\\\")
+_ASKED_GRAPHICS: Final = b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[>q"  # one pixel that is not kept; the name
+_GRAPHICS_ANSWER: Final = re.compile(rb"\x1b(?:_G|P>\|)([^\x1b]{0,200})\x1b\\")
+_LATE: Final = re.compile("\x1b\\]1[01];[^\x07\x1b]{1,64}(?:\x07|\x1b\\\\)|\x1b(?:_G|P>\\|)[^\x1b]{0,200}\x1b\\\\")
+_KNOWS_PLACEHOLDERS: Final = re.compile(rb"ghostty |kitty\((?:0\.(?:2[89]|[3-9]\d)|[1-9])")
 _LIGHT: Final = 0.5
 
 
@@ -33,7 +34,7 @@ class TerminalAnswers(NamedTuple):
 
     background: tuple[int, int, int] | None = None
     has_graphics: bool = False
-    """It knows the kitty graphics protocol."""
+    """It knows the kitty graphics protocol with placeholders: kitty does from 0.28 on, and Ghostty."""
 
 
 def is_light_answer(value: str) -> bool | None:
@@ -134,10 +135,11 @@ class BackgroundQuestion:
             self.is_light = is_light_answer(value)
             self.answers = TerminalAnswers(answered_colour(value))
             data = data[: found.start()] + data[found.end() :]
-        graphics = _GRAPHICS_ANSWER.search(data) if self._asks_graphics else None
-        if graphics is not None:
-            self.answers = self.answers._replace(has_graphics=graphics[1].endswith(b";OK"))
-            data = data[: graphics.start()] + data[graphics.end() :]
+        if self._asks_graphics:
+            given = _GRAPHICS_ANSWER.findall(data)
+            is_known = any(each.endswith(b";OK") for each in given) and any(map(_KNOWS_PLACEHOLDERS.match, given))
+            self.answers = self.answers._replace(has_graphics=is_known)
+            data = _GRAPHICS_ANSWER.sub(b"", data)
         self.typed = data.replace(b"\n", b"\r")  # what Enter was before the terminal was switched
 
 
@@ -152,4 +154,4 @@ def ask_background(*, asks_graphics: bool = False) -> BackgroundQuestion | None:
 
 def without_late_answer(text: str) -> str:
     """What the terminal sent, without an answer that came after the screen had started."""
-    return _LATE.sub("", text) if "\x1b]" in text or "\x1b_" in text else text
+    return _LATE.sub("", text) if any(start in text for start in ("\x1b]", "\x1b_", "\x1bP")) else text
