@@ -26,7 +26,7 @@ PAINTS = 200
 # (Textual imports its tree itself.)
 LATE_MODULES = (
     *("markdown_it", "pygments", "pyte", "PIL", "textual.widgets._markdown", "textual.widgets._data_table"),
-    *("dragoman.view.layout", "dragoman.view.prose"),
+    *("dragoman.view.layout", "dragoman.view.prose", "dragoman.tui.screen.conversation.pictures"),
 )
 
 

@@ -20,12 +20,13 @@ _COLOURS: Final = {
 
 
 class Style(NamedTuple):
-    """How a letter is drawn."""
+    """How a letter is drawn. A colour is a name, or `#rrggbb`."""
 
     colour: str = ""
     is_bold: bool = False
     is_dim: bool = False
     is_underlined: bool = False
+    background: str = ""
 
 
 PLAIN: Final = Style()
@@ -93,7 +94,9 @@ class Screen:
 
 
 def _restyled(style: Style, parameters: str) -> Style:
-    for code in map(int, (parameters or "0").split(";")):
+    codes = [int(code) for code in (parameters or "0").split(";")]
+    while codes:
+        code = codes.pop(0)
         if code == 0:
             style = PLAIN
         elif code == 1:
@@ -102,6 +105,10 @@ def _restyled(style: Style, parameters: str) -> Style:
             style = style._replace(is_dim=True)
         elif code == 4:
             style = style._replace(is_underlined=True)
+        elif code in (38, 48) and codes[:1] == [2] and len(codes) > 3:
+            colour = "#" + bytes(codes[1:4]).hex()
+            style = style._replace(colour=colour) if code == 38 else style._replace(background=colour)
+            del codes[:4]
         elif code in _COLOURS:
             style = style._replace(colour=_COLOURS[code])
         else:

@@ -143,6 +143,7 @@ class Grid(NamedTuple):
     name: str
     file: str
     title: str
+    has_colours: bool = False
 
 
 GRIDS: Final = (
@@ -150,6 +151,7 @@ GRIDS: Final = (
     Grid(
         "terminal-permission", "permission-80x24", "A card asks for permission: the command, why it asks, the answers"
     ),
+    Grid("terminal-pictures", "pictures-80x24", "A chart in the conversation, drawn in half blocks", has_colours=True),
     Grid("terminal-review", "review-80x24", "The review of a turn: files on the left, hunks on the right"),
     Grid("terminal-sessions", "sessions-80x24", "The list of sessions with their states, agents, age and cost"),
     Grid("terminal-wide", "columns-160x50", "At 160 columns: sessions, conversation, plan and changed files"),
@@ -158,7 +160,7 @@ GRIDS: Final = (
 
 def drawn(grid: Grid) -> Screen:
     """The screen of a text grid."""
-    text = (ROOT / "tests" / "tui" / "golden" / f"{grid.file}.txt").read_text()
+    text = (ROOT / "tests" / "tui" / "golden" / f"{grid.file}.{'ansi' if grid.has_colours else 'txt'}").read_text()
     screen = Screen(int(grid.file.rpartition("-")[2].partition("x")[0]))
     screen.feed(text.replace("\n", "\r\n"))
     return screen

@@ -51,15 +51,28 @@ def picture(screen: Screen, title: str) -> str:
         f' fill="{_FOREGROUND}">',
     ]
     for number, runs in enumerate(rows):
-        parts += _texts(runs, _BAR + _MARGIN + number * _ROW + _FONT)
+        parts += _texts(runs, _BAR + _MARGIN + number * _ROW)
     return "\n".join([*parts, "</g>", "</svg>"]) + "\n"
 
 
-def _texts(runs: list[Run], y: int) -> Iterator[str]:
+def _texts(runs: list[Run], top: int) -> Iterator[str]:
+    y = top + _FONT
     for run in runs:
         style = run.style
-        fill = _DIM if style.is_dim and not style.colour else _COLOURS[style.colour]
+        if style.background and not run.text.strip("▀"):
+            yield from _halves(run, top)
+            continue
+        fill = _DIM if style.is_dim and not style.colour else _COLOURS.get(style.colour, style.colour)
         look = f' fill="{fill}"' if fill != _FOREGROUND else ""
         look += ' font-weight="bold"' * style.is_bold + ' text-decoration="underline"' * style.is_underlined
         length = f' textLength="{cells(run.text) * _COLUMN:g}"' if cells(run.text) > 1 else ""
         yield f'<text x="{_MARGIN + run.column * _COLUMN:g}" y="{y}"{length}{look}>{escape(run.text)}</text>'
+
+
+def _halves(run: Run, top: int) -> Iterator[str]:
+    """Half blocks as rectangles: with the letters of a font there would be gaps between them."""
+    for y, colour in ((top, run.style.colour), (top + _ROW // 2, run.style.background)):
+        yield (
+            f'<rect x="{_MARGIN + run.column * _COLUMN:g}" y="{y}" width="{len(run.text) * _COLUMN:g}"'
+            f' height="{_ROW // 2}" fill="{colour}"/>'
+        )

@@ -89,6 +89,18 @@ def test_a_screen_shows_what_is_left_after_lines_were_written_again() -> None:
     assert screen.runs[0] == [Run(0, "✓", Style("green")), Run(2, "done", PLAIN)]
 
 
+def test_half_blocks_in_two_colours_are_rectangles() -> None:
+    screen = Screen(20)
+    screen.feed("│ \x1b[38;2;255;0;0;48;2;0;0;255m▀▀▀\x1b[0m x")
+    assert screen.runs[0][1] == Run(2, "▀▀▀", Style("#ff0000", background="#0000ff"))
+    svg = picture(screen, "half blocks")
+    assert_harmless(svg)
+    halves = [
+        each for each in ElementTree.fromstring(svg).iter(f"{SVG}rect") if each.get("fill") in ("#ff0000", "#0000ff")
+    ]
+    assert [(each.get("fill"), each.get("width")) for each in halves] == [("#ff0000", "24"), ("#0000ff", "24")]
+
+
 def test_a_long_line_continues_on_the_next_and_a_wide_letter_takes_two_columns() -> None:
     screen = Screen(5)
     screen.feed("日本語 ab  c")

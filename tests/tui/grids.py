@@ -31,11 +31,27 @@ def reversed_lines(app: Any) -> list[int]:
     ]
 
 
-def check_grid(name: str, app: Any) -> None:
-    """Compare the screen with `golden/NAME-WIDTHxHEIGHT.txt`."""
+def coloured_grid(app: Any) -> list[str]:
+    """The same, with the colours of cells that have one for each half."""
+    lines = []
+    for strip in app.screen._compositor.render_strips():
+        line = ""
+        for segment in strip:
+            front, back = (segment.style.color, segment.style.bgcolor) if segment.style is not None else (None, None)
+            if front is None or back is None or front.triplet is None or back.triplet is None:
+                line += segment.text
+            else:
+                colours = f"38;2;{';'.join(map(str, front.triplet))};48;2;{';'.join(map(str, back.triplet))}"
+                line += f"\x1b[{colours}m{segment.text}\x1b[0m"
+        lines.append(line.rstrip())
+    return lines
+
+
+def check_grid(name: str, app: Any, *, has_colours: bool = False) -> None:
+    """Compare the screen with `golden/NAME-WIDTHxHEIGHT.txt`, or `.ansi` with its colours."""
     width, height = app.size
-    path = FOLDER / f"{name}-{width}x{height}.txt"
-    shown = "\n".join(grid(app)).rstrip() + "\n"
+    path = FOLDER / f"{name}-{width}x{height}.{'ansi' if has_colours else 'txt'}"
+    shown = "\n".join(coloured_grid(app) if has_colours else grid(app)).rstrip() + "\n"
     if _REWRITES:
         FOLDER.mkdir(exist_ok=True)
         path.write_text(shown)

@@ -78,6 +78,37 @@ def test_keys_that_are_typed_while_the_terminal_is_asked_are_kept(answer: bytes)
         os.close(slave)
 
 
+@pytest.mark.parametrize(
+    ("answer", "name", "has_graphics"),
+    [
+        (b"OK", b"kitty(0.28.0)", True),
+        (b"OK", b"kitty(0.43.1)", True),
+        (b"OK", b"kitty(1.0.0)", True),
+        (b"OK", b"ghostty 1.2.3", True),
+        (b"OK", b"kitty(0.26.5)", False),
+        (b"OK", b"WezTerm 20240203-110809-5046fc22", False),
+        (b"EINVAL:no", b"kitty(0.43.1)", False),
+        (b"", b"", False),
+    ],
+)
+def test_a_terminal_is_asked_for_pictures_first_and_its_colour_ends_the_waiting(
+    answer: bytes, name: bytes, has_graphics: bool
+) -> None:
+    master, slave = pty.openpty()
+    try:
+        question = terminal_facts.BackgroundQuestion(slave, slave, asks_graphics=True)
+        question.ask()
+        assert os.read(master, 100) == b"\x1b_Gi=31,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\\x1b[>q\x1b]11;?\x1b\\"
+        known = b"h\x1b_Gi=31;" + answer + b"\x1b\\\x1bP>|" + name + b"\x1b\\e" if answer else b"he"
+        os.write(master, known + b"\x1b]11;rgb:ffff/8080/0000\x07y")
+        question.read()
+        assert question.answers == terminal_facts.TerminalAnswers((255, 128, 0), has_graphics)
+        assert question.typed == b"hey"
+    finally:
+        os.close(master)
+        os.close(slave)
+
+
 def test_a_terminal_that_does_not_answer_costs_no_more_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal_facts, "ANSWER_SECONDS", 0.0)
     master, slave = pty.openpty()
@@ -93,6 +124,7 @@ def test_a_terminal_that_does_not_answer_costs_no_more_than_the_limit(monkeypatc
 
 def test_a_late_answer_is_not_typed() -> None:
     assert terminal_facts.without_late_answer("a\x1b]11;rgb:ffff/ffff/ffff\x1b\\b") == "ab"
+    assert terminal_facts.without_late_answer("a\x1b_Gi=31;OK\x1b\\b\x1bP>|kitty(0.43.1)\x1b\\c") == "abc"
     assert terminal_facts.without_late_answer("\x1b[A\x1b]") == "\x1b[A\x1b]"
 
 

@@ -29,11 +29,11 @@ SCRIPTED = ("-a", "dragoman", "--model", "scripted")
 class Terminal:
     """A terminal of 80 by 24 with the client in it."""
 
-    def __init__(self, place: HostPlaceKit, *words: str) -> None:
+    def __init__(self, place: HostPlaceKit, *words: str, **variables: str) -> None:
         self.screen = pyte.Screen(80, 24)
         self._stream = pyte.ByteStream(self.screen)
         self.raw = b""
-        environment = {**place.environment, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
+        environment = {**place.environment, "TERM": "xterm-256color", "LANG": "C.UTF-8", **variables}
         for name in ("NO_COLOR", "ACCESSIBLE", "TMUX"):
             environment.pop(name, None)
         self.pid, self._fd = pty.fork()

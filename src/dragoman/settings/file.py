@@ -69,6 +69,7 @@ class UiMembers(Struct, frozen=True):
     """Per second; None: 20, and 8 over SSH."""
     mouse: bool = True
     theme: str = "auto"
+    pictures: str = "auto"
 
 
 class SubagentMember(Struct, frozen=True):

@@ -31,6 +31,9 @@ UI_SETTINGS: Final = (
     UiSetting("thoughts", ("closed", "open"), "thoughts and long outputs when a session opens"),
     UiSetting("paints", (None, 4, 8, 20, 30), "at most so many paints a second; by default 20, and 8 over SSH"),
     UiSetting("mouse", (True, False), "whether the client uses the mouse; off leaves it to the terminal"),
+    UiSetting(
+        "pictures", ("auto", "blocks", "sharp", "off"), "pictures: what the terminal can, half blocks, sharp, none"
+    ),
 )
 LARGEST_PAINTS: Final = 60
 

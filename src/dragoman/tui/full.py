@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
-from dragoman.tui.terminal.terminal_facts import ask_background, is_light_by_variable, shows_unicode
+from dragoman.tui.terminal.graphics import asks_graphics
+from dragoman.tui.terminal.terminal_facts import TerminalAnswers, ask_background, is_light_by_variable, shows_unicode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +46,8 @@ def run(
         notes: what the user should know.
     """
     threading.Thread(target=_warm, daemon=True).start()
-    question = ask_background()
+    asks = asks_graphics("auto" if ui is None else ui.pictures, os.environ)
+    question = ask_background(asks_graphics=asks)
     try:
         from dragoman.settings.file import UiMembers
         from dragoman.settings.places import data_dir
@@ -65,6 +67,7 @@ def run(
         overridden=overridden or {},
         preferences=preferences.Preferences(data_dir() / preferences.FILE_NAME),
         is_light=is_light,
+        answers=TerminalAnswers() if question is None else question.answers,
         typed=b"" if question is None else question.typed,
         chooses=chooses,
         worktree=opening.worktree,

@@ -20,7 +20,7 @@ from dragoman.state import Message, SubagentState, ToolCallState
 from dragoman.state.text_buffer import Passage
 from dragoman.view.build import agent_terminals, block_of, blocks_of, turn_end
 from dragoman.view.rails.drawing import rail_lines
-from dragoman.view.rails.values import RailView, no_highlight
+from dragoman.view.rails.values import RailView, no_highlight, no_picture
 from dragoman.view.rails.wrapping import fitted
 from dragoman.view.watched import WatchedSession
 
@@ -141,6 +141,13 @@ class SessionLayout:
         self._drop(position)
         self._measure(state, position)
         return self._lines_of(state, position) != before
+
+    def rewrite(self, position: int, state: SessionState) -> int:
+        """Write one item again. Returns: by how many lines its height grew."""
+        before = self.place_of(position)[1]
+        self._drop(position)
+        self._measure(state, position)
+        return self.place_of(position)[1] - before
 
     def prepend(
         self, items: Sequence[TimelineItem], state: SessionState, ends: Mapping[int, TurnBlock] | None = None
@@ -343,7 +350,7 @@ class SessionLayout:
             return []
         # Only those that are drawn are made: this is done again for each piece that comes.
         before = 0 if view.is_open else max(0, len(child.timeline) - _CHILD_BLOCKS)
-        inner = view._replace(width=view.width - 2, highlight=no_highlight)
+        inner = view._replace(width=view.width - 2, highlight=no_highlight, has_picture=no_picture)
         lines: list[RailLine] = []
         if before:
             text = f"  {view.glyphs.agent} … {before} blocks before, Enter or Ctrl+T to read"

@@ -104,7 +104,7 @@ class TerminalApp(App[None]):
         self.talk: HostedConversation = self.attached.make(session_id).talk
         self.around = Surroundings(self)
         self.frame = FrameLines(self)
-        self.worktree, self.is_light = start.worktree, start.is_light
+        self.worktree, self.is_light, self.answers = start.worktree, start.is_light, start.answers
         self._start = start
         self.last_exchange: list[str] = []
         """The last question and its answer, when the screen was left."""
@@ -193,6 +193,11 @@ class TerminalApp(App[None]):
         await self.attached.leave_all()
         for task in self._work:
             task.cancel()
+
+    def exit(self, *words: Any, **named: Any) -> None:
+        with suppress(NoMatches):  # while the terminal still has the screen that its images belong to
+            self.query_one(Transcript).end_pictures()
+        super().exit(*words, **named)
 
     def on_resize(self, event: events.Resize) -> None:
         self._fit_columns(event.size)  # the size of the app is still the one before

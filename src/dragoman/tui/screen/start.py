@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.settings.file import UiMembers
+from dragoman.tui.terminal.terminal_facts import TerminalAnswers
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +21,7 @@ class ScreenStart(NamedTuple):
     """Settings that an option or a variable decides this time: name -> what decided it."""
     preferences: Preferences | None = None
     is_light: bool | None = None
+    answers: TerminalAnswers = TerminalAnswers()
     typed: bytes = b""
     """Keys that came while the terminal was asked."""
     chooses: bool = False

@@ -75,7 +75,8 @@ def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
 
 def shown_text(text: str) -> str:
     """A text as this terminal can show it, without anything that acts on it."""
-    safe = text if text.isprintable() else one_line(text)
+    # Only our own cells may be a part of a picture: this letter makes a terminal draw one.
+    safe = text if text.isprintable() else one_line(text).replace("\U0010eeee", "\ufffd")
     if safe.isascii():
         return safe
     safe = _JOINING.sub("", safe)

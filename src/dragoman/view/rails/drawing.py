@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 from dragoman.text.terminal import cells, plain
 from dragoman.text.visible import label, spelled
 from dragoman.view.blocks import (
     DiffPiece,
+    MediaPiece,
     MessageBlock,
     NoteBlock,
     PlanBlock,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _OUTPUT_LINES: Final = 6
 _LONG_OUTPUT: Final = 4_000  # characters of an output of which only the end is read, if only that is shown
 _MOST_LINES: Final = 5_000  # of one block, opened
+MOST_PIXELS: Final = 16_000_000
+"""Of an image that is drawn: a screen of 5120 by 2880. Decoded it takes 64 MB for a moment."""
 _DEEPEST: Final = 4  # calls of subagents in each other that are moved to the right
 _SEVERITIES: Final = {"error": "bad", "warning": "warn", "failed": "bad"}
 
@@ -82,8 +85,10 @@ def _message(block: MessageBlock, view: RailView) -> Iterator[RailLine]:
         return
     rail = {"user": glyphs.you, "thought": glyphs.thought}.get(block.role, glyphs.agent)
     style = {"user": "user", "thought": "dim"}.get(block.role, "")
-    for piece in block.content:
-        if not isinstance(piece, TextPiece):
+    for number, piece in enumerate(block.content):
+        if _has_picture(piece, (block.position, number), view):
+            yield from _picture(piece, (block.position, number), rail, view)
+        elif not isinstance(piece, TextPiece):
             yield fitted(((f"{rail} {described(piece)}", "dim"),), view.width, view.glyphs)
         elif block.role == "agent":
             yield from _markdown(piece.text, rail, view)
@@ -98,6 +103,19 @@ def _markdown(text: str, rail: str, view: RailView, lines: MarkdownLines | None 
 
         lines = MarkdownLines(rail, view)
     return lines.feed(text)
+
+
+def _has_picture(piece: ToolPiece, place: tuple[int, int], view: RailView) -> TypeGuard[MediaPiece]:
+    """Whether the screen draws this piece, whose size is known from its first bytes."""
+    if not isinstance(piece, MediaPiece) or not piece.width or not piece.height:
+        return False
+    return piece.width * piece.height <= MOST_PIXELS and view.has_picture(*place)
+
+
+def _picture(piece: MediaPiece, place: tuple[int, int], rail: str, view: RailView) -> Iterator[RailLine]:
+    from dragoman.view.rails.pictures import picture_lines  # (not before there is one)
+
+    yield from picture_lines(piece, place, rail, view)
 
 
 def _note(block: NoteBlock, view: RailView) -> Iterator[RailLine]:
@@ -145,11 +163,14 @@ def _tool(block: ToolBlock, view: RailView) -> Iterator[RailLine]:
     yield tuple(head)
     if block.command and block.command.strip() not in block.title:
         yield from _indented(f"$ {spelled(block.command)}", view, "code")
-    for piece in block.content:
+    for number, piece in enumerate(block.content):
         if isinstance(piece, DiffPiece) and (len(diffs) > 1 or piece.path.rpartition("/")[2] not in block.title):
             new = ", new file" if piece.is_new else ""
             yield from _indented(f"{label(piece.path, 400)}  +{piece.added} -{piece.removed}{new}", view, "bold")
-        yield from _piece(piece, view)
+        if _has_picture(piece, (block.position, number), view):
+            yield from _picture(piece, (block.position, number), f"{glyphs.agent}   ", view)
+        else:
+            yield from _piece(piece, view)
     if block.output is not None:
         yield from _output(block.output, view)
 

@@ -16,7 +16,11 @@ Highlight: TypeAlias = Callable[[str, str], Sequence[Sequence[Run]] | None]
 """From a path or a language, and a text, to the runs of each line; None if they are not known, or not yet."""
 Emulate: TypeAlias = "Callable[[ShownTerminal], Sequence[Sequence[Run]] | None]"
 """The screen of a terminal whose program moves the cursor; None if there is none."""
+HasPicture: TypeAlias = Callable[[int, int], bool]
+"""Whether the screen draws the image that is this piece of the block at this position."""
 
+PICTURE_STYLE: Final = "picture:"
+"""Begins the style of a run that is a row of a picture; see pictures.py."""
 SIDE_BY_SIDE_COLUMNS: Final = 108
 """Of the conversation. A screen of 120 has them when its outer columns are folded away, one of 160 next to them."""
 
@@ -59,6 +63,11 @@ def no_screen(terminal: ShownTerminal) -> None:
     """The screens of a view that emulates no terminal."""
 
 
+def no_picture(position: int, number: int) -> bool:
+    """The pictures of a view that draws none."""
+    return False
+
+
 class RailView(NamedTuple):
     """How blocks are written."""
 
@@ -70,3 +79,4 @@ class RailView(NamedTuple):
     """Changes are shown side by side, if there are columns enough."""
     highlight: Highlight = no_highlight
     emulate: Emulate = no_screen
+    has_picture: HasPicture = no_picture

@@ -177,6 +177,7 @@ def show_settings(app: TerminalApp, argument: str = "") -> None:
 
 def use_settings(app: TerminalApp, ui: UiMembers) -> None:
     """Take over settings that were changed just now; the form of the screen and its paints need a new start."""
+    has_other_pictures = (ui.pictures, ui.ascii) != (app.ui.pictures, app.ui.ascii)
     app.ui = ui
     app.keymap = Keymap(ui.keys)
     app.bind_keys()
@@ -188,4 +189,6 @@ def use_settings(app: TerminalApp, ui: UiMembers) -> None:
     transcript = app.query_one(Transcript)
     if transcript.is_open != (ui.thoughts == "open"):
         transcript.toggle_open()
+    if has_other_pictures:
+        transcript.choose_pictures()
     app.changed()

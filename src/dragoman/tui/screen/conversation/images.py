@@ -19,7 +19,7 @@ from dragoman.state import Message, ToolCallState
 from dragoman.tui.terminal.terminal_facts import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from dragoman.state import TimelineItem
 
@@ -65,13 +65,26 @@ def save_images(item: TimelineItem) -> list[str]:
     return paths
 
 
-def _images(item: TimelineItem) -> Iterator[tuple[bytes, str]]:
-    blocks: list[object] = []
+def image_data(item: TimelineItem, number: int) -> str | None:
+    """The base64 of an image, or of a file that came along, by its place in the content of an item."""
+    contents = _contents(item)
+    match contents[number] if number < len(contents) else None:
+        case v1.ImageContent(data=data) | v1.EmbeddedResource(resource=v1.BlobResourceContents(blob=data)):
+            return data
+    return None
+
+
+def _contents(item: TimelineItem) -> Sequence[object]:
+    """What an item contains, piece by piece, as the view shows it."""
     if isinstance(item, Message):
-        blocks += item.blocks
-    elif isinstance(item, ToolCallState):
-        blocks += (each.content for each in item.content if isinstance(each, v1.Content))
-    for block in blocks:
+        return item.blocks
+    if isinstance(item, ToolCallState):
+        return [each.content if isinstance(each, v1.Content) else each for each in item.content]
+    return ()
+
+
+def _images(item: TimelineItem) -> Iterator[tuple[bytes, str]]:
+    for block in _contents(item):
         if isinstance(block, v1.ImageContent) and block.mime_type in _ENDINGS:
             try:
                 yield b64decode(block.data, validate=True), _ENDINGS[block.mime_type]

@@ -16,7 +16,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from dragoman.tui.screen.strips import strip_of
-from dragoman.view.rails.values import RailView
+from dragoman.view.rails.values import PICTURE_STYLE, RailView
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from dragoman.state import SessionState, TimelineItem
     from dragoman.tui.screen.conversation.highlighting import Highlighter
+    from dragoman.tui.screen.conversation.pictures.shown import ShownPictures
     from dragoman.tui.screen.conversation.walking import BlockWalk
     from dragoman.view.blocks import TurnBlock
     from dragoman.view.layout import SessionLayout
@@ -47,7 +48,9 @@ class Transcript(ScrollView, can_focus=True):
 
     def __init__(self, glyphs: Glyphs, **settings: Any) -> None:
         super().__init__(**settings)
-        self._view = RailView(80, glyphs, highlight=self._highlight, emulate=self._emulate)
+        self._view = RailView(
+            80, glyphs, highlight=self._highlight, emulate=self._emulate, has_picture=self._has_picture
+        )
         self._layout_of: SessionLayout | None = None
         self.unseen = 0
         self.has_older = False
@@ -56,6 +59,8 @@ class Transcript(ScrollView, can_focus=True):
         self._is_following = True
         self._highlighter: Highlighter | None = None
         self._emulated: Any = None
+        self._pictures: ShownPictures | None = None
+        self._draws_pictures: bool | None = None  # None until there is one
         self._walk: BlockWalk | None = None
         self._drawn: tuple[int, int, list[RailLine]] = (0, -1, [])  # first line, height of the layout, lines
 
@@ -151,6 +156,18 @@ class Transcript(ScrollView, can_focus=True):
         """Stay at this place until the user goes to the end."""
         self._is_following = False
 
+    def choose_pictures(self) -> None:
+        """Draw pictures as the settings say now."""
+        self.end_pictures()
+        self._draws_pictures = None
+        self._set_view(self._view)
+
+    def end_pictures(self) -> None:
+        """Draw no more pictures, and let the terminal forget those that it has."""
+        if self._pictures is not None:
+            self._pictures.close()
+        self._pictures, self._draws_pictures = None, False
+
     def _set_view(self, view: RailView) -> None:
         self._view = view
         if self._shown is None:
@@ -208,6 +225,7 @@ class Transcript(ScrollView, can_focus=True):
     def on_unmount(self) -> None:
         if self._highlighter is not None:
             self._highlighter.close()
+        self.end_pictures()
 
     def on_focus(self) -> None:
         if self._shown is not None:  # Textual gives the keyboard to its first part before there is anything
@@ -259,6 +277,8 @@ class Transcript(ScrollView, can_focus=True):
             return Strip.blank(width)
         if walk is not None and walk.is_shown:
             line = walk.marked(line, place)
+        if line and line[-1][1].startswith(PICTURE_STYLE):
+            return self._picture_strip(line, width)
         return strip_of(line, width)
 
     def _line(self, place: int) -> RailLine | None:
@@ -299,3 +319,51 @@ class Transcript(ScrollView, can_focus=True):
             self._emulated = EmulatedTerminals()
         found: list[list[Run]] | None = self._emulated(terminal)
         return found
+
+    # Pictures
+
+    def _has_picture(self, position: int, number: int) -> bool:
+        if self._draws_pictures is None:
+            from dragoman.tui.screen.conversation.pictures.choice import make_pictures
+
+            self._pictures = make_pictures(self.app, self, self._image_at, self._pictures_ready)
+            self._draws_pictures = self._pictures is not None
+        return self._pictures is not None and self._pictures.has(position, number)
+
+    def _image_at(self, position: int, number: int) -> str | None:
+        from dragoman.tui.screen.conversation.images import image_data
+
+        if self._shown is None:
+            return None
+        try:
+            return image_data(self.layout_of.item(position, self._shown), number)
+        except IndexError:  # a line of a session that is not shown any more
+            return None
+
+    def _picture_strip(self, line: RailLine, width: int) -> Strip:
+        from dragoman.view.rails.pictures import row_of
+
+        rail, (text, style) = line[:-1], line[-1]
+        row = None if self._pictures is None else self._pictures.row(row_of(style))
+        if row is None:
+            return strip_of((*rail, (text, "")), width)
+        before = strip_of(rail, sum(len(part) for part, _ in rail))
+        return Strip.join([before, Strip(row, len(text))]).adjust_cell_length(width)
+
+    def _pictures_ready(self) -> None:
+        """Called in the thread: there are new pictures."""
+        _ = self.app.call_later(self._take_pictures)
+
+    def _take_pictures(self) -> None:
+        if self._pictures is None or self._shown is None:
+            return
+        for position in sorted(self._pictures.take()):
+            if position in self.layout_of.positions:
+                is_above = self.layout_of.place_of(position)[0] < round(self.scroll_offset.y)
+                grown = self.layout_of.rewrite(position, self._shown)
+                self._resize()
+                if is_above:
+                    self._scroll_by(grown)
+                self._to_end()
+        self._drawn = (0, -1, [])
+        self.refresh()

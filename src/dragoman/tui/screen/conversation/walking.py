@@ -22,7 +22,7 @@ WALK_KEYS: Final = (
     ("gg G", "first, last block"),
     ("Ctrl+D Ctrl+U", "half a page down, up"),
     ("/ n N", "search, next, previous"),
-    ("Enter", "open or close the block"),
+    ("Enter", "open or close the block; its pictures larger or smaller"),
     ("y", "copy the block"),
     ("s", "changes side by side, from 120 columns"),
     ("o", "open the images of the block in another program"),

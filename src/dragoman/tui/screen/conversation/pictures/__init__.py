@@ -1,0 +1,1 @@
+"""Pictures in the conversation: decoded in a thread, kept within limits, drawn as cells. Read `shown.py` first."""
