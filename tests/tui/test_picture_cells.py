@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from base64 import b64encode
+from base64 import b64decode, b64encode
 
 import pytest
 
@@ -159,6 +159,12 @@ def test_too_many_bytes_are_not_even_decoded_from_base64(monkeypatch: pytest.Mon
     monkeypatch.setattr(decoding, "b64decode", lambda *_, **__: pytest.fail("decoded"))
     with pytest.raises(PictureFailed, match="too many bytes"):
         half_pixels(WHOLE, 8, 4)
+
+
+def test_an_image_is_decoded_from_base64_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "_PIECE", 40)
+    assert half_pixels(WHOLE, 8, 4)[:4] == bytes((255, 0, 0, 255))
+    assert png_bytes(WHOLE, 60, 30) == b64decode(WHOLE)
 
 
 def test_text_of_an_agent_is_never_a_part_of_a_picture() -> None:

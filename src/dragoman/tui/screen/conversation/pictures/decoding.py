@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 MOST_CHARACTERS: Final = 28_000_000
 """Of the base64 of an image: 20 MB, more than an agent or a model accepts."""
 _PASSED_BYTES: Final = 1_000_000  # of a PNG that a terminal gets as it is; a larger one would keep the paints waiting
+_PIECE: Final = 256 * 1024  # characters of base64, a multiple of four
 _CELL: Final = (16, 32)  # pixels of a cell, as many as large screens have
 _FINER: Final = 4  # times as many pixels as the cells have; the terminal keeps all of them, decoded
 _FORMATS: Final = (
@@ -76,7 +77,8 @@ def _bytes(data: str) -> bytes:
     size = image_size(data)  # before a decoder sees it: one that reads the header may take memory already
     if size is None or size[0] * size[1] > MOST_PIXELS:
         raise PictureFailed("too many pixels, or not an image")
-    return b64decode(data, validate=True)
+    # Piece by piece: Python decodes one with all other threads waiting, the screen's too, 70 ms for 20 MB.
+    return b"".join(b64decode(data[at : at + _PIECE], validate=True) for at in range(0, len(data), _PIECE))
 
 
 def _opened(raw: bytes, room: tuple[int, int]) -> Image:
