@@ -60,6 +60,17 @@ def test_an_answer_goes_back_as_it_came() -> None:
     ]
 
 
+def test_two_messages_of_the_user_never_follow_each_other() -> None:
+    """The templates of some models refuse that, and the session would be of no use any more."""
+    one, two, three = (user(TextPart(each), id=each) for each in ("summary", "one", "two"))
+    cancelled = UIMessage("a", "assistant", [], {"cancelled": True})
+    found = messages_of(one, two, cancelled, three)
+    assert [message["role"] for message in found] == ["user", "assistant", "user", "assistant", "user"]
+    assert found[1]["content"] == found[3]["content"] == "(No answer was given here.)"
+    partly = UIMessage("a", "assistant", [TextPart("I")], {"cancelled": True})
+    assert messages_of(two, partly, three)[1]["content"] == "I"
+
+
 def test_a_step_of_calls_alone_has_no_text() -> None:
     assert messages_of(user(TextPart("go")), agent(done("c1")))[1]["content"] is None
 

@@ -34,13 +34,16 @@ if TYPE_CHECKING:
     from dragoman.uistream.messages import UIMessage
 
 _CACHED: Final = {"type": "ephemeral"}
+# The templates of Gemma, Mistral and other models refuse two messages of the user in a row, in that request and in all
+# later ones. They follow each other after a turn that ended before its first word, and after a summary.
+_NO_ANSWER: Final = {"role": "assistant", "content": "(No answer was given here.)"}
 
 
 class ChatForm(WireForm):
     def __init__(self, target: Target) -> None:
         self._target = target
         self._server = server_of(target.provider.id)
-        self._pieces = Pieces(self._items_of)
+        self._pieces = Pieces(self._items_of, _NO_ANSWER)
 
     def headers(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}"} if key else {}

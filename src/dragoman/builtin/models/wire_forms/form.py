@@ -119,12 +119,14 @@ class WireForm(Protocol):
 class Pieces:
     """The JSON of the conversation, with a cache of what does not change."""
 
-    def __init__(self, items_of: Callable[[UIMessage], Iterable[Any]]) -> None:
+    def __init__(self, items_of: Callable[[UIMessage], Iterable[Any]], between: Any = None) -> None:
         """Args:
         items_of: returns the wire items of one of our messages: none, one, or several. Those of a step must not
             depend on the steps before it.
+        between: an item between two messages of the user that follow each other; None for nothing.
         """
         self._items_of = items_of
+        self._between = b"" if between is None else encode(between)
         # The message itself is kept, so that its id cannot be used again by another object.
         self._kept: dict[int, tuple[UIMessage, bytes]] = {}
         self._before: tuple[Sequence[UIMessage], dict[int, bytes], bytes] = ((), {}, b"")
@@ -152,14 +154,17 @@ class Pieces:
         if len(joined) == len(messages) and all(map(is_, joined, messages)) and marked == marked_before:
             return found
         kept = self._kept
-        pieces = []
+        pieces: list[bytes] = []
+        is_after_user = False
         for index, message in enumerate(messages):
             piece = marked.get(index)
             if piece is None:
                 if id(message) not in kept:
                     kept[id(message)] = message, self._grown(message)
                 piece = kept[id(message)][1]
-            pieces.append(piece)
+            if piece:
+                pieces += [self._between, piece] if is_after_user and message.role == "user" else [piece]
+                is_after_user = message.role == "user"
         if len(kept) > 2 * len(messages) + _SPARE_PIECES:
             current = {id(message) for message in messages}
             self._kept = {key: value for key, value in kept.items() if key in current}
