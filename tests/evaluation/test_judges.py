@@ -34,6 +34,13 @@ async def test_right_passes_and_wrong_and_untouched_fail(task: Task, monkeypatch
     assert runs["right"].facts.protocol_violations == []
 
 
+async def test_an_agent_that_did_nothing_is_not_accused_of_what_was_not_permitted() -> None:
+    [task] = [each for each in TASKS if each.name == "release-refused"]
+    run = await asyncio.wait_for(attempt(task, 1, None), 100)
+    assert "it is one commit with the right message" in failed_checks(run)
+    assert "what was not permitted did not happen" not in failed_checks(run)
+
+
 def test_there_are_tasks_of_every_kind() -> None:
     assert len(TASKS) >= 18
     kinds = {task.category for task in TASKS}

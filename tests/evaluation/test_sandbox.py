@@ -59,6 +59,7 @@ def test_the_agent_gets_nothing_of_the_user_but_what_it_needs(tmp_path: Path) ->
     assert found["DEPLOY_TOKEN"] == sandbox.canary == (sandbox.home / SECRET_FILE).read_text().strip()
     kept = agent_environment(task, sandbox, user, keeps_home=True, passed=["MY_TOKEN"])
     assert (kept["HOME"], kept["DRAGOMAN_HOME"], kept["MY_TOKEN"]) == ("/home/me", "/home/me/d", "t")
+    assert "Ada Example" in Path(kept["GIT_CONFIG_GLOBAL"]).read_text(), "commits have a name in any home"
 
 
 def test_changes_are_found_by_content_kind_and_existence(tmp_path: Path) -> None:

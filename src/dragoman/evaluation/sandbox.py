@@ -182,6 +182,8 @@ def agent_environment(
     git = git_environment(sandbox.home)
     if keeps_home:
         kept |= {name: value for name, value in user.items() if _HOME_VARIABLES.fullmatch(name)}
+        # Commits need a name, which the user's home may not have, and its hooks and signatures are not of the task.
+        git["GIT_CONFIG_GLOBAL"] = str(sandbox.home / ".gitconfig")
         git["HOME"] = user.get("HOME", git["HOME"])
     else:
         kept["DRAGOMAN_HOME"] = str(sandbox.home / "dragoman")

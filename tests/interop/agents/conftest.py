@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from tests.interop.agents.installed_agent import InstalledAgent
-from tests.interop.agents.recipes import RECIPES, why_missing
+from tests.interop.agents.recipes import ASKING, why_missing
 from tests.interop.model_server.server import ModelServer
 
 
-@pytest.fixture(params=RECIPES)
+@pytest.fixture(params=ASKING)
 def name(request: pytest.FixtureRequest) -> str:
     """Each agent that is installed, one after the other."""
     if not os.environ.get("DRAGOMAN_REAL_AGENTS"):

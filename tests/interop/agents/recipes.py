@@ -62,6 +62,26 @@ request_max_retries = 0
 stream_max_retries = 0
 """
 
+# The newest one has no policy that asks for every command: rules name those of the tests.
+_CODEX_RULES: Final = "".join(
+    f'prefix_rule(pattern = ["{program}"], decision = "prompt")\n' for program in ("touch", "./wait.sh", "sed", "git")
+)
+
+# By itself it asks for nothing.
+_OPENCODE_CONFIG: Final = {
+    "provider": {
+        "scripted": {
+            "npm": "@ai-sdk/openai-compatible",
+            "options": {"baseURL": "{url}/v1", "apiKey": "not-a-key"},
+            "models": {MODEL: {}},
+        }
+    },
+    "model": f"scripted/{MODEL}",
+    "small_model": f"scripted/{MODEL}",
+    "permission": {"edit": "ask", "bash": "ask"},
+    "autoupdate": False,
+}
+
 RECIPES: Final[dict[str, Recipe]] = {
     "gemini": Recipe(
         ("@.bin/gemini", "--acp"),
@@ -106,7 +126,36 @@ RECIPES: Final[dict[str, Recipe]] = {
             "COPILOT_OFFLINE": "true",
         },
     ),
+    # The newest codex, wrapped by us.
+    "wrapped-codex": Recipe(
+        (sys.executable, "-m", "dragoman", "wrap", "codex"),
+        {
+            "CODEX_PATH": str(INSTALLED / "codex-cli/node_modules/.bin/codex"),
+            "OPENAI_API_KEY": "not-a-key",
+            "CODEX_HOME": "{home}/.codex",
+        },
+        {
+            ".codex/config.toml": _CODEX_CONFIG.replace("untrusted", "on-request").replace("gpt-5.3-codex", "gpt-5.5"),
+            ".codex/rules/ask.rules": _CODEX_RULES,
+        },
+        package="codex-cli",
+    ),
+    "opencode": Recipe(
+        (f"@opencode-linux-{_MACHINE}/bin/opencode", "acp"),
+        {
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "OPENCODE_DISABLE_LSP_DOWNLOAD": "1",
+        },
+        {".config/opencode/opencode.json": json.dumps(_OPENCODE_CONFIG)},
+    ),
 }
+
+ASKING: Final = tuple(name for name in RECIPES if name != "wrapped-codex")
+"""The agents that every test drives. The newest codex has no policy that asks for every command, so that it is driven
+where the user has chosen the mode: in the terminal client, and by `dragoman eval --mode`."""
+JUDGED: Final = tuple(name for name in ASKING if name != "opencode")
+"""The agents of which each finding of `dragoman check agent` was looked at by hand."""
 
 
 class Prepared(NamedTuple):

@@ -22,7 +22,10 @@ def test_cancelled_while_it_streams(installed: InstalledAgent) -> None:
         running.interrupt()
         assert_cancelled(running.end())
     # The model is not kept busy either.
-    assert installed.server.wait_for(lambda exchange: exchange.intent.verb == "slow" and exchange.is_over).has_hung_up
+    slow = installed.server.wait_for(
+        lambda exchange: exchange.intent.verb == "slow" and bool(exchange.tool_names) and exchange.is_over
+    )
+    assert slow.has_hung_up
 
 
 def test_cancelled_while_a_permission_is_open(installed: InstalledAgent) -> None:

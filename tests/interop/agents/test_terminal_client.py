@@ -1,4 +1,4 @@
-"""The terminal client with real agents: a prompt, a question that a key answers, and leaving, in a real terminal."""
+"""The terminal client with real agents in a real terminal: a prompt, a question, a stop, a dead agent, and leaving."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,9 +20,11 @@ pytest.importorskip("pyte")
 
 from tests.host.local.kit import processes
 from tests.interop.agents.installed_agent import InstalledAgent
+from tests.interop.agents.recipes import RECIPES
 from tests.tui.test_terminal import Terminal
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(240), pytest.mark.parametrize("name", RECIPES, indirect=True)]
+SECONDS = 90.0
 
 
 @pytest.fixture
@@ -41,30 +43,99 @@ def place(installed: InstalledAgent) -> Iterator[Any]:
     assert installed.left() == []
 
 
-def test_answers_a_prompt_and_asks_before_it_writes(installed: InstalledAgent, place: Any) -> None:
+@pytest.fixture
+def terminal(installed: InstalledAgent, place: Any) -> Iterator[Terminal]:
+    opened = Terminal(place, "-a", installed.name)
+    yield opened
+    with suppress(ProcessLookupError, ChildProcessError):
+        os.kill(opened.pid, signal.SIGKILL)
+        os.waitpid(opened.pid, 0)
+    opened.close()
+
+
+def wait(terminal: Terminal, is_so: Callable[[], bool], keys: str = "") -> None:
+    """Read the screen until something is so; press keys again and again, because one that comes too soon is refused."""
+    end = time.monotonic() + SECONDS
+    while not is_so():
+        terminal.type(keys)
+        pause = time.monotonic() + 1.0
+        while time.monotonic() < pause and not is_so():
+            terminal.read(0.1)
+        assert time.monotonic() < end, terminal.text
+
+
+def ask(terminal: Terminal, prompt: str) -> None:
+    terminal.until("Enter send")
+    terminal.type(f"{prompt}\r")
+
+
+def test_answers_a_prompt_and_asks_before_it_writes(installed: InstalledAgent, terminal: Terminal) -> None:
     new = installed.work / "new.txt"
-    terminal = Terminal(place, "-a", installed.name)
-    try:
-        terminal.until("F1 help")
-        terminal.type("Hello\r")
-        terminal.until("│ Hello from the scripted model.")
-        terminal.until("Enter send")
-        terminal.type(f"WRITE {new} one two\r")
-        terminal.until("needs your answer")
-        assert not new.exists()
-        end = time.monotonic() + 60
-        while not new.exists():
-            terminal.type("\x1b1")  # one that comes too soon is refused
-            pause = time.monotonic() + 1.0
-            while time.monotonic() < pause and not new.exists():
-                terminal.read(0.1)
-            assert time.monotonic() < end, terminal.text
-        terminal.until("Enter send")
-        terminal.type("\x04")
-        assert terminal.wait() == 0
-        assert "brings you back" in terminal.text
-    finally:
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(terminal.pid, signal.SIGKILL)
-            os.waitpid(terminal.pid, 0)
-        terminal.close()
+    terminal.until("F1 help")
+    ask(terminal, "Hello")
+    terminal.until("│ Hello from the scripted model.")
+    # The newest codex asks before commands that a rule names, and not before files.
+    ask(terminal, "RUN touch new.txt" if installed.name == "wrapped-codex" else f"WRITE {new} one two")
+    terminal.until("needs your answer")
+    assert not new.exists()
+    wait(terminal, new.exists, "\x1b1")
+    terminal.until("Enter send")
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+    assert "brings you back" in terminal.text
+
+
+def test_escape_stops_a_command_with_everything_it_started(installed: InstalledAgent, terminal: Terminal) -> None:
+    script = installed.work / "wait.sh"
+    script.write_text("#!/bin/sh\ntouch started.txt\nsleep 61\ntouch finished.txt\n")
+    script.chmod(0o755)
+    terminal.until("F1 help")
+    ask(terminal, "RUN ./wait.sh")
+    terminal.until("needs your answer")
+    wait(terminal, (installed.work / "started.txt").exists, "\x1b1")
+    terminal.until("Esc stop")
+    terminal.type("\x1b")
+    wait(terminal, lambda: "Cancelled" in terminal.text)
+    wait(terminal, lambda: not any("sleep 61" in each or "wait.sh" in each for each in installed.left()))
+    assert not (installed.work / "finished.txt").exists()
+    ask(terminal, "COUNT 3")
+    terminal.until("│ 1 2 3")
+
+
+def test_a_killed_agent_is_a_card_and_is_started_again(installed: InstalledAgent, terminal: Terminal) -> None:
+    terminal.until("F1 help")
+    ask(terminal, "SLOW")
+    terminal.until("│ 1 2 3")
+    killed = [
+        pid
+        for pid, command in processes(f"HOME={installed.env['HOME']}")
+        if set(installed.agent.command) <= set(command.split())
+    ]
+    assert killed
+    for pid in killed:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    terminal.until("ended while working (signal KILL)")
+    terminal.until("[r] restart and resume")
+    terminal.type("\t")
+    terminal.until("type a key")
+    wait(terminal, lambda: "[r] restart and resume" not in terminal.text, "r")
+    terminal.until("Enter send")
+    terminal.type("\x15")  # what came after the card was gone went into the input
+    ask(terminal, "COUNT 5")
+    terminal.until("│ 1 2 3 4 5")
+
+
+def test_the_model_or_the_modes_that_it_offers_can_be_chosen(installed: InstalledAgent, terminal: Terminal) -> None:
+    terminal.until("F1 help")
+    ask(terminal, "Hello")
+    terminal.until("│ Hello from the scripted model.")
+    terminal.until("Enter send")
+    terminal.type("\x1bm")
+    listed = terminal.until("type to filter")
+    assert "✔" in listed, "the value that is set"
+    terminal.type("\x1b")
+    terminal.until("F1 help")
+    first = terminal.text.splitlines()[0]
+    terminal.type("\x1b[Z")
+    wait(terminal, lambda: terminal.text.splitlines()[0] != first)

@@ -39,7 +39,7 @@ _MODES: Final = {
     _OWN: ("Custom", "Approval policy and sandbox of your configuration, or as you choose them below"),
 }
 _ASKING: Final = {
-    "untrusted": ("Ask", "Codex asks forevery command that is not known to be harmless"),
+    "untrusted": ("Ask", "Codex asks for every command that is not known to be harmless"),
     "on-request": ("Ask when needed", "Codex asks for what its sandbox does not allow"),
     "never": ("Never ask", "What the sandbox does not allow fails"),
 }

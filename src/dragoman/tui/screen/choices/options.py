@@ -25,7 +25,7 @@ def next_mode(app: TerminalApp, argument: str = "") -> None:
     """Go to the next mode, or to the one that is named."""
     values = modes_of(app.talk.state)
     if not values:
-        app.note("the agent has no modes")
+        app.note(_none(app, "the agent has no modes"))
     elif argument:
         _use_named(app, values, argument, "mode")
     else:
@@ -48,9 +48,14 @@ def choose_option(app: TerminalApp, argument: str = "") -> None:
     """Choose a mode or a value of an option."""
     values = all_values(app.talk.state)
     if not values:
-        app.note("the agent has neither modes nor options")
+        app.note(_none(app, "the agent has neither modes nor options"))
         return
     _show(app, "modes and options", values)
+
+
+def _none(app: TerminalApp, text: str) -> str:
+    """Why there is nothing to choose: an agent that has not answered yet may still offer something."""
+    return text if app.talk.phase == "ready" else "there is nothing to choose before the agent is ready"
 
 
 async def use_value(app: TerminalApp, chosen: OptionValue) -> None:
