@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 pytest.importorskip("textual")
@@ -19,11 +21,22 @@ def test_the_first_frame_imports_nothing_that_it_does_not_need() -> None:
     assert terminal.taken("first_frame")["modules"] == []
 
 
+def assert_ratio(most: float, bare: Callable[[], float], whole: Callable[[], float], *, rounds: int) -> None:
+    """One thing costs at most so many times another. Turn by turn, and the best of each: what else the machine does is
+    not counted. A machine that is never quiet gets three times as many rounds: what is too slow stays so."""
+    runs: list[tuple[float, float]] = []
+    for _ in range(3):
+        runs += [(bare(), whole()) for _ in range(rounds)]
+        if min(cost for _, cost in runs) <= most * min(cost for cost, _ in runs):
+            return
+    pytest.fail(f"more than {most} times: {runs}")
+
+
 @pytest.mark.alone
 def test_the_first_frame_costs_at_most_1_6_times_the_import_of_textual() -> None:
-    # Turn by turn, and the best of each: what else the machine does is not counted.
-    runs = [(terminal.taken("import_textual")["cpu"], terminal.taken("first_frame")["cpu"]) for _ in range(7)]
-    assert min(frame for _, frame in runs) <= 1.6 * min(bare for bare, _ in runs), runs
+    assert_ratio(
+        1.6, lambda: terminal.taken("import_textual")["cpu"], lambda: terminal.taken("first_frame")["cpu"], rounds=7
+    )
 
 
 @pytest.mark.soak
@@ -35,9 +48,12 @@ def test_keys_and_updates_take_less_than_50_ms_after_10000_updates() -> None:
 
 @pytest.mark.alone
 def test_an_answer_on_the_screen_costs_at_most_15_times_plain_mode() -> None:
-    runs = [(terminal.taken("streamed_screen"), terminal.taken("streamed_plain")) for _ in range(3)]
-    assert all(screen["draws"] >= terminal.PAINTS for screen, _ in runs), "every piece was drawn"
-    assert min(screen["whole"] for screen, _ in runs) <= 15 * min(plain["whole"] for _, plain in runs), runs
+    def screen() -> float:
+        found = terminal.taken("streamed_screen")
+        assert found["draws"] >= terminal.PAINTS, "every piece was drawn"
+        return float(found["whole"])
+
+    assert_ratio(15, lambda: terminal.taken("streamed_plain")["whole"], screen, rounds=3)
 
 
 @pytest.mark.soak
