@@ -63,15 +63,30 @@ def test_the_status_line_says_that_the_model_works_as_soon_as_it_has_the_prompt(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = script(place, [["await", "session/cancel"], ["answer", {"stopReason": "cancelled"}]], info=INFO)
-    # Without the line that is written again each second.
-    never = "import dragoman.cli.exec.heartbeat as beat; beat._STATUS_SECONDS = 1000.0; "
-    program = [sys.executable, "-c", never + "from dragoman.cli.main import program; program()"]
-    words = place.words("exec", "x", odd=agent)
-    monkeypatch.setattr(place, "words", lambda *_, odd: [*program, *words[3:]])
-    with at_terminal(place, "exec", odd=agent) as terminal:
+    write_status_each(1000.0, place, monkeypatch)  # not again, that is
+    with at_terminal(place, "exec", "x", odd=agent) as terminal:
         terminal.until("the model works")
         terminal.type("\x03")
         assert terminal.wait() == 130
+
+
+def write_status_each(seconds: float, place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs in this place write their status line again after this time, instead of a second."""
+    change = f"import dragoman.cli.exec.heartbeat as beat; beat._STATUS_SECONDS = {seconds}; "
+    program = [sys.executable, "-c", change + "from dragoman.cli.main import program; program()"]
+    words = place.words
+    monkeypatch.setattr(place, "words", lambda *own, odd: [*program, *words(*own, odd=odd)[3:]])
+
+
+def test_no_status_line_follows_the_end_of_a_turn(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agent is ended after its answer was shown, and takes its time; a line that is written then would stay."""
+    write_status_each(0.01, place, monkeypatch)
+    with at_terminal(place, "exec", "x", odd="lingers") as terminal:
+        assert terminal.wait() == 0
+    before, end, after = terminal.text.rpartition("end_turn")
+    assert "the model works" in before
+    assert end
+    assert "the model works" not in after
 
 
 def test_a_decision_is_shown_after_everything_that_the_agent_sent_before_it_asked(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from statistics import median
 
 import pytest
@@ -21,11 +22,22 @@ def test_the_first_frame_imports_nothing_that_it_does_not_need() -> None:
     assert terminal.taken("first_frame")["modules"] == []
 
 
+def assert_ratio(most: float, bare: Callable[[], float], whole: Callable[[], float], *, rounds: int) -> None:
+    """One thing costs at most so many times another. Both are measured in turns, and compared within each: they had the
+    same machine then. One that is never quiet gets three times as many turns: what is too slow stays so."""
+    runs: list[tuple[float, float]] = []
+    for _ in range(3):
+        runs += [(bare(), whole()) for _ in range(rounds)]
+        if median(cost / less for less, cost in runs) <= most:
+            return
+    pytest.fail(f"more than {most} times: {runs}")
+
+
 @pytest.mark.alone
 def test_the_first_frame_costs_at_most_1_6_times_the_import_of_textual() -> None:
-    # Turn by turn, and the ratio of each turn: both sides of it had the same machine, which may be slower in the next.
-    runs = [(terminal.taken("import_textual")["cpu"], terminal.taken("first_frame")["cpu"]) for _ in range(7)]
-    assert median(frame / bare for bare, frame in runs) <= 1.6, runs
+    assert_ratio(
+        1.6, lambda: terminal.taken("import_textual")["cpu"], lambda: terminal.taken("first_frame")["cpu"], rounds=7
+    )
 
 
 @pytest.mark.soak
@@ -37,9 +49,12 @@ def test_keys_and_updates_take_less_than_50_ms_after_10000_updates() -> None:
 
 @pytest.mark.alone
 def test_an_answer_on_the_screen_costs_at_most_15_times_plain_mode() -> None:
-    runs = [(terminal.taken("streamed_screen"), terminal.taken("streamed_plain")) for _ in range(3)]
-    assert all(screen["draws"] >= terminal.PAINTS for screen, _ in runs), "every piece was drawn"
-    assert median(screen["whole"] / plain["whole"] for screen, plain in runs) <= 15, runs
+    def screen() -> float:
+        found = terminal.taken("streamed_screen")
+        assert found["draws"] >= terminal.PAINTS, "every piece was drawn"
+        return float(found["whole"])
+
+    assert_ratio(15, lambda: terminal.taken("streamed_plain")["whole"], screen, rounds=3)
 
 
 @pytest.mark.soak

@@ -53,6 +53,7 @@ class Output:
         self.on_failure: Callable[[], object] | None = None
         """Called when stdout fails for the first time: the run has lost its reader."""
         self._heartbeat = Heartbeat()
+        self._is_finished = False
         self._written: dict[str, int] = {}  # a hash of the last event of each key
         self.secrets = Secrets(os.environ)
         """Keys that are masked in everything that is written."""
@@ -242,6 +243,7 @@ class Output:
 
     def finish(self, result: RunResult, state: SessionState | None) -> None:
         """Write the result, and show the user how the run ended."""
+        self._is_finished = True
         if self.progress is not None:
             self.progress.show_status("")
         if self.progress is not None and state is not None:
@@ -345,8 +347,11 @@ class Output:
         return self._heartbeat.ticking(loop, self.progress_form, self.tick)
 
     def tick(self) -> None:
-        """Show what the run is doing: in the status line, or as a line if nothing was shown for a while."""
-        if self.activity is None:
+        """Show what the run is doing: in the status line, or as a line if nothing was shown for a while.
+
+        Nothing once the result is written: the agent is ended after that, and what is shown then would stay.
+        """
+        if self.activity is None or self._is_finished:
             return
         self.activity.has_open_form = self.progress is not None and self.progress.is_held
         session, tail = (None, "") if self.conn is None else (self.conn.session, self.conn.stderr_tail)
