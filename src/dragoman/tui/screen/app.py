@@ -34,7 +34,7 @@ from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_functio
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import guard_pastes, type_keys
 from dragoman.tui.screen.keys.textual_keys import drop_late_answers, keep_alt_digits
-from dragoman.tui.screen.output import driver_for_output
+from dragoman.tui.screen.output import driver_for_output, is_behind
 from dragoman.tui.screen.parts import OneLine
 from dragoman.tui.screen.questions.action_card import ActionCard
 from dragoman.tui.screen.questions.card import CardView, QuestionCard
@@ -350,7 +350,8 @@ class TerminalApp(App[None]):
 
     def _paint(self) -> None:
         with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
-            self._paint_parts()
+            if not is_behind(self._driver):
+                self._paint_parts()
 
     def _paint_parts(self) -> None:
         self.cards.look_around()
