@@ -26,7 +26,7 @@ from dragoman.tui.local_host.older_blocks import is_too_long
 from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.frame import FrameLines
-from dragoman.tui.screen.hangup import end_on_hangup
+from dragoman.tui.screen.hangup import follow_signals
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
@@ -185,7 +185,7 @@ class TerminalApp(App[None]):
             self.note(problem)
         if self._start.typed:
             self.call_after_refresh(type_keys, self, self._start.typed)
-        self.call_after_refresh(end_on_hangup, self)
+        self.call_after_refresh(follow_signals, self)
 
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
