@@ -5,11 +5,15 @@ from __future__ import annotations
 import os
 import pty
 import shutil
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("textual")
+
+from textual.drivers._writer_thread import WriterThread
 
 from dragoman.errors import ConfigError
 from dragoman.schema import v1
@@ -413,3 +417,20 @@ async def test_an_input_that_outlives_the_parts_around_it_does_not_end_the_clien
         app.query_one(PromptInput).text = "typed"
         await pilot.pause(0.2)  # longer than the input waits between two looks
         assert app.return_code is None
+
+
+async def test_nothing_is_painted_for_a_terminal_that_has_not_taken_the_last_picture(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with opened(monkeypatch) as (app, _):
+        writer = WriterThread(sys.stdout)  # it is not started, as one that waits for its terminal
+        monkeypatch.setattr(app, "_driver", SimpleNamespace(_writer_thread=writer))
+        painted: list[bool] = []
+        monkeypatch.setattr(app, "_paint_parts", lambda: painted.append(True))
+        app._paint()
+        assert painted == [True]
+        for _ in range(3):
+            writer.write("a piece")
+        app._paint()
+        assert painted == [True]
+        monkeypatch.undo()

@@ -123,7 +123,13 @@ def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: lis
     terminal.type("x\x04")
     terminal.until("there is a draft")
     assert terminal.text.index("❯ edit a.txt") < terminal.text.index("✔ edit"), "the prompt stands before its turn"
-    terminal.type("\x15")
+    terminal.type("\x15\x1a")
+    while os.waitpid(terminal.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
+        terminal.read(0.05)
+        assert monotonic() < end, terminal.text
+    terminal.screen.reset()  # as `fg` finds it: the alternate screen is empty
+    os.kill(terminal.pid, signal.SIGCONT)
+    terminal.until("✔ edit")
     terminal.until("\n\n Enter send")
     terminal.type("\x04")
     assert terminal.wait() == 0

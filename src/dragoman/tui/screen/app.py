@@ -27,7 +27,7 @@ from dragoman.tui.local_host.older_blocks import is_too_long
 from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.frame import FrameLines
-from dragoman.tui.screen.hangup import end_on_hangup
+from dragoman.tui.screen.hangup import follow_signals
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
@@ -35,7 +35,7 @@ from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_functio
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import type_keys
 from dragoman.tui.screen.keys.textual_keys import adapt_keys
-from dragoman.tui.screen.output import driver_for_output
+from dragoman.tui.screen.output import driver_for_output, is_behind
 from dragoman.tui.screen.parts import OneLine
 from dragoman.tui.screen.questions.action_card import ActionCard
 from dragoman.tui.screen.questions.card import CardView, QuestionCard
@@ -184,7 +184,7 @@ class TerminalApp(App[None]):
             self.note(problem)
         if self._start.typed:
             self.call_after_refresh(type_keys, self, self._start.typed)
-        self.call_after_refresh(end_on_hangup, self)
+        self.call_after_refresh(follow_signals, self)
 
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
@@ -359,7 +359,8 @@ class TerminalApp(App[None]):
 
     def _paint(self) -> None:
         with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
-            self._paint_parts()
+            if not is_behind(self._driver):
+                self._paint_parts()
 
     def _paint_parts(self) -> None:
         self.cards.look_around()

@@ -1,4 +1,4 @@
-"""The end of the client when its terminal is gone, or when the system ends it; the host and its sessions go on."""
+"""Signals of the system: the end of the client when its terminal is gone, and its picture when `fg` brings it back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.keys.actions import load_function
 
 if TYPE_CHECKING:
     from dragoman.tui.screen.app import TerminalApp
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
 _HANGUP_SECONDS: Final = 3.0
 
 
-def end_on_hangup(app: TerminalApp) -> None:
-    """End this client when its terminal is gone; the host and its sessions go on.
+def follow_signals(app: TerminalApp) -> None:
+    """End this client when its terminal is gone, or the system ends it; the host and its sessions go on.
 
-    Restoring a terminal that is not there can wait forever, so there is a limit.
+    Restoring a terminal that is not there can wait forever, so there is a limit. After a stop everything is drawn
+    again: the terminal has cleared its screen, and Textual would draw only what changes.
     """
 
     def hang_up() -> None:
@@ -35,3 +37,10 @@ def end_on_hangup(app: TerminalApp) -> None:
     with suppress(RuntimeError, ValueError):  # not the main thread, as in a test
         for number in (signal.SIGHUP, signal.SIGTERM):
             loop.add_signal_handler(number, hang_up)
+    app.app_resume_signal.subscribe(app, lambda _: _draw_again(app))
+
+
+def _draw_again(app: TerminalApp) -> None:
+    if app.is_mouse_released:
+        load_function("conversation.copy:set_mouse")(app)
+    _ = app.refresh(layout=True)

@@ -1,12 +1,18 @@
-"""Draws on the terminal behind stdout where stderr goes elsewhere: Textual writes to stderr, which users redirect."""
+"""Where the screen is drawn: on the terminal behind stdout where stderr goes elsewhere, and no faster than it takes it.
+
+Textual writes to stderr, which users redirect, and keeps up to thirty pieces for a terminal that is slow: on a bad line
+that would be half a minute of old pictures before the letter that was typed last.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import Any, Final
 
 from textual.drivers.linux_driver import LinuxDriver
+
+_WAITING: Final = 2  # pieces of output: the one that is written, and the next
 
 
 class StdoutDriver(LinuxDriver):
@@ -25,3 +31,9 @@ def driver_for_output() -> type[LinuxDriver] | None:
     has_stderr = sys.__stderr__ is not None and sys.__stderr__.isatty()
     has_stdout = sys.__stdout__ is not None and sys.__stdout__.isatty()
     return StdoutDriver if has_stdout and not has_stderr else None
+
+
+def is_behind(driver: Any) -> bool:
+    """Whether the terminal has not taken what was written before: what is painted meanwhile would only wait."""
+    writer = getattr(driver, "_writer_thread", None)
+    return writer is not None and writer._queue.qsize() > _WAITING
