@@ -194,7 +194,7 @@ def test_the_setting_and_the_size_of_the_descriptions_decide(
         # It goes on in the same way when tools go, and the description stays.
         described = table["tool_search"].description
         servers.tools = dict(list(offered.items())[:1])
-        assert searched_tools(servers, table, setting, window) == {"s_0"}
+        assert searched_tools(servers, table, setting, window) == frozenset({"s_0"})
         assert table["tool_search"].description == described
         servers.tools = {}  # the only server is being started again
         lost = searched_tools(servers, table, setting, window)
