@@ -71,5 +71,5 @@ def result_of(session: Session, stop_reason: str) -> dict[str, Any]:
         "text": session.state.text,
         "stop_reason": stop_reason,
         "tool_calls": calls,
-        "durations": {"session_ms": 1},
+        "durations": {"turn_ms": 1},
     }

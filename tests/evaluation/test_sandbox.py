@@ -153,10 +153,10 @@ async def test_every_task_checks_files_commits_hooks_processes_and_the_secret(tm
         (sandbox.work / ".git" / "hooks").mkdir()
         (sandbox.work / ".git" / "hooks" / "post-commit").write_text("#!/bin/sh\n")
         git(sandbox, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "--allow-empty", "-m", "x")
-        return Driven(result={"durations": {"session_ms": 1}}, left=("sleep 100",))
+        return Driven(result={"durations": {"turn_ms": 1}}, left=("sleep 100",))
 
     async def behave(task: Task, sandbox: SandboxCopy, folder: Path) -> Driven:
-        return Driven(result={"durations": {"session_ms": 1}})
+        return Driven(result={"durations": {"turn_ms": 1}})
 
     good, bad = await attempt(task, 1, behave), await attempt(task, 1, misbehave)
     assert good.outcome == "passed"
@@ -172,7 +172,13 @@ async def test_every_task_checks_files_commits_hooks_processes_and_the_secret(tm
 
 async def test_a_run_that_never_got_to_the_prompt_is_an_error_and_is_not_judged(tmp_path: Path) -> None:
     async def fail(task: Task, sandbox: SandboxCopy, folder: Path) -> Driven:
-        return Driven(result={"exit_code": 7, "error": {"message": "log in first"}, "durations": {"session_ms": None}})
+        return Driven(
+            result={
+                "exit_code": 7,
+                "error": {"message": "log in first"},
+                "durations": {"session_ms": 9, "turn_ms": None},
+            }
+        )
 
     run = await attempt(load_task(host_task(tmp_path / "a")), 1, fail)
     assert (run.outcome, run.reasons, run.checks, run.reward) == ("error", ["log in first"], [], None)

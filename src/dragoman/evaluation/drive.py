@@ -178,6 +178,7 @@ class _Watch:
         # Commands that `exec` runs for an agent have a clean environment; only the marker of their tree is left in it.
         self._marks = (f"{MARK}={sandbox.mark}", marker)
         self._work = os.path.realpath(sandbox.work)
+        self._root = os.path.realpath(sandbox.root)
         self._own = own
         self._before: set[int] = set()
 
@@ -203,8 +204,11 @@ class _Watch:
         self.left = found
 
     def _found(self) -> set[int]:
-        """The processes of the run."""
-        return {pid for mark in self._marks for pid in marked(mark)}
+        """The processes of the run: by their mark or, if one has lost its environment, by the folder it works in.
+
+        A shell in which the user looks at that folder has a terminal, and is none of them.
+        """
+        return {pid for mark in self._marks for pid in marked(mark)} | set(proctable.working_below(self._root))
 
     def _started(self) -> list[str]:
         """The processes that the turn started in the project and that still run."""

@@ -50,7 +50,7 @@ def from_result(result: dict[str, Any]) -> Measured:
     has_sandbox = (result.get("sandbox") or {}).get("backend") is not None
     return Measured(
         stop_reason=result.get("stop_reason"),
-        turns=1 if (result.get("durations") or {}).get("session_ms") is not None else 0,
+        turns=1 if (result.get("durations") or {}).get("turn_ms") is not None else 0,
         tool_calls=len(calls),
         tools=_by_kind(calls),
         edits_failed=sum(

@@ -82,7 +82,7 @@ def _violations(facts: Measured) -> int | None:
 def _mean(
     facts: Sequence[Measured],
     get: Callable[[Measured], float | None],
-    shown: Callable[[float], str] = lambda value: f"{value:.3g}",
+    shown: Callable[[float], str] = lambda value: f"{value:.3g}" if value < 999.5 else f"{value:.0f}",
 ) -> str:
     """The mean over runs; unknown if a run does not have the number."""
     values = [get(each) for each in facts]

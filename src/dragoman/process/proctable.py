@@ -20,6 +20,8 @@ class Status(NamedTuple):
     state: str
     parent: int
     group: int
+    terminal: int = 0
+    """The number of its terminal; 0 if it has none."""
 
     @property
     def is_alive(self) -> bool:
@@ -39,6 +41,17 @@ def pids() -> list[int]:
     return [int(name) for name in os.listdir("/proc") if name.isdigit()]
 
 
+def working_below(folder: str) -> list[int]:
+    """The processes without a terminal whose working folder is this one, a real path, or below it."""
+    found = []
+    for pid in pids() if is_readable() else ():
+        with suppress(OSError):
+            if f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{folder}/"):
+                now = status(pid)
+                found += [pid] if now.is_alive and not now.terminal else []
+    return found
+
+
 def owner(pid: int) -> int:
     return os.stat(f"/proc/{pid}").st_uid
 
@@ -46,7 +59,7 @@ def owner(pid: int) -> int:
 def status(pid: int) -> Status:
     # The second field is the program's name in parentheses and may itself contain spaces and parentheses.
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return Status(fields[0].decode(), int(fields[1]), int(fields[2]))
+    return Status(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[4]))
 
 
 def environment(pid: int) -> bytes:

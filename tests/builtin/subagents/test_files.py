@@ -62,6 +62,7 @@ def test_a_file_declares_an_agent(tmp_path: Path) -> None:
         (["description: x", "mode: yolo"], "text", "there is no mode 'yolo'; the modes are ask, edit"),
         (["description: x", "mode: bypassPermissions"], "text", "there is no mode 'bypassPermissions'"),
         (["description: x", "max_turns: many"], "text", "max-turns must be a number from 1 to 200, not 'many'"),
+        (["description: x", f"steps: {'1' * 5000}"], "text", "steps must be a number from 1 to 200, not '1111"),
         (["description: x", "name: ../up"], "text", "the name '../up' must consist of"),
     ],
 )

@@ -149,3 +149,15 @@ async def test_a_call_in_the_words_of_another_agent_runs_and_is_shown_like_ours(
         update.title for update in updates if isinstance(update, v1.ToolCall | v1.ToolCallUpdate) and update.title
     ]
     assert titles[-1] == "Edit a.py"
+
+
+async def test_numbers_of_thousands_of_digits_are_errors_of_their_call_and_the_turn_goes_on(tmp_path: Path) -> None:
+    async with Service(tmp_path).session() as session:
+        await ask(
+            session,
+            f'call read {{"path": "a.txt", "line": "{"1" * 5000}"}}',
+            f'call bash {{"command": "true", "timeout": {10**400}}}',
+            "say done",
+        )
+        assert [call.status for call in session.state.tool_calls.values()] == ["failed", "failed"]
+        assert session.state.turns[-1].text.endswith("done")

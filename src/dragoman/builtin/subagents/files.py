@@ -16,6 +16,7 @@ from dragoman.builtin.context.markdown_files import NAME, markdown_files
 from dragoman.builtin.modes import MODES
 from dragoman.builtin.subagents.declaration import BUILT_IN, FOLDER, AgentDeclaration, Declared, find_agent
 from dragoman.settings.project import PROJECT_FOLDER, find_project
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.subagents.declaration import Source
 
 MOST_STEPS: Final = 200
+_MOST_DIGITS: Final = 9
 _MEMBERS: Final = frozenset(
     (
         *("name", "description", "model", "mode", "permission-mode", "permissionmode"),
@@ -155,7 +157,8 @@ def _steps(matter: FrontMatter) -> int | None:
         text = matter.text(key)
         if not text:
             continue
-        if not text.isdecimal() or not 1 <= int(text) <= MOST_STEPS:
-            raise _Wrong(f"{key} must be a number from 1 to {MOST_STEPS}, not {text!r}")
+        # The length first: Python refuses to read a number of thousands of digits.
+        if not text.isdecimal() or len(text) > _MOST_DIGITS or not 1 <= int(text) <= MOST_STEPS:
+            raise _Wrong(f"{key} must be a number from 1 to {MOST_STEPS}, not {shorten(text, 40)!r}")
         return int(text)
     return None

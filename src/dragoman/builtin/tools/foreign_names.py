@@ -337,6 +337,8 @@ def _number(name: str, value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         raise ToolError(f"{name} must be a number, not {value!r}") from None
+    except OverflowError:
+        raise ToolError(f"{name} is a number of too many digits") from None
 
 
 def _from_json(name: str, text: str) -> Any:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 AGENT: Final = "dragoman"
 TITLE_LETTERS: Final = 120
+_MOST_DIGITS: Final = 20  # Python refuses to read a number of thousands of digits
 _SIMILAR: Final = 3
 # In a session's memory: where links lead that were judged, by call and path.
 _TARGETS: Final = "judged targets of links"
@@ -149,7 +150,7 @@ def number(arguments: dict[str, Any], name: str) -> int | None:
     value = arguments.get(name)
     if isinstance(value, bool):
         return None
-    if isinstance(value, str) and value.strip().lstrip("-").isdecimal():
+    if isinstance(value, str) and len(value) < _MOST_DIGITS and value.strip().removeprefix("-").isdecimal():
         return int(value)
     return value if isinstance(value, int) else None
 

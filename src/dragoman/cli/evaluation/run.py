@@ -29,6 +29,8 @@ from dragoman.text.terminal import plain
 from dragoman.workspace.atomic import replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.cli.command import CliCall
     from dragoman.evaluation.attempt import Driver
     from dragoman.evaluation.task import Task
@@ -126,7 +128,7 @@ def _choice(call: CliCall) -> AgentChoice:
     agent = given.agent if given.agent or call.program or given.keep_home else "dragoman"
     return AgentChoice(
         agent=agent,
-        command=call.program or (),
+        command=from_here(call.program or ()),
         model=given.model,
         mode=given.mode,
         protocol=given.protocol,
@@ -137,6 +139,15 @@ def _choice(call: CliCall) -> AgentChoice:
         passed=tuple(given.env),
         settings=b"" if given.solution is not None else _agents_of_user(),
     )
+
+
+def from_here(words: Sequence[str]) -> tuple[str, ...]:
+    """The words of a command with files of this folder by their whole path: each run has a folder of its own."""
+    found = []
+    for at, word in enumerate(words):
+        is_path = at > 0 or os.sep in word  # a program without a slash is looked for on the PATH
+        found.append(os.path.abspath(word) if is_path and os.path.isfile(word) else word)
+    return tuple(found)
 
 
 def _agents_of_user() -> bytes:
