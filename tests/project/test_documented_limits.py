@@ -1,4 +1,4 @@
-"""The limits that pages state are those of the program: whoever changes one has to change the sentence."""
+"""The limits that pages state are those of the program, so that a change of one changes the sentence."""
 
 from __future__ import annotations
 
