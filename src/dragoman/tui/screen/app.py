@@ -38,7 +38,7 @@ from dragoman.tui.screen.keys.textual_keys import adapt_keys
 from dragoman.tui.screen.output import driver_for_output, is_behind
 from dragoman.tui.screen.parts import OneLine
 from dragoman.tui.screen.questions.action_card import ActionCard
-from dragoman.tui.screen.questions.card import CardView, QuestionCard
+from dragoman.tui.screen.questions.card import QuestionCard
 from dragoman.tui.screen.questions.cards import Cards
 from dragoman.tui.screen.sessions.attached import AttachedSessions
 from dragoman.tui.screen.sessions.surroundings import Surroundings
@@ -471,38 +471,6 @@ class TerminalApp(App[None]):
         self._fit_columns(self.size)
         if self.size.width < LEFT_FROM:
             self.note(f"the columns need a terminal of {LEFT_FROM} columns; this one has {self.size.width}")
-
-    def action_open(self, argument: str = "") -> None:
-        """Open or close thoughts and long outputs."""
-        self.query_one(Transcript).toggle_open()
-
-    def action_walk(self, argument: str = "") -> None:
-        """Move from the input to the question or the conversation, and back."""
-        if len(self.screen_stack) > 1:
-            self.screen.focus_next()
-            return
-        card, action = self.query_one("#card", QuestionCard), self.query_one(ActionCard)
-        transcript, prompt = self.query_one(Transcript), self.query_one(PromptInput)
-        if prompt.has_focus and prompt.accept_suggestion():
-            return
-        if prompt.has_focus:
-            (card if card.display else action if action.display else transcript).focus()
-        elif card.has_focus or action.has_focus:
-            transcript.focus()
-        else:
-            prompt.focus()
-
-    def action_page_up(self, argument: str = "") -> None:
-        """Scroll the question if it has the keyboard, else the conversation."""
-        self._scrolled().scroll_page_up(animate=False)
-
-    def action_page_down(self, argument: str = "") -> None:
-        """The same, down."""
-        self._scrolled().scroll_page_down(animate=False)
-
-    def _scrolled(self) -> CardView | Transcript:
-        focused = self.focused
-        return focused if isinstance(focused, CardView) else self.query_one(Transcript)
 
     def action_answer(self, number: int) -> None:
         """Answer the question in sight with a number, from wherever the keyboard is."""

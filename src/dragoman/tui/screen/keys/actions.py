@@ -30,8 +30,8 @@ class Action(NamedTuple):
 
 ACTIONS: Final = (
     Action("stop", ("escape",), "stop the turn", is_priority=False),
-    Action("walk", ("tab",), "into the question, the conversation, and back to the input"),
-    Action("open", ("ctrl+t",), "thoughts and long outputs open or closed"),
+    Action("walk", ("tab",), "into the question, the conversation, and back to the input", "keys.moving:move_focus"),
+    Action("open", ("ctrl+t",), "thoughts and long outputs open or closed", "keys.moving:toggle_open"),
     Action("login", (), "log in to the agent", "questions.login:log_in", group="agent"),
     Action("diff", ("alt+d",), "review what a turn changed, /diff TURN", "changes.review:review_turn"),
     Action("rewind", (), "take turns back (Esc twice with an empty input)", "changes.rewind:rewind_menu"),
@@ -47,8 +47,8 @@ ACTIONS: Final = (
     Action("paste", (), "attach the image in the clipboard", "conversation.copy:paste_clipboard"),
     Action("select", ("alt+s",), "the mouse for the terminal, to select there", "conversation.copy:release_mouse"),
     Action("suspend", ("ctrl+z",), "stop this program; fg brings it back", "outside:suspend_client"),
-    Action("page_up", ("pageup",), "scroll up"),
-    Action("page_down", ("pagedown",), "scroll down; End follows again"),
+    Action("page_up", ("pageup",), "scroll up", "keys.moving:page_up"),
+    Action("page_down", ("pagedown",), "scroll down; End follows again", "keys.moving:page_down"),
     Action("sessions", ("ctrl+p",), "sessions", "sessions.sessions:choose_session", group="sessions"),
     Action(
         "new",
