@@ -128,7 +128,7 @@ async def test_without_pillow_there_is_the_line_and_who_asked_for_pictures_learn
         fold(app.talk.state, answer(encoded(stripes(40, 40))))
         await painted(app, pilot)
         assert app.query_one(Transcript).layout_of.height == 1
-        assert any("pip install 'dragoman[pictures]'" in note for _, note in app.notes)
+        await until_drawn(app, pilot, "pip install 'dragoman[pictures]'")
 
 
 async def test_the_setting_counts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,8 @@ def make_pictures(
         return None
     if find_spec("PIL") is None:
         if app.ui.pictures != "auto":
-            app.note("pictures need Pillow: pip install 'dragoman[pictures]'")
+            # Not now, in the middle of a paint: the status line may have been drawn already.
+            app.call_later(app.note, "pictures need Pillow: pip install 'dragoman[pictures]'")
         return None
 
     def write(text: str) -> bool:
