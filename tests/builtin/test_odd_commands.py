@@ -81,6 +81,8 @@ async def test_a_command_during_a_turn_waits_for_its_end(tmp_path: Path) -> None
             await undoing
         assert "The last turn is taken back" in other.state.turns[-1].text
         assert not (service.project / "a.txt").exists()
+        await ask(other, "/redo")
+        assert "Files as they were after it:\n- `a.txt`" in other.state.turns[-1].text
 
 
 async def test_hooks_are_listed_with_their_owner_and_what_the_project_proposes(tmp_path: Path) -> None:

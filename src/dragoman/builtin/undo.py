@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.turn import TurnContext
     from dragoman.uistream.messages import UIMessage
 
+_AFTER: Final = "Files as they were after it"
 _MOST_LISTED: Final = 50
 _MOST_FILES: Final = 20
 _MOST_DIGITS: Final = 9  # of the number of a turn; Python refuses to read one of thousands of digits
@@ -91,7 +92,7 @@ async def redo(call: Invocation, context: TurnContext, window: ContextWindow, sp
     report = await rewinding.checkpoints.bring_back(fact.rewinds) if fact.has_files else None
     await context.data(REDO, {})
     rewinding.changed()
-    return "\n\n".join(["The model has the conversation again that was taken back.", *_about_files(report)])
+    return "\n\n".join(["The model has the conversation again that was taken back.", *_about_files(report, _AFTER)])
 
 
 _UNAVAILABLE: Final = "Turns of this session cannot be taken back: its client works without a user."
@@ -109,12 +110,12 @@ async def _take_back(
     return "\n\n".join([first, *_about_files(report), "`/redo` brings it back, until the next prompt."])
 
 
-def _about_files(report: FileReport | None) -> list[str]:
+def _about_files(report: FileReport | None, done: str = "Files as they were before") -> list[str]:
     if report is None:
         return []
     lines = []
     for paths, what in (
-        (report.changed, "Files as they were before"),
+        (report.changed, done),
         (report.kept, "Not touched, because they were changed since by others"),
         (report.failed, "Could not be changed"),
     ):

@@ -107,7 +107,7 @@ def _unenforced(denied: DeniedPaths, sandbox: Sandbox) -> tuple[str, ...]:
     inside = [path for path in (*denied.hidden, *denied.read_only) if sandbox.policy.may_write(path)]
     if sandbox.backend == "bubblewrap" or not inside:
         return denied.left
-    return (*denied.left, f"{len(inside)} files and folders of the project: only bubblewrap can close them")
+    return (*denied.left, f"files and folders of the project, which only bubblewrap can close: {len(inside)}")
 
 
 def sandboxed_entry(entry: AgentEntry) -> AgentEntry:

@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.policy import parse_rule
 from dragoman.process.sandbox import Available, available
+from dragoman.registry.agents import load_agents
+from dragoman.registry.sandboxed import open_agent_sandbox
+from dragoman.settings.effective import load_settings
+from dragoman.settings.places import cache_dir, data_dir
 from tests.builtin.http_service import Answers, Service, ask
 from tests.builtin.subagents.test_runs import calls, output_of, settings, task, text_of
 
@@ -140,6 +145,18 @@ async def test_a_rule_that_cannot_be_enforced_completely_is_reported(service: Se
         await ask(session, task("other", "say done"), "say {result}")
         assert "Not all rules about files bind the program of other" in str(session.state.timeline)
         assert "done" in session.state.text
+
+
+@pytest.mark.skipif("thread" not in HERE.backends, reason=HERE.describe())
+def test_the_sandbox_thread_reports_what_it_does_not_enforce(service: Service) -> None:
+    allow_other(service)
+    (service.project / ".env").write_text("content")
+    entry = load_agents(load_settings(service.home), data_dir(), cache_dir()).find("other-agent")
+    rules = [parse_rule("read:.env", "deny", "pinned")]
+    folder = str(service.project)
+    inside = open_agent_sandbox(entry, [folder], cwd=folder, backend="thread", rules=rules)
+    inside.close()
+    assert inside.unenforced == ("files and folders of the project, which only bubblewrap can close: 1",)
 
 
 @needs_sandbox
