@@ -119,9 +119,8 @@ def test_a_killed_agent_is_a_card_and_is_started_again(installed: InstalledAgent
     terminal.until("[r] restart and resume")
     terminal.type("\t")
     terminal.until("type a key")
-    wait(terminal, lambda: "[r] restart and resume" not in terminal.text, "r")
-    terminal.until("Enter send")
-    terminal.type("\x15")  # what came after the card was gone went into the input
+    wait(terminal, lambda: "starting the agent again" in terminal.text, "r")
+    wait(terminal, lambda: "[r] restart and resume" not in terminal.text)
     ask(terminal, "COUNT 5")
     terminal.until("│ 1 2 3 4 5")
 
