@@ -23,7 +23,7 @@ from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
 from dragoman.tui.background import in_turn
 from dragoman.tui.local_host.older_blocks import TAIL_EVENTS, is_too_long, read_older
-from dragoman.tui.local_host.prompt_requests import read_input, send_order
+from dragoman.tui.local_host.prompt_requests import read_input, restart_agent, send_order
 from dragoman.tui.questions.failures import explain, work_of
 from dragoman.tui.questions.open_questions import OpenQuestions
 from dragoman.tui.values import AgentInput, TypedPrompt
@@ -441,10 +441,9 @@ class HostedConversation:
             self.retry()
             return
         self._interface.note("starting the agent again")
-        await self._remote.request("_dragoman/restart_agent", {"sessionId": self.session_id})
-        self.trouble = None
+        self.trouble = await restart_agent(self._remote, self.session_id, self.agent or "")
         self.last_sign = monotonic()
-        self._interface.note("the agent was started again")
+        self._interface.note("the agent was started again" if self.trouble is None else self.trouble.headline)
 
     async def begin_again(self, agent: str | None = None) -> None:
         """Begin a new session; prompts that could not run in this one are sent there."""

@@ -120,7 +120,10 @@ def test_a_killed_agent_is_a_card_and_is_started_again(installed: InstalledAgent
     terminal.type("\t")
     terminal.until("type a key")
     wait(terminal, lambda: "starting the agent again" in terminal.text, "r")
-    wait(terminal, lambda: "[r] restart and resume" not in terminal.text)
+    refusal = "gemini cannot go on with this session"  # in the minute in which it was made
+    wait(terminal, lambda: refusal in terminal.text or "[r] restart and resume" not in terminal.text)
+    if refusal in terminal.text:
+        wait(terminal, lambda: "[R] restart with a new session" not in terminal.text, "R")
     ask(terminal, "COUNT 5")
     terminal.until("│ 1 2 3 4 5")
 
