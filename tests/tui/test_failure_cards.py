@@ -99,3 +99,21 @@ def test_a_turn_that_the_end_of_the_host_interrupted_is_explained_in_words() -> 
     failure = explain(error, is_fatal=False, agent="codex")
     assert not any("maybeExecuted" in line for line in failure.lines())
     assert failure.choice("g") is None, "a login does not help"
+
+
+async def test_an_agent_that_does_not_take_up_its_session_again_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Remote:
+        async def request(self, method: str, params: Any) -> Any:
+            raise RequestError(-32603, "Internal error", {"details": "Invalid session identifier"})
+
+        async def close(self) -> None:
+            pass
+
+    async with shown(monkeypatch) as (app, pilot):
+        monkeypatch.setattr(app.talk, "_remote", Remote())
+        data = {"reason": "agent_exited", "exitCode": -9, "signal": "SIGKILL"}
+        app.talk.trouble = explain(RequestError(-32603, "gone", data), is_fatal=False, agent="claude")
+        await app.talk.restart()
+        text = "\n".join(await painted(app, pilot))
+        assert "✘ claude cannot go on with this session: Invalid session identifier" in text
+        assert "[r] restart and resume   [R] restart with a new session" in text

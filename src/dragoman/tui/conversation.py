@@ -23,7 +23,7 @@ from dragoman.state import SessionState
 from dragoman.tui.background import in_turn
 from dragoman.tui.local_host.loaded_turns import LoadedTurns, read_turns
 from dragoman.tui.local_host.older_blocks import TAIL_EVENTS, is_too_long, read_older
-from dragoman.tui.local_host.prompt_requests import read_input
+from dragoman.tui.local_host.prompt_requests import read_input, restart_agent
 from dragoman.tui.local_host.sent_prompts import SentPrompts
 from dragoman.tui.questions.failures import explain
 from dragoman.tui.questions.open_questions import OpenQuestions
@@ -391,9 +391,11 @@ class HostedConversation:
             self.retry()
             return
         self._interface.note("starting the agent again")
-        await self._remote.request("_dragoman/restart_agent", {"sessionId": self.session_id})
-        self.trouble = None
+        self.trouble = await restart_agent(self._remote, self.session_id, self.agent or "")
         self.last_sign = monotonic()
+        if self.trouble is not None:  # a new session, which the card offers, takes what was not sent
+            self._interface.note(self.trouble.headline)
+            return
         self._interface.note("the agent was started again")
         self._sent.give_back_unsent("it was not sent", with_waiting=False)
 

@@ -119,9 +119,11 @@ def test_a_killed_agent_is_a_card_and_is_started_again(installed: InstalledAgent
     terminal.until("[r] restart and resume")
     terminal.type("\t")
     terminal.until("type a key")
-    wait(terminal, lambda: "[r] restart and resume" not in terminal.text, "r")
-    terminal.until("Enter send")
-    terminal.type("\x15")  # what came after the card was gone went into the input
+    wait(terminal, lambda: "starting the agent again" in terminal.text, "r")
+    refusal = "gemini cannot go on with this session"  # in the minute in which it was made
+    wait(terminal, lambda: refusal in terminal.text or "[r] restart and resume" not in terminal.text)
+    if refusal in terminal.text:
+        wait(terminal, lambda: "[R] restart with a new session" not in terminal.text, "R")
     ask(terminal, "COUNT 5")
     terminal.until("│ 1 2 3 4 5")
 

@@ -1,4 +1,4 @@
-"""Questions to the host about prompts: what the agent takes in them, and the order of those that wait."""
+"""Requests to the host: what the agent takes in prompts, the order of those that wait, and to start it again."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import ConnectionClosed, RequestError
+from dragoman.tui.questions.failures import not_resumed
 from dragoman.tui.values import AgentInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.client import RemoteAgent
+    from dragoman.tui.questions.failures import Failure
 
 _ORDER_TRIES: Final = 20
 
@@ -39,3 +41,12 @@ async def send_order(remote: RemoteAgent, session_id: str, waiting: Callable[[],
             break
         await asyncio.sleep(0.02)  # one that was sent a moment ago is still on its way
     return ""
+
+
+async def restart_agent(remote: RemoteAgent, session_id: str | None, agent: str) -> Failure | None:
+    """Start the agent of a session again; returns why it does not take up the session. Raises: ConnectionClosed."""
+    try:
+        await remote.request("_dragoman/restart_agent", {"sessionId": session_id})
+    except RequestError as error:
+        return not_resumed(error, agent)
+    return None

@@ -66,7 +66,7 @@ _OFFERED: Final[dict[Kind, tuple[Act, ...]]] = {
     "login": ("login", "retry", "agent", "report"),
     "model": ("login", "new", "agent", "log", "report", "dismiss"),
     "host": ("retry", "log", "report"),
-    "session": ("new", "agent", "report"),
+    "session": ("restart", "new", "agent", "report"),
     "disk": ("retry", "log", "report", "dismiss"),
     "protocol": ("retry", "restart", "agent", "log", "report", "dismiss"),
     "other": ("retry", "new", "agent", "log", "report", "dismiss"),
@@ -180,6 +180,17 @@ def _kind(error: Exception, reason: object, text: str, *, is_fatal: bool) -> Kin
     if isinstance(error, NoHost | ConnectionClosed):
         return "host"
     return "protocol" if isinstance(error, ProtocolError) else "other"
+
+
+def not_resumed(error: RequestError, agent: str) -> Failure:
+    """An agent that was started again and does not take up its session."""
+    details = error.data.get("details") if isinstance(error.data, dict) else None
+    why = details if isinstance(details, str) and details else error.message
+    return Failure(
+        kind="session",
+        headline=f"{label(agent, 40, 'the agent')} cannot go on with this session: {why}",
+        hint=_HINTS["session"],
+    )
 
 
 def hung(agent: str, seconds: float) -> Failure:
