@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dragoman.text import secrets
+from tests.cli.warm_python import WarmPython
 
 # On a busy machine an example of a property test may take a second; that says nothing about the code.
 settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -122,6 +123,13 @@ async def _bounded(test: Callable[..., Awaitable[None]], arguments: dict[str, An
 def _where(task: asyncio.Task[Any]) -> str:
     coroutine = task.get_coro()
     return getattr(coroutine, "__qualname__", repr(coroutine))
+
+
+@pytest.fixture(scope="session")
+def warm_python() -> Iterator[WarmPython]:
+    """Runs of `dragoman` to their end, in processes that start quickly."""
+    with WarmPython() as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)

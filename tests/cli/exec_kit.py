@@ -17,9 +17,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from tests.cli.warm_python import WarmPython
+
 SECONDS = 30.0
 ODD_AGENT = Path(__file__).parent / "odd_agent.py"
 MARK = "DRAGOMAN_TEST_RUN"
+PROGRAM = (sys.executable, "-m", "dragoman")
 
 
 class Done(NamedTuple):
@@ -43,9 +46,14 @@ class Done(NamedTuple):
 
 
 class Place:
-    """A project folder and a user's home of its own."""
+    """A project folder and a user's home of its own.
 
-    def __init__(self, folder: Path) -> None:
+    Args:
+        warm: What starts runs that are not at a terminal and that a test does not talk to.
+    """
+
+    def __init__(self, folder: Path, warm: WarmPython | None = None) -> None:
+        self._warm = warm
         self.project = folder / "project"
         self.home = folder / "home"
         self.temporary = folder / "tmp"
@@ -64,7 +72,7 @@ class Place:
 
     def words(self, *words: str, odd: str | None = None) -> list[str]:
         agent = ["--", self.python, "-IS", str(self.agent), odd] if odd else []
-        return [sys.executable, "-m", "dragoman", *words, *agent]
+        return [*PROGRAM, *words, *agent]
 
     def name_agent(self, name: str) -> None:
         """Lets the odd agent run as a program of this name."""
@@ -81,16 +89,21 @@ class Place:
 
     def run(self, *words: str, odd: str | None = None, stdin: str | None = None, verb: str = "exec") -> Done:
         """Runs it to its end. `odd` names the habit of an agent that stands behind `--`."""
-        done = subprocess.run(
-            self.words(verb, *words, odd=odd),
-            cwd=self.project,
-            env=self.environment,
-            input="" if stdin is None else stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SECONDS,
-        )
+        command, done = self.words(verb, *words, odd=odd), None
+        if self._warm is not None:
+            own = command[len(PROGRAM) :]
+            done = self._warm.run(own, cwd=self.project, env=self.environment, stdin=stdin or "", seconds=SECONDS)
+        if done is None:
+            done = subprocess.run(
+                command,
+                cwd=self.project,
+                env=self.environment,
+                input=stdin or "",
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=SECONDS,
+            )
         # Of ours: those of the agent's commands are shown indented.
         assert not re.search(r"^Traceback \(most recent call last\)", done.stderr, re.MULTILINE), done.stderr
         return Done(done.returncode, done.stdout, done.stderr)
@@ -133,9 +146,9 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, warm_python: WarmPython) -> Iterator[Place]:
     """Where a run happens; fails the test if something is left behind."""
-    found = Place(tmp_path)
+    found = Place(tmp_path, warm_python)
     yield found
     found.assert_clean()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.exec_kit import Place
+from tests.cli.warm_python import WarmPython
 from tests.worktrees.kit import content, git, make_project, write
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -24,9 +25,9 @@ EDIT = (
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path, warm_python: WarmPython) -> Place:
     (tmp_path / "place").mkdir()
-    found = Place(tmp_path / "place")
+    found = Place(tmp_path / "place", warm_python)
     found.project.rmdir()
     make_project(tmp_path / "place", is_git=True)
     return found

@@ -102,6 +102,7 @@ def test_the_handshake_needs_one_module_of_types() -> None:
     assert sorted(done.stdout.split()) == ["dragoman.schema.v1.handshake", "dragoman.schema.v1.methods"]
 
 
+@pytest.mark.soak  # make types, a part of every make test, checks this file with all others
 def test_a_type_checker_sees_open_unions_and_absent_members() -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
     command = [sys.executable, "-m", "mypy", str(HERE / "typing_cases.py")]
