@@ -316,7 +316,7 @@ async def test_the_selection_stays_with_its_session_while_the_list_changes(monke
         assert picker.list.selected.value.session_id == "b", "the next key would be for another session"
 
 
-async def test_a_list_of_sessions_does_not_open_under_typing_hands(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_list_of_sessions_does_not_open_while_the_user_types(monkeypatch: pytest.MonkeyPatch) -> None:
     may_list = asyncio.Event()
 
     async def read(self: object) -> list[ListedSession]:

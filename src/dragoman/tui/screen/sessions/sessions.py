@@ -201,7 +201,7 @@ async def choose_first(app: TerminalApp) -> None:
     """Let the user choose among the sessions of the folder; without one, or if text was typed, begin a new one."""
     rows = await app.around.known.read_before_start()
     here = [row for row in rows if row.folder == app.talk.folder and not _is_gone(row)]
-    # A list that opens under typing hands would take the rest of the text for its keys: `f` copies, `x` ends a session.
+    # A list that opens while the user types would take the rest of the text for its keys: `f` copies, `x` ends one.
     has_begun = bool(app.talk.prompts) or app.query_one(PromptInput).was_typed
     if not here or has_begun:
         if here:
