@@ -61,7 +61,7 @@ def need(condition: object, reason: str) -> None:
 
 
 def run(*words: str, seconds: float = 60.0, given: str | None = None) -> subprocess.CompletedProcess[str]:
-    """Run a program in the work folder. It is not told where the judge keeps its own files."""
+    """Run a program in the work folder. It does not get the places of the judge's own files."""
     env = {name: value for name, value in os.environ.items() if name not in _OWN}
     return subprocess.run(words, capture_output=True, text=True, timeout=seconds, input=given, env=env, check=False)
 
