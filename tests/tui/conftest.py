@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.host.local.kit import HostPlaceKit, local_place
 
 
 @pytest.fixture(autouse=True)
@@ -12,3 +19,24 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("DRAGOMAN_HOME", str(home))
     return home
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+    """A user with a host of their own, and a project with one file."""
+    with local_place(tmp_path) as found:
+        (found.project / "a.txt").write_text("hello\n")
+        yield found
+
+
+@pytest.fixture
+def terminals() -> Iterator[list[Any]]:
+    """A list of terminals; the programs in those that a test adds are ended with it."""
+    opened: list[Any] = []
+    yield opened
+    for each in opened:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(each.pid, signal.SIGKILL)
+            os.waitpid(each.pid, 0)
+        with suppress(OSError):
+            each.close()

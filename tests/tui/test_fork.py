@@ -17,9 +17,7 @@ from dragoman.host.local.thin import HostLost, HostRefused
 from dragoman.tui.local_host import session_rows
 from tests.host.local.kit import HostPlaceKit
 from tests.tui.opened import row
-from tests.tui.test_terminal import SCRIPTED, Terminal, place, terminals
-
-__all__ = ["place", "terminals"]
+from tests.tui.test_terminal import SCRIPTED, Terminal
 
 
 def test_f_in_the_list_opens_a_copy_and_both_sessions_go_on(place: HostPlaceKit, terminals: list[Terminal]) -> None:

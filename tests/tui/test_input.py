@@ -414,6 +414,14 @@ async def test_prompts_that_wait_are_reordered_edited_and_deleted(
         await until(pilot, lambda: not isinstance(app.screen, QueueScreen))
         assert prompt.text == "two\ndraft", "the draft stays"
         assert sent(app) == ["three"]
+        await pilot.press("ctrl+q")
+        await until(pilot, lambda: isinstance(app.screen, QueueScreen))
+        listed = app.screen
+        assert isinstance(listed, QueueScreen)
+        listed.action_leave()
+        app.talk.prompts[0].has_started = True  # its turn begins while the list closes
+        listed._follow()
+        await until(pilot, lambda: len(app.screen_stack) == 1)
 
 
 async def test_text_is_steered_where_the_agent_can_and_offered_otherwise(

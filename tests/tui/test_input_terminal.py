@@ -6,7 +6,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from time import monotonic
 
@@ -28,18 +27,6 @@ def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
         editor.chmod(0o755)
         found.environment |= {"VISUAL": str(editor), "PAGER": f"{editor} -p", "SHELL": "/bin/sh"}
         yield found
-
-
-@pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    opened: list[Terminal] = []
-    yield opened
-    for each in opened:
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(each.pid, signal.SIGKILL)
-            os.waitpid(each.pid, 0)
-        with suppress(OSError):
-            each.close()
 
 
 def ready(place: HostPlaceKit, terminals: list[Terminal], *words: str) -> Terminal:
@@ -115,13 +102,15 @@ def test_text_is_added_to_a_turn_that_runs_and_prompts_behind_it_are_reordered(
     terminal.type("run cat gate\\\rsay {result}\r")
     terminal.until("● run")
     terminal.type("use tabs\x13")
-    terminal.until("added to the turn")
+    terminal.until("passed to the turn")
     terminal.type("say one\rsay two\r")
-    terminal.until("2 queued")
+    terminal.until("3 queued")
     terminal.type("\x11")
-    terminal.until("1. say one")
+    terminal.until("1. (for this turn) use tabs")
+    terminal.until("2. say one")
+    terminal.type("j")
     terminal.type("\x1b[1;2B")  # Shift+Down
-    terminal.until("1. say two")
+    terminal.until("2. say two")
     terminal.type("\x1b")
     (place.project / "gate").write_text("opened\n")
     terminal.until("❯ use tabs")

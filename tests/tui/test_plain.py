@@ -6,21 +6,13 @@ import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
-from tests.host.local.kit import HostPlaceKit, local_place, wait_for
+from tests.host.local.kit import HostPlaceKit, wait_for
 from tests.tui.kit import Plain
 
 SCRIPTED = ("-a", "dragoman", "--model", "scripted")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path) as found:
-        (found.project / "a.txt").write_text("hello\n")
-        yield found
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,18 +19,11 @@ from dragoman.tui.question_lines import answer_lines, answers_of
 from dragoman.tui.questions.failures import Failure, explain, work_of
 from dragoman.tui.questions.form_values import FormDialogue
 from dragoman.tui.questions.logins import login_command, shown_command
-from tests.host.local.kit import HostPlaceKit, local_place, wait_for
+from tests.host.local.kit import HostPlaceKit, wait_for
 from tests.tui.kit import Plain
 from tests.tui.test_plain import SCRIPTED, opened
 
 LOGIN_AGENT = str(Path(__file__).parent / "login_agent.py")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path) as found:
-        (found.project / "a.txt").write_text("hello\n")
-        yield found
 
 
 def test_a_form_is_asked_line_by_line_and_a_page_is_declined(place: HostPlaceKit) -> None:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
-
 import pytest
 
 pytest.importorskip("textual")
@@ -15,50 +10,21 @@ from textual.pilot import Pilot
 
 from dragoman.schema import v1
 from dragoman.state import fold
-from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.questions.card import QuestionCard
 from dragoman.tui.values import AskedQuestion
+from tests.tui.grids import grid
+from tests.tui.screens_kit import shown
+
+__all__ = ["grid", "shown"]  # with what is below, what tests of other screens begin with
 
 EVIL = "\x1b]0;evil\x07\x1b[2J\x9b31m\u202e"
 OPTIONS = [
     v1.PermissionOption(option_id=id, name=name, kind=kind)
     for id, name, kind in (("yes", "Allow", "allow_once"), ("no", "Reject", "reject_once"))
 ]
-
-
-class Nowhere:
-    cwd = "/home/user/project"
-    worktree = ""
-
-    def new(self, agent: str | None) -> dict[str, Any]:
-        raise NotImplementedError
-
-
-@asynccontextmanager
-async def shown(
-    monkeypatch: pytest.MonkeyPatch, size: tuple[int, int] = (80, 24)
-) -> AsyncIterator[tuple[TerminalApp, Pilot[None]]]:
-    async def run(self: HostedConversation) -> None:
-        self.phase, self.agent = "ready", "claude"
-        await asyncio.Event().wait()
-
-    monkeypatch.setattr(HostedConversation, "run", run)
-    app = TerminalApp(Nowhere())
-    async with app.run_test(size=size) as pilot:
-        await pilot.pause()
-        yield app, pilot
-
-
-def grid(app: TerminalApp) -> list[str]:
-    """What is on the screen, line by line."""
-    width, height = app.size
-    lines = [[" "] * width for _ in range(height)]
-    for strip_y, strip in enumerate(app.screen._compositor.render_strips()):
-        lines[strip_y] = list(strip.text.ljust(width))[:width]
-    return ["".join(line).rstrip() for line in lines]
 
 
 async def painted(app: TerminalApp, pilot: Pilot[None]) -> list[str]:

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("prompt_toolkit")
 pytest.importorskip("pyte")
 
-from tests.host.local.kit import HostPlaceKit, local_place, wait_for
+from tests.host.local.kit import HostPlaceKit, wait_for
 from tests.tui import test_inline as inline
 from tests.tui import test_plain as plain
-from tests.tui.test_terminal import SCRIPTED, Terminal, terminals
-
-__all__ = ["terminals"]
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path) as found:
-        (found.project / "a.txt").write_text("hello\n")
-        yield found
+from tests.tui.test_terminal import SCRIPTED, Terminal
 
 
 def kill_host(place: HostPlaceKit, text: str) -> None:

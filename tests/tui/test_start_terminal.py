@@ -6,28 +6,19 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("textual")
 pytest.importorskip("pyte")
 
-from tests.host.local.kit import HostPlaceKit, local_place, processes
-from tests.tui.test_terminal import SCRIPTED, Terminal, terminals  # noqa: F401
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path) as found:
-        (found.project / "a.txt").write_text("hello\n")
-        yield found
+from tests.host.local.kit import HostPlaceKit, processes
+from tests.tui.test_terminal import SCRIPTED, Terminal
 
 
 def test_a_session_is_left_and_found_again_in_the_list(
     place: HostPlaceKit,
-    terminals: list[Terminal],  # noqa: F811
+    terminals: list[Terminal],
 ) -> None:
     terminals.append(first := Terminal(place, *SCRIPTED))
     # Typed before there is a screen, together with the answer to the question for the colour.
@@ -57,7 +48,7 @@ def test_a_session_is_left_and_found_again_in_the_list(
 
 def test_a_worktree_is_named_and_what_to_do_with_it_is_printed(
     place: HostPlaceKit,
-    terminals: list[Terminal],  # noqa: F811
+    terminals: list[Terminal],
 ) -> None:
     git = ["git", "-C", str(place.project), "-c", "user.name=x", "-c", "user.email=x@localhost"]
     subprocess.run([*git, "init", "-qb", "main"], check=True)

@@ -10,9 +10,6 @@ import signal
 import struct
 import sys
 import termios
-from collections.abc import Iterator
-from contextlib import suppress
-from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -20,7 +17,7 @@ import pytest
 pytest.importorskip("textual")
 pyte = pytest.importorskip("pyte")
 
-from tests.host.local.kit import HostPlaceKit, local_place, processes, wait_for  # noqa: E402
+from tests.host.local.kit import HostPlaceKit, processes, wait_for  # noqa: E402
 
 SECONDS = 90.0
 SCRIPTED = ("-a", "dragoman", "--model", "scripted")
@@ -84,24 +81,6 @@ class Terminal:
             os.write(self._fd, b"\x1b[?2026;0$y")
         self._stream.feed(data)
         return bool(data)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path) as found:
-        (found.project / "a.txt").write_text("hello\n")
-        yield found
-
-
-@pytest.fixture
-def terminals() -> Iterator[list[Terminal]]:
-    opened: list[Terminal] = []
-    yield opened
-    for each in opened:
-        with suppress(ProcessLookupError, ChildProcessError):
-            os.kill(each.pid, signal.SIGKILL)
-            os.waitpid(each.pid, 0)
-        each.close()
 
 
 def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: list[Terminal]) -> None:

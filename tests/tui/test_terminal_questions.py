@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -14,17 +13,10 @@ import pytest
 pytest.importorskip("textual")
 pytest.importorskip("pyte")
 
-from tests.host.local.kit import HostPlaceKit, local_place
-from tests.tui.test_terminal import SCRIPTED, Terminal, terminals  # noqa: F401
+from tests.host.local.kit import HostPlaceKit
+from tests.tui.test_terminal import SCRIPTED, Terminal
 
 LOGIN_AGENT = str(Path(__file__).parent / "login_agent.py")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path) as found:
-        (found.project / "a.txt").write_text("hello\n")
-        yield found
 
 
 def agents_of(place: HostPlaceKit) -> list[int]:
@@ -46,7 +38,7 @@ def enter_card(terminal: Terminal) -> None:
     terminal.until("type a key")
 
 
-def test_a_form_is_filled_in_with_the_keyboard(place: HostPlaceKit, terminals: list[Terminal]) -> None:  # noqa: F811
+def test_a_form_is_filled_in_with_the_keyboard(place: HostPlaceKit, terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal(place, "-a", "scripted"))
     terminal.until("F1 help")
     terminal.type("elicitation\r")
@@ -62,7 +54,7 @@ def test_a_form_is_filled_in_with_the_keyboard(place: HostPlaceKit, terminals: l
 
 def test_a_login_runs_in_the_terminal_and_the_session_opens(
     place: HostPlaceKit,
-    terminals: list[Terminal],  # noqa: F811
+    terminals: list[Terminal],
     tmp_path: Path,
 ) -> None:
     mark = tmp_path / "logged-in"
@@ -84,7 +76,7 @@ def test_a_login_runs_in_the_terminal_and_the_session_opens(
 
 def test_an_agent_that_is_killed_in_a_turn_is_started_again_by_a_key(
     place: HostPlaceKit,
-    terminals: list[Terminal],  # noqa: F811
+    terminals: list[Terminal],
 ) -> None:
     terminals.append(terminal := Terminal(place, *SCRIPTED))
     terminal.until("F1 help")
@@ -106,7 +98,7 @@ def test_an_agent_that_is_killed_in_a_turn_is_started_again_by_a_key(
 
 def test_keys_that_were_typed_before_the_card_never_answer(
     place: HostPlaceKit,
-    terminals: list[Terminal],  # noqa: F811
+    terminals: list[Terminal],
 ) -> None:
     terminals.append(terminal := Terminal(place, *SCRIPTED))
     terminal.until("F1 help")

@@ -339,7 +339,9 @@ class Host:
         await self._open(session, begin, keeps_early=False)
         session.append("fork", session.facts["parent"], turn=0)
         title = parent.facts.get("title")
-        if title and "title" not in session.facts:  # the agent has not named it: two of one name cannot be told apart
+        if (
+            title and "title" not in session.facts
+        ):  # the agent has not named it: two sessions with one title cannot be distinguished
             session.facts["title"] = f"{title} (fork)"
             session.keep_facts()
             session.append("update", {"sessionUpdate": "session_info_update", "title": session.facts["title"]}, turn=0)

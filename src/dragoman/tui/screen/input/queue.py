@@ -50,6 +50,7 @@ class QueueScreen(ModalScreen[None]):
         super().__init__()
         self._app = app
         self._shown: list[TypedPrompt] = []
+        self._is_left = False
 
     def compose(self) -> ComposeResult:
         found = OptionList()
@@ -75,7 +76,7 @@ class QueueScreen(ModalScreen[None]):
     def _draw(self, row: int) -> None:
         self._shown = self._app.talk.queued
         if not self._shown:
-            _ = self.dismiss(None)
+            self._leave()
             return
         # `Text`, not a string: markup in a prompt would be read.
         rows = [
@@ -85,6 +86,12 @@ class QueueScreen(ModalScreen[None]):
         self._list.set_options(rows)
         self._list.highlighted = min(row, len(rows) - 1)
 
+    def _leave(self) -> None:
+        """Close the list, once: the last prompt may leave the queue in the moment in which the user closes it."""
+        if not self._is_left:
+            self._is_left = True
+            _ = self.dismiss(None)
+
     def _chosen(self) -> TypedPrompt | None:
         row = self._list.highlighted
         return self._shown[row] if row is not None and row < len(self._shown) else None
@@ -93,7 +100,7 @@ class QueueScreen(ModalScreen[None]):
         prompt = self._shown[event.option_index] if event.option_index < len(self._shown) else None
         if prompt is not None and self._app.talk.take_back(prompt):
             self._app.query_one(PromptInput).put_before(prompt.text)
-            _ = self.dismiss(None)
+            self._leave()
         elif prompt is not None:
             self._app.note(prompt.place_words)
             self._follow()
@@ -124,4 +131,4 @@ class QueueScreen(ModalScreen[None]):
 
     def action_leave(self) -> None:
         """Close the list."""
-        _ = self.dismiss(None)
+        self._leave()
