@@ -15,7 +15,7 @@ pytest.importorskip("PIL")
 from dragoman.tui.screen.conversation.pictures.cells import PLACEHOLDER, marks
 from tests.host.local.kit import HostPlaceKit
 from tests.tui.drawn_pictures import encoded, stripes
-from tests.tui.test_terminal import SCRIPTED, SECONDS, Terminal, terminals  # noqa: F401
+from tests.tui.test_terminal import SCRIPTED, SECONDS, Terminal
 
 
 def until_written(terminal: Terminal, pattern: bytes) -> re.Match[bytes]:
@@ -28,7 +28,7 @@ def until_written(terminal: Terminal, pattern: bytes) -> re.Match[bytes]:
 
 def test_a_terminal_that_answers_gets_the_image_its_places_and_its_end(
     place: HostPlaceKit,
-    terminals: list[Terminal],  # noqa: F811
+    terminals: list[Terminal],
 ) -> None:
     data = encoded(stripes(64, 32))
     (place.project / "chart.png").write_bytes(b64decode(data))
