@@ -101,7 +101,7 @@ def test_a_turn_that_the_end_of_the_host_interrupted_is_explained_in_words() -> 
     assert failure.choice("g") is None, "a login does not help"
 
 
-async def test_an_agent_that_does_not_take_up_its_session_again_is_said_to(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_card_names_why_an_agent_does_not_take_up_its_session_again(monkeypatch: pytest.MonkeyPatch) -> None:
     class Remote:
         async def request(self, method: str, params: Any) -> Any:
             raise RequestError(-32603, "Internal error", {"details": "Invalid session identifier"})

@@ -345,7 +345,9 @@ def test_preferences_survive_a_broken_file_and_say_when_they_cannot_be_kept(tmp_
     assert json.loads(path.read_text()) == {"agents": {"a": {"m": "n"}}}
 
 
-async def test_before_the_agent_is_ready_nothing_is_said_about_what_it_offers(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_before_the_agent_is_ready_nothing_is_stated_about_what_it_offers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async with opened(monkeypatch) as (app, pilot):
         app.talk.phase = "opening"
         for key in ("shift+tab", "alt+m"):
