@@ -88,7 +88,7 @@ def test_after_the_end_of_the_host_the_text_and_the_ends_of_the_turns_are_back(
     terminal.until("needs your answer")
     terminal.type("say not lost\x13")
     kill_host(place, "say not lost")
-    terminal.until("the host ended before the turn")
+    terminal.until("the host ended in the middle of the turn")
     shown = terminal.until("say not lost\n")
     assert "│ one\n  done · " in shown, "from the log of the host"
     assert shown.count("❯ run sleep 1000") == 1, "the prompt is there once"

@@ -13,12 +13,13 @@ from tests.builtin.http_service import Answers
 
 
 def kept(path: Path) -> list[dict[str, Any]]:
-    """What a hook `cat >> FILE; echo >> FILE` was sent, each time."""
+    """What a hook of `keeping` was sent, each time."""
     return [json.loads(line) for line in path.read_text().splitlines() if line] if path.exists() else []
 
 
 def keeping(path: Path) -> dict[str, str]:
-    return {"command": f"cat >> {path}; echo >> {path}"}
+    """A hook that writes what it is sent as one line, at once: another one may run at the same time."""
+    return {"command": f"input=$(cat); printf '%s\\n' \"$input\" >> {path}"}
 
 
 async def test_a_hook_after_a_failed_call_is_sent_the_reason_and_adds_to_it(tmp_path: Path) -> None:
