@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from dragoman.state import SessionState
 
-Kind: TypeAlias = Literal["ended", "hung", "missing", "login", "model", "host", "session", "disk", "protocol", "other"]
+Kind: TypeAlias = Literal[
+    "ended", "hung", "missing", "login", "model", "host", "session", "not_resumed", "disk", "protocol", "other"
+]
 Act: TypeAlias = Literal["restart", "new", "agent", "log", "report", "login", "install", "stop", "retry", "dismiss"]
 HUNG_SECONDS: Final = 180.0
 """A turn from which nothing came for so long may hang; a long command is silent, too, so that it is only offered."""
@@ -66,7 +68,8 @@ _OFFERED: Final[dict[Kind, tuple[Act, ...]]] = {
     "login": ("login", "retry", "agent", "report"),
     "model": ("login", "new", "agent", "log", "report", "dismiss"),
     "host": ("retry", "log", "report"),
-    "session": ("restart", "new", "agent", "report"),
+    "session": ("new", "agent", "report"),  # the agent does not know it any more
+    "not_resumed": ("restart", "new", "agent", "report"),
     "disk": ("retry", "log", "report", "dismiss"),
     "protocol": ("retry", "restart", "agent", "log", "report", "dismiss"),
     "other": ("retry", "new", "agent", "log", "report", "dismiss"),
@@ -187,7 +190,7 @@ def not_resumed(error: RequestError, agent: str) -> Failure:
     details = error.data.get("details") if isinstance(error.data, dict) else None
     why = details if isinstance(details, str) and details else error.message
     return Failure(
-        kind="session",
+        kind="not_resumed",
         headline=f"{label(agent, 40, 'the agent')} cannot go on with this session: {why}",
         hint=_HINTS["session"],
     )
