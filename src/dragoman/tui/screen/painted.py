@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from textual.screen import Screen
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -18,6 +17,7 @@ from dragoman.errors import DragomanError
 from dragoman.snapshots.review import ReviewRefused
 from dragoman.text.terminal import cells, fit, one_line
 from dragoman.text.visible import label
+from dragoman.tui.screen.parts import LeftOnce
 from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails import by_words
 
@@ -50,7 +50,7 @@ class Canvas(Widget, can_focus=True):
         return strip_of(self._lines[y], width) if y < len(self._lines) else Strip.blank(width)
 
 
-class PaintedScreen(Screen[Any]):
+class PaintedScreen(LeftOnce[Any]):
     """A screen that is drawn by `lines_of` and moved by `KEYS`."""
 
     KEYS: ClassVar[dict[str, str]] = {}

@@ -1,12 +1,13 @@
-"""Small parts of the screen: a line of text, and a list to choose from."""
+"""Small parts of the screen: a line of text, a list to choose from, and what every screen above the first one is."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.strip import Strip
 from textual.widget import Widget
 from textual.widgets import OptionList
@@ -41,7 +42,33 @@ class OneLine(Widget):
         return strip_of(self._line, self.size.width) if y == 0 else Strip.blank(self.size.width)
 
 
-class Choice(ModalScreen[int | None]):
+class LeftOnce(Screen[ScreenResultType]):
+    """A screen that is left once, and takes no other one with it.
+
+    The user may close it in the moment in which it closes itself, because the agent took its question back; Textual
+    would close the screen below as well, or end the client. One that is covered is left when it comes to the top.
+    """
+
+    _is_left = False
+    _waits_below = False
+    _result: ScreenResultType | None = None
+
+    def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
+        if self._is_left:
+            return AwaitComplete()
+        self._is_left = True
+        if self.is_active:
+            return super().dismiss(result)
+        self._waits_below, self._result = True, result
+        return AwaitComplete()
+
+    def on_screen_resume(self) -> None:
+        if self._waits_below:
+            self._waits_below = False
+            _ = super().dismiss(self._result)
+
+
+class Choice(LeftOnce[int | None], ModalScreen[int | None]):
     """A list to choose from; Esc chooses nothing."""
 
     DEFAULT_CSS = """

@@ -14,6 +14,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from dragoman.text.terminal import cells, clip
+from dragoman.tui.screen.parts import LeftOnce
 from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails import UNICODE
 
@@ -39,7 +40,7 @@ class PickRow(NamedTuple):
     """The list opens with this row selected."""
 
 
-class Picker(ModalScreen[Any]):
+class Picker(LeftOnce[Any], ModalScreen[Any]):
     """A list that fills the screen."""
 
     DEFAULT_CSS = """

@@ -12,6 +12,7 @@ from textual.widgets.option_list import Option
 
 from dragoman.text.visible import label
 from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.parts import LeftOnce
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -30,7 +31,7 @@ def choose_queued(app: TerminalApp, argument: str = "") -> None:
     _ = app.push_screen(QueueScreen(app))
 
 
-class QueueScreen(ModalScreen[None]):
+class QueueScreen(LeftOnce[None], ModalScreen[None]):
     """The prompts that wait, the next one first. It is closed when none is left."""
 
     DEFAULT_CSS = """
@@ -50,7 +51,6 @@ class QueueScreen(ModalScreen[None]):
         super().__init__()
         self._app = app
         self._shown: list[TypedPrompt] = []
-        self._is_left = False
 
     def compose(self) -> ComposeResult:
         found = OptionList()
@@ -76,7 +76,7 @@ class QueueScreen(ModalScreen[None]):
     def _draw(self, row: int) -> None:
         self._shown = self._app.talk.queued
         if not self._shown:
-            self._leave()
+            _ = self.dismiss(None)
             return
         # `Text`, not a string: markup in a prompt would be read.
         rows = [
@@ -86,12 +86,6 @@ class QueueScreen(ModalScreen[None]):
         self._list.set_options(rows)
         self._list.highlighted = min(row, len(rows) - 1)
 
-    def _leave(self) -> None:
-        """Close the list, once: the last prompt may leave the queue in the moment in which the user closes it."""
-        if not self._is_left:
-            self._is_left = True
-            _ = self.dismiss(None)
-
     def _chosen(self) -> TypedPrompt | None:
         row = self._list.highlighted
         return self._shown[row] if row is not None and row < len(self._shown) else None
@@ -100,7 +94,7 @@ class QueueScreen(ModalScreen[None]):
         prompt = self._shown[event.option_index] if event.option_index < len(self._shown) else None
         if prompt is not None and self._app.talk.take_back(prompt):
             self._app.query_one(PromptInput).put_before(prompt.text)
-            self._leave()
+            _ = self.dismiss(None)
         elif prompt is not None:
             self._app.note(prompt.place_words)
             self._follow()
@@ -131,4 +125,4 @@ class QueueScreen(ModalScreen[None]):
 
     def action_leave(self) -> None:
         """Close the list."""
-        self._leave()
+        _ = self.dismiss(None)

@@ -22,6 +22,7 @@ from dragoman.schema import v1
 from dragoman.text.terminal import clip
 from dragoman.text.visible import label, paragraphs
 from dragoman.tui.questions.form_values import SECRET, introduction, page_lines
+from dragoman.tui.screen.parts import LeftOnce
 from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
 from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails import by_words
@@ -172,7 +173,7 @@ def _choice(field: FormField, value: str, width: int) -> str:
     return f"{box} {label(choice.title + extra, width)}"
 
 
-class FormScreen(ModalScreen["Outcome | None"]):
+class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
     """A form to fill in; Esc goes back to the card and leaves the form open."""
 
     DEFAULT_CSS = """

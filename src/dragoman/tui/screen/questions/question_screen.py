@@ -12,6 +12,7 @@ from textual.binding import Binding
 from textual.screen import ModalScreen
 from textual.widgets import Input, Label
 
+from dragoman.tui.screen.parts import LeftOnce
 from dragoman.tui.screen.questions.card import QuestionCard
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from dragoman.tui.values import AskedQuestion
 
 
-class QuestionScreen(ModalScreen[None]):
+class QuestionScreen(LeftOnce[None], ModalScreen[None]):
     """The whole question."""
 
     DEFAULT_CSS = """
@@ -61,7 +62,7 @@ class QuestionScreen(ModalScreen[None]):
         _ = self.dismiss(None)
 
 
-class ReasonScreen(ModalScreen[str | None]):
+class ReasonScreen(LeftOnce[str | None], ModalScreen[str | None]):
     """Asks why a question is rejected; Esc leaves the question open."""
 
     DEFAULT_CSS = """
