@@ -8,6 +8,7 @@ hold is tested in tests/tui/test_speed.py, by ratios. `make bench` runs it, too.
 from __future__ import annotations
 
 import asyncio
+import gc
 import io
 import json
 import os
@@ -62,6 +63,7 @@ def import_textual() -> dict[str, Any]:
 
 def first_frame() -> dict[str, Any]:
     """CPU up to the first frame, and the modules that it needed."""
+    gc.disable()  # as `tui.full` does
     app = make_app()
     found: dict[str, Any] = {}
 

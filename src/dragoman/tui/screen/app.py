@@ -8,6 +8,7 @@ times a second. Which conversations there are is in `attached.py`; `talk` is the
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from contextlib import suppress
 from time import monotonic
@@ -185,6 +186,7 @@ class TerminalApp(App[None]):
         if self._start.typed:
             self.call_after_refresh(type_keys, self, self._start.typed)
         self.call_after_refresh(follow_signals, self)
+        self.call_after_refresh(gc.enable)  # paused for the first frame
 
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.

@@ -17,7 +17,6 @@ from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 from dragoman.tui.attachments import output_chip
 from dragoman.tui.screen.strips import STYLES, shown_text, strip_of
-from dragoman.tui.shell_command import ShellCommand
 from dragoman.view.labels import seconds_text
 
 if TYPE_CHECKING:
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.screen.input.prompt_input import PromptInput
+    from dragoman.tui.shell_command import ShellCommand
     from dragoman.view.rails import Style
 
 _ROWS: Final = 12
@@ -52,6 +52,8 @@ class ShellPanel(Widget):
             prompt.put_before(f"!{line}")
             self.post_message(prompt.Noted("a command runs already; Esc stops it"))
         elif command:
+            from dragoman.tui.shell_command import ShellCommand
+
             self.command = ShellCommand(command, self._changed)
             self.display = True
             self._changed()
