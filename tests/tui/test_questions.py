@@ -321,6 +321,21 @@ async def test_a_form_is_filled_in_and_checked_field_by_field(
         assert answer == v1.AcceptElicitation(expected)
 
 
+async def test_keys_that_come_at_once_are_taken_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From a paste without brackets, or on a slow line: letters belong to the field in which they were typed."""
+    texts: dict[str, Any] = {name: v1.StringPropertySchema(title=name) for name in ("a", "b", "c")}
+    schema = v1.ElicitationSchema(title="Three", properties=texts)
+    request = v1.ElicitationFormMode(message="Three?", requested_schema=schema, session_id="s")
+    async with shown(monkeypatch) as (app, pilot):
+        task, _ = await asked_form(app, pilot, request)
+        await pilot.press("tab", "f")
+        await pilot.pause()
+        for key in (*"one", "tab", *"two", "enter", *"three", "ctrl+s"):
+            app.post_message(events.Key(key, key if len(key) == 1 else None))
+        answer = await asyncio.wait_for(task, 10)
+        assert answer == v1.AcceptElicitation({"a": "one", "b": "two", "c": "three"})
+
+
 @pytest.mark.parametrize(("key", "outcome"), [("d", v1.DeclineElicitation()), ("x", v1.CancelElicitation())])
 async def test_declining_and_cancelling_are_different_answers(
     monkeypatch: pytest.MonkeyPatch, key: str, outcome: Any

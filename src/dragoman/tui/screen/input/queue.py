@@ -40,8 +40,8 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[Any]] = [
         Binding("escape", "leave", "back"),
-        Binding("shift+up,K", "move(-1)", "earlier", priority=True),
-        Binding("shift+down,J", "move(1)", "later", priority=True),
+        Binding("shift+up,K", "move(-1)", "earlier"),
+        Binding("shift+down,J", "move(1)", "later"),
         Binding("d,delete,backspace", "drop", "delete"),
         Binding("j", "step(1)", "down"),
         Binding("k", "step(-1)", "up"),

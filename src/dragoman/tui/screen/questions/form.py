@@ -28,7 +28,7 @@ from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails import by_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from textual import events
     from textual.app import ComposeResult
@@ -173,6 +173,22 @@ def _choice(field: FormField, value: str, width: int) -> str:
     return f"{box} {label(choice.title + extra, width)}"
 
 
+class FormLine(Input):
+    """The line at the bottom, into which a field is typed.
+
+    It handles the keys that leave the field itself: a binding of the screen acts before letters that were typed earlier
+    and still wait here, or after those that were typed later.
+    """
+
+    async def on_key(self, event: events.Key) -> None:
+        form = self.screen
+        if not isinstance(form, FormScreen) or event.key not in _LEAVING:
+            return
+        event.stop()
+        event.prevent_default()
+        await _LEAVING[event.key](form)
+
+
 class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
     """A form to fill in; Esc goes back to the card and leaves the form open."""
 
@@ -182,12 +198,12 @@ class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
     FormScreen Input { width: 100%; }
     """
     BINDINGS: ClassVar[list[Any]] = [
-        Binding("escape", "leave", "back", priority=True),
-        Binding("up", "move(-1)", "back", priority=True),
-        Binding("shift+tab", "move(-1)", "back", priority=True),
-        Binding("down", "move(1)", "next", priority=True),
-        Binding("tab", "move(1)", "next", priority=True),
-        Binding("ctrl+s", "send", "send", priority=True),
+        Binding("escape", "leave", "back"),
+        Binding("up", "move(-1)", "back"),
+        Binding("shift+tab", "move(-1)", "back"),
+        Binding("down", "move(1)", "next"),
+        Binding("tab", "move(1)", "next"),
+        Binding("ctrl+s", "send", "send"),
     ]
 
     def __init__(
@@ -200,7 +216,7 @@ class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
 
     def compose(self) -> ComposeResult:
         yield self._rows
-        yield Input(compact=True)
+        yield FormLine(compact=True)
 
     def on_mount(self) -> None:
         self._enter()
@@ -259,8 +275,8 @@ class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
         rows.current = max(0, min(len(rows.rows) - 1, rows.current + step))
         self._enter()
 
-    async def on_input_submitted(self, event: Input.Submitted) -> None:
-        event.stop()
+    async def take_line(self) -> None:
+        """Enter: go to the next row if what was typed fits."""
         if await self._keep():
             await self.action_move(1)
 
@@ -317,6 +333,17 @@ class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
             return
         _ = self.dismiss(accepted(self._fields))
 
-    def action_leave(self) -> None:
+    async def action_leave(self) -> None:
         """Go back; the form stays open."""
         _ = self.dismiss(None)
+
+
+_LEAVING: Final[dict[str, Callable[[FormScreen], Awaitable[None]]]] = {
+    "enter": FormScreen.take_line,
+    "up": lambda form: form.action_move(-1),
+    "shift+tab": lambda form: form.action_move(-1),
+    "down": lambda form: form.action_move(1),
+    "tab": lambda form: form.action_move(1),
+    "ctrl+s": FormScreen.action_send,
+    "escape": FormScreen.action_leave,
+}
