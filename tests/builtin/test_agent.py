@@ -421,6 +421,19 @@ async def test_words_steer_a_running_turn(tmp_path: Path) -> None:
             await agent.request(STEER, {"sessionId": "ses_none", "text": "x"})
 
 
+async def test_a_folder_that_no_rule_can_name_is_worked_in_with_questions(tmp_path: Path) -> None:
+    service, user = Service(tmp_path), Answers("allow_once", "allow_once")
+    folder = service.project / "two\nlines \u202e"
+    folder.mkdir()
+    (folder / "a.txt").write_text("content\n")
+    async with service.client(permission=user) as agent:
+        session = await agent.new_session(folder)
+        await ask(session, "read a.txt", "run cat a.txt", "say {result}")
+        assert [call.status for call in session.state.tool_calls.values()] == ["completed", "completed"]
+        assert "content" in text_of(session)
+        assert user.asked
+
+
 async def test_prompts_that_arrive_during_a_turn_wait_and_run_in_order(tmp_path: Path) -> None:
     service = Service(tmp_path)
     asked, answer = asyncio.Event(), asyncio.Event()

@@ -79,6 +79,7 @@ def test_a_deny_of_the_user_beats_every_mode(mode: str) -> None:
 
 def test_a_folder_with_a_star_in_its_name_is_not_taken_for_a_glob() -> None:
     assert judge(MODES["ask"].rules(("/w*",)), request("read", paths=("/why/a",))).action == "ask"
+    assert judge(MODES["ask"].rules(("/w\nx",)), request("read", paths=("/w\nx/a",))).action == "ask"
 
 
 def test_the_buttons_name_what_always_would_cover() -> None:

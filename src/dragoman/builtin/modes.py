@@ -38,9 +38,10 @@ class Mode(Struct, frozen=True):
     def rules(self, roots: Sequence[str]) -> tuple[Rule, ...]:
         """Return the rules of this mode for a session with these folders."""
         from dragoman.policy import Rule
+        from dragoman.policy.paths import can_be_named
 
-        # A star in the name of a folder would be read as a glob, so such a folder gets no rule and everything is asked.
-        plain = [root.rstrip("/") for root in roots if not set(root) & set("*?")]
+        # A folder that a rule cannot name gets no rule, and everything is asked.
+        plain = [root.rstrip("/") for root in roots if can_be_named(root)]
         texts = [text.replace("{root}", root) for text in self.allows for root in (plain if "{root}" in text else [""])]
         return tuple(Rule("allow", text, "flag", f"mode {self.id}") for text in texts)
 

@@ -84,10 +84,10 @@ class SessionRules:
     def allow_reading(self, folder: str, why: str) -> None:
         """Permit to read the files of a folder until the session is closed. A deny overrides it, as any rule."""
         from dragoman.policy import Rule
+        from dragoman.policy.paths import can_be_named
 
         for path in dict.fromkeys((folder, os.path.realpath(folder))):
-            # A star in a name would be read as a glob, so such a folder gets no rule, and the user is asked.
-            if not set(path) & set("*?"):
+            if can_be_named(path):  # for any other folder the user is asked
                 self._folders[path] = [Rule("allow", f"read:{path}{end}", "session", why) for end in ("", "/**")]
 
     def _of_folders(self) -> Iterator[Rule]:

@@ -155,6 +155,11 @@ def _fold(path: str) -> str:
     return "/".join(part if part in (".", "..") else part.rstrip(". ") for part in visible.split("/")) or "/"
 
 
+def can_be_named(path: str) -> bool:
+    """Whether a rule can name exactly this path: a star would be read as a glob, and rules are printable."""
+    return path.isprintable() and not set(path) & set("*?")
+
+
 def is_below(path: str, folder: str) -> bool:
     """Whether `path` is `folder` or inside it. Compares names only: callers resolve links and `..` first."""
     return _below(path, folder) is not None

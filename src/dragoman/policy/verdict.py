@@ -321,7 +321,7 @@ def _path_proposals(request: Request) -> list[str]:
     if not request.paths:
         return [request.kind] if request.kind in _LOOKING else []
     absolute = sorted({paths.normalise(path, request.root, request.home) for path in request.paths})
-    if any(path == "/" or set(path) & set("*?") for path in absolute):
+    if any(path == "/" or not paths.can_be_named(path) for path in absolute):
         return []
     root = paths.normalise(request.root, "/", request.home)
     found = [absolute[0]] if len(absolute) == 1 else []
