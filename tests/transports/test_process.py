@@ -16,6 +16,7 @@ import pytest
 
 from dragoman.errors import AgentExited, ConfigError
 from dragoman.process import Patience
+from dragoman.transports import process
 from dragoman.transports.process import ProcessTransport
 from tests.process.kit import open_fds, python, survivors, zombie_children
 from tests.transports.kit import Inbox, settle
@@ -93,11 +94,18 @@ async def test_what_is_in_the_pipe_at_death_is_fed_even_while_paused() -> None:
 
 
 @pytest.mark.skipif(not hasattr(fcntl, "F_GETPIPE_SZ"), reason="the size of a pipe can be asked on Linux only")
+@pytest.mark.parametrize("is_early", [False, True])
 @pytest.mark.parametrize(("line_bytes", "pipe_bytes"), [(100, 32 * 1024), (5_000, 256 * 1024)])
-async def test_a_pipe_holds_few_messages_whether_they_are_short_or_long(line_bytes: int, pipe_bytes: int) -> None:
+async def test_a_pipe_holds_few_messages_whether_they_are_short_or_long(
+    line_bytes: int, pipe_bytes: int, is_early: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the agent has filled the pipe before it could be made small."""
     count = 400_000 // line_bytes
+    if is_early:
+        resize, refusals = process._resize, [False]
+        monkeypatch.setattr(process, "_resize", lambda *given: refusals.pop() if refusals else resize(*given))
     async with agent(
-        *python(f"import os; os.write(1, (b'x' * {line_bytes - 1} + b'\\n') * {count})"), start=False
+        *python(f"import os; os.write(1, (b'x' * {line_bytes - 1} + b'\\n') * {count}); os.read(0, 1)"), start=False
     ) as one:
         one.transport.pause_reading()
         one.transport.start(one.inbox)
@@ -105,7 +113,7 @@ async def test_a_pipe_holds_few_messages_whether_they_are_short_or_long(line_byt
             while _held_bytes(one.transport._read_fd) < 31 * 1024:  # noqa: ASYNC110  # a pipe tells nobody that it is full
                 await asyncio.sleep(0)
         one.transport.resume_reading()
-        await one.inbox.until(lambda inbox: len(inbox.data) > 100_000)
+        await one.inbox.until(lambda inbox: len(inbox.data) == count * line_bytes)
         assert fcntl.fcntl(one.transport._read_fd, fcntl.F_GETPIPE_SZ) == pipe_bytes
 
 

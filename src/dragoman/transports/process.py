@@ -44,7 +44,9 @@ class ProcessTransport(FdTransport):
         self._child = child
         self._has_long_lines = False
         self._are_many = False
-        if _resize(stdout, SMALL_PIPE_BYTES):
+        # An agent that writes at once may have filled it by now: then it is made small when there is room.
+        self._is_small = _resize(stdout, SMALL_PIPE_BYTES)
+        if hasattr(fcntl, "F_SETPIPE_SZ"):
             self._full_bytes = SMALL_PIPE_BYTES - LONG_LINE_BYTES
         child.when_exited(self._on_exit)
 
@@ -126,6 +128,8 @@ class ProcessTransport(FdTransport):
             self._full_bytes = NEVER
             self._has_long_lines = True
             _resize(self._read_fd, LARGE_PIPE_BYTES)
+        elif not self._is_small and not self._are_many:
+            self._is_small = _resize(self._read_fd, SMALL_PIPE_BYTES)
 
     def note_streams(self, count: int) -> None:
         """So many sessions stream now: with many the pipe is larger, with few it is small again."""
