@@ -135,16 +135,13 @@ class OpenCalls:
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
 
-    def note(self, update: bytes) -> None:
+    def note(self, update: v1.ToolCall | v1.ToolCallUpdate) -> None:
         """A tool call, or a change of one."""
-        try:
-            found = _read_call(update)
-        except msgspec.DecodeError:
-            return
-        if found.status in ("completed", "failed"):
-            self._open.pop(found.toolCallId, None)
-        elif found.sessionUpdate == "tool_call" or found.status is not None:
-            self._open[found.toolCallId] = found.title or self._open.get(found.toolCallId, "")
+        id = update.tool_call_id
+        if update.status in ("completed", "failed"):
+            self._open.pop(id, None)
+        elif update.status or isinstance(update, v1.ToolCall):
+            self._open[id] = update.title or self._open.get(id, "")
 
     def titles(self) -> list[str]:
         """What they are called."""
@@ -158,13 +155,3 @@ class OpenCalls:
         ]
         self._open.clear()
         return [msgspec.json.encode(update) for update in updates]
-
-
-class _Call(msgspec.Struct, gc=False):
-    sessionUpdate: str  # noqa: N815 - the protocol's names
-    toolCallId: str  # noqa: N815
-    status: str | None = None
-    title: str | None = None
-
-
-_read_call: Final = msgspec.json.Decoder(_Call).decode
