@@ -89,6 +89,7 @@ class FakeViewer:
     cwd = "/w"
     roots = ("/w",)
     is_headless = False
+    is_connected = True
 
     def __init__(self, owner: "SessionFixture") -> None:
         self.session = SimpleNamespace(
@@ -106,9 +107,6 @@ class FakeViewer:
     async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
         self._owner.seen += chunks
         self._owner.saw.set()
-
-    async def show_message(self, message: UIMessage) -> None:
-        pass
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         answer = self._owner.answers(options)
@@ -154,7 +152,7 @@ class SessionFixture:
         self.slept: list[float] = []
         self.saw = asyncio.Event()
         self.viewer: Viewer = FakeViewer(self)  # type: ignore[assignment]  # as much of one as turns need
-        session.viewers.append(self.viewer)
+        session.viewer = self.viewer
 
     @property
     def tools(self) -> dict[str, Any]:
@@ -210,7 +208,7 @@ class SessionFixture:
         assert isinstance(session, FixtureSession)
         session.fixture = self
         session.tools = self.tools
-        session.viewers.append(self.viewer)
+        session.viewer = self.viewer
         self.session = session
 
     async def sleep(self, seconds: float) -> None:

@@ -148,8 +148,9 @@ class SubagentRun:
         await past.read(history)
         message = UIMessage(self._prompt_id, "user", [TextPart(prompt)])
         await asyncio.to_thread(add_environment, message, self._parent.cwd, model_view(history))
-        if self._subagents.session.prompting is not None:
-            await add_instruction_changes(self._subagents.session, self._subagents.session.prompting, message, history)
+        session = self._subagents.session
+        if session.viewer is not None:
+            await add_instruction_changes(session, session.viewer, message, history)
         chosen = choose_tools(self._declared, self._parent.tools, may_delegate=self._scope.may_delegate)
         context = await self._context((*history, message), chosen)
         beginning = store.begin_turn(self._row.id, message_to_row(message), self._log.message.id)
