@@ -195,7 +195,7 @@ async def test_a_coroutine_runs_in_a_task_whatever_kind_of_function_made_it() ->
             assert {await done.get() for _ in range(3)} == {"a", "b", "c"}
 
 
-async def test_a_request_that_is_cancelled_at_once_is_not_begun_by_a_coroutine_and_awaited_by_nobody() -> None:
+async def test_a_coroutine_does_not_begin_for_a_request_that_is_cancelled_at_once() -> None:
     began: list[str] = []
 
     async def slow(params: Any) -> None:
