@@ -83,6 +83,16 @@ def note_prompt(facts: dict[str, Any], blocks: Sequence[object]) -> bool:
     return True
 
 
+def session_keys(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """The words by which a session is found in the log: the key that opened it, its name, and its chat."""
+    return tuple(session_key(fact, facts[fact]) for fact in ("key", "name", "chat") if facts.get(fact))
+
+
+def session_key(fact: str, value: object) -> str:
+    """The word for one of these facts."""
+    return f"{fact}:{value}"
+
+
 def progress_members(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The first prompt, cost, steps of the plan and the end of the last turn, for a list; without what is not known."""
     return {name: facts[name] for name in ("prompt", "cost", "steps", "ended") if facts.get(name) is not None}

@@ -155,7 +155,7 @@ class SessionAgent:
                 raise
             session.is_read_only = True
             session.facts["canComeBack"] = False
-            session.keep_facts()
+            session.describe()
             raise session_lost("the agent does not know it any more") from None
 
     async def _reopen(self, session: HostedSession, agent: RunningAgent) -> None:
@@ -283,7 +283,7 @@ class SessionAgent:
         elif variant in _TOOLS:
             self.open_calls.note(update)
         elif note_fact(session.facts, variant, update):
-            session.keep_facts()
+            session.describe()
         session.append("update", store_update(update, meta, child))
         if taken is not None:
             session.prompts.end_taken(taken)
