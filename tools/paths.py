@@ -403,7 +403,7 @@ async def _host() -> AsyncIterator[tuple[OnTheWire, str]]:
                 server.close()
             await asyncio.gather(*serving)
         finally:
-            log.close()
+            await log.close()
 
 
 PATHS: dict[str, Callable[[Counter], Any]] = {
