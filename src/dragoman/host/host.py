@@ -374,7 +374,8 @@ class Host:
         session.facts["directories"] = list(session.directories)
         key = session.facts.get(FACT)
         try:
-            owned = await self.log.create(session.log.described(), None if key is None else session_key(FACT, key))
+            record = session.described(session.record)
+            owned = await self.log.create(record, None if key is None else session_key(FACT, key))
         except StoreError as error:
             await session.agent.end()
             self.services.release(session)

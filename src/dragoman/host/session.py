@@ -58,7 +58,9 @@ class HostedSession:
     def __init__(self, host: Host, record: SessionRecord) -> None:
         self.id = record.id
         self.record = record
-        self.log = SessionLog(host.log, record, self._publish, self._described)
+        self.log = SessionLog(host.log, record, self._publish, self.described)
+        self.describe = self.log.describe
+        """Write down what answers need after a restart, soon and behind the events that led to it."""
         self.attachments: set[Attachment] = set()
         self.env: Mapping[str, str] | None = None
         self.servers: Sequence[v1.McpServer] = ()
@@ -203,11 +205,8 @@ class HostedSession:
             if stored.variant in _TOOLS:
                 self.shown.note_update(msgspec.json.decode(stored.update))
 
-    def describe(self) -> None:
-        """Write down what answers need after a restart, soon and behind the events that led to it."""
-        self.log.describe()
-
-    def _described(self, record: SessionRecord) -> SessionRecord:
+    def described(self, record: SessionRecord) -> SessionRecord:
+        """The record, with what answers need after a restart."""
         self.facts["turns"] = self.prompts.turn_number
         moved_at = record.updated_at
         if self.facts.get("title") != self._title:  # a new title moves a session up in lists, other facts do not

@@ -85,10 +85,6 @@ class SessionLog:
         if early:
             owned.append(early, self._committed)
 
-    def described(self) -> SessionRecord:
-        """The record with what the session wants to keep."""
-        return self._described(self.record)
-
     def append(self, event: NewEvent) -> None:
         """Log an event; it is published when it is committed."""
         if self._owned is None:
@@ -127,7 +123,7 @@ class SessionLog:
     def _describe(self) -> None:
         if self._is_description_due and self._owned is not None:
             self._is_description_due = False
-            self.record = self.described()
+            self.record = self._described(self.record)
             self._owned.describe(self.record)
 
     async def settle(self) -> None:

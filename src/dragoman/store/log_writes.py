@@ -17,7 +17,7 @@ after it was passed on.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from dragoman.errors import StoreError
@@ -38,16 +38,19 @@ Kept = list["LogEvent"] | Already | None
 class LogWrite:
     """Something that an owner wrote, and that waits to be kept."""
 
-    __slots__ = ("at", "events", "owned", "prompt_id", "record", "report")
+    __slots__ = ("at", "events", "is_open", "owner", "prompt_id", "record", "report")
 
-    def __init__(self, owned: LogOwner, at: float) -> None:
-        self.owned = owned
+    def __init__(self, owner: LogOwner, at: float) -> None:
+        self.owner = owner
         self.at = at
+        self.is_open = True
+        """Whether it can be added to: it was not passed on yet."""
         self.events: list[NewEvent] = []
         self.prompt_id: str | None = None
         self.record: SessionRecord | None = None
         """What the session is described with, besides or instead of events."""
-        self.report: Callable[[list[LogEvent]], None] | Callable[[Accepted | Already], None] | None = None
+        self.report: Callable[[Any], None] | None = None
+        """Called with the events; for a prompt with `Accepted` or `Already`."""
 
 
 class LogOwner:
@@ -58,25 +61,27 @@ class LogOwner:
         self.epoch = epoch
         self.head = record.head
         self.lost: asyncio.Future[OwnershipLost] = asyncio.get_running_loop().create_future()
+        self.pending = 0
+        """How many of its writes are not kept yet."""
         self._writes = writes
         self._appended: LogWrite | None = None
         self._described: LogWrite | None = None
-        self._pending = 0
         self._settled: list[asyncio.Future[None]] = []
 
     def append(self, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
         """Add events; see `OwnedSession`."""
         write = self._appended
-        if write is None or write.report != committed:
-            write = self._appended = self._begin()
+        if write is None or not write.is_open or write.report != committed:
+            write = self._appended = self._writes.begin(self)
             write.report = committed
         write.events += events
-        if not self._writes.is_durable:
-            self._writes.is_durable = any(event.kind in DURABLE for event in events)
+        for event in events:
+            if event.kind in DURABLE:
+                self._writes.is_durable = True
 
     def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
         """Add events once for each prompt id; see `OwnedSession`."""
-        write = self._begin()
+        write = self._writes.begin(self)
         write.prompt_id, write.report = prompt_id, done
         write.events += events
         self._appended = None  # what is appended from here on stands behind the prompt
@@ -84,8 +89,8 @@ class LogOwner:
 
     def describe(self, record: SessionRecord) -> None:
         """Replace what the host keeps; see `OwnedSession`."""
-        if self._described is None:
-            self._described = self._begin()
+        if self._described is None or not self._described.is_open:
+            self._described = self._writes.begin(self)
         # One batch is kept as a whole, so that this is not ahead of events that were appended in between.
         self._described.record = record
 
@@ -94,11 +99,11 @@ class LogOwner:
         if not self.lost.done():
             await self._writes.replace(self.record.id, through, events)
             self.record = self.record._replace(oldest=through + 1)
-            self._writes.noted(self)
+            self._writes.listeners.note(self.record)
 
     async def settle(self) -> None:
         """Return when everything is committed; see `OwnedSession`."""
-        if self._pending and not self.lost.done():
+        if self.pending and not self.lost.done():
             settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._settled.append(settled)
             await settled
@@ -110,46 +115,41 @@ class LogOwner:
 
     # From the writes
 
-    def close_batch(self) -> None:
-        """What waited was passed on: what comes now is another write."""
-        self._appended = self._described = None
-
-    def kept(self, write: LogWrite, kept: Kept) -> bool:
-        """Note what became of a write, before its callback runs; whether its record changed."""
-        self._pending -= 1
-        if self.lost.done() or kept is None:
-            return False
-        updated_at, is_changed = self.record.updated_at, False
+    def kept(self, write: LogWrite, kept: Kept) -> None:
+        """Note what became of a write, and report it, unless another owner writes the session."""
+        self.pending -= 1
+        if kept is None or self.lost.done():
+            self.lose(f"the session {self.record.id} is not in the log any more")
+            return
+        record, updated_at, is_changed = self.record, self.record.updated_at, False
         if isinstance(kept, list) and kept:
             self.head = kept[-1].number
-            if any(event.kind in MOVING for event in kept):
-                updated_at, is_changed = max(updated_at, kept[-1].at), True
+            for event in kept:
+                if event.kind in MOVING:
+                    updated_at, is_changed = max(updated_at, event.at), True
         described = write.record
         if described is not None:
-            self.record = self.record._replace(
-                agent_session=described.agent_session, facts=described.facts, keys=described.keys
-            )
+            record = record._replace(agent_session=described.agent_session, facts=described.facts, keys=described.keys)
             updated_at, is_changed = max(updated_at, described.updated_at), True
-        self.record = self.record._replace(head=self.head, updated_at=updated_at)
-        return is_changed
+        if is_changed:
+            self.record = record._replace(head=self.head, updated_at=updated_at)
+            self._writes.listeners.note(self.record)
+        if write.report is not None:
+            write.report(Accepted(kept) if write.prompt_id is not None and isinstance(kept, list) else kept)
+        if self._settled and not self.pending:
+            self._wake()
 
     def lose(self, reason: str) -> None:
         """Another owner writes the session."""
         if not self.lost.done():
             self.lost.set_result(OwnershipLost(reason))
-        self.settle_waiting()
+        self._wake()
 
-    def settle_waiting(self) -> None:
-        """Wake those who wait for the commit, if there is nothing left to wait for."""
-        if self._settled and (not self._pending or self.lost.done()):
-            settled, self._settled = self._settled, []
-            for waiting in settled:
-                if not waiting.done():
-                    waiting.set_result(None)
-
-    def _begin(self) -> LogWrite:
-        self._pending += 1
-        return self._writes.begin(self)
+    def _wake(self) -> None:
+        settled, self._settled = self._settled, []
+        for waiting in settled:
+            if not waiting.done():
+                waiting.set_result(None)
 
 
 class LogWrites:
@@ -198,6 +198,7 @@ class LogWrites:
         if self._is_closed:
             raise StoreError("the log is closed")
         write = LogWrite(owner, self._clock())
+        owner.pending += 1
         self._waiting.append(write)
         if not self._is_due and not self._is_busy:
             self._is_due = True
@@ -217,11 +218,7 @@ class LogWrites:
         owner = self.owners.pop(session, None)
         if owner is not None:
             owner.lose(f"the session {session} was deleted")
-            self.listeners.note(owner.record.principal, RecordChange(session, None))
-
-    def noted(self, owner: LogOwner) -> None:
-        """A record changed."""
-        self.listeners.note(owner.record.principal, RecordChange(owner.record.id, owner.record))
+            self.listeners.note_end(owner.record)
 
     def lose_all(self, reason: str) -> None:
         """Another program writes all of it."""
@@ -247,7 +244,7 @@ class LogWrites:
             return
         self._is_busy = True
         for write in batch:
-            write.owned.close_batch()
+            write.is_open = False
         self._commit(batch, is_durable)
 
     def committed(self, batch: list[LogWrite], kept: list[Kept]) -> None:
@@ -259,16 +256,9 @@ class LogWrites:
         if self._waiting and not self._is_due:
             self._hand_over()
         for write, found in zip(batch, kept, strict=True):
-            owner = write.owned
-            is_changed = owner.kept(write, found)
-            if found is None:
-                owner.lose(f"the session {owner.record.id} is not in the log any more")
-            elif not owner.lost.done():
-                _report(write, found)
-                if is_changed:
-                    self.noted(owner)
-            owner.settle_waiting()
-        self._end_waiting()
+            write.owner.kept(write, found)
+        if self._idle:
+            self._end_waiting()
 
     def failed(self, batch: list[LogWrite], error: StoreError) -> None:
         """A batch was not kept: it is tried again, unless another program owns the log."""
@@ -288,20 +278,10 @@ class LogWrites:
             asyncio.get_running_loop().call_later(RETRY_SECONDS, self._hand_over)
 
     def _end_waiting(self) -> None:
-        if self._idle and (self._error is not None or not (self._waiting or self._is_busy)):
+        if self._error is not None or not (self._waiting or self._is_busy):
             idle, self._idle = self._idle, []
             for waiting in idle:
                 waiting.set_result(None)
-
-
-def _report(write: LogWrite, kept: Kept) -> None:
-    if write.report is None or kept is None:
-        return
-    if write.prompt_id is None:
-        if isinstance(kept, list):
-            write.report(kept)  # type: ignore[arg-type]  # a write without a prompt id has the callback of `append`
-    else:
-        write.report(Accepted(kept) if isinstance(kept, list) else kept)  # type: ignore[arg-type]  # of `accept`
 
 
 class RecordListeners:
@@ -316,10 +296,15 @@ class RecordListeners:
         self._followers.setdefault(principal, WeakSet()).add(found)
         return found
 
-    def note(self, principal: str, change: RecordChange) -> None:
+    def note(self, record: SessionRecord) -> None:
         """A record changed."""
-        for follower in self._followers.get(principal, ()):
-            follower.note(change)
+        for follower in self._followers.get(record.principal, ()):
+            follower.note(RecordChange(record.id, record))
+
+    def note_end(self, record: SessionRecord) -> None:
+        """A session was deleted."""
+        for follower in self._followers.get(record.principal, ()):
+            follower.note(RecordChange(record.id, None))
 
 
 class _Changes:

@@ -63,7 +63,7 @@ class MemoryLog:
             record = record._replace(keys=(*dict.fromkeys((*record.keys, key)),))
         self._sessions[record.id] = _KeptSession(record)
         owner = self._writes.own(record, self._epoch)
-        self._writes.noted(owner)
+        self._writes.listeners.note(owner.record)
         return owner
 
     async def take(self, session: str, *, force: bool = False) -> OwnedSession:
@@ -140,8 +140,8 @@ class MemoryLog:
         self._writes.committed(batch, [self._keep(write) for write in batch])
 
     def _keep(self, write: LogWrite) -> Kept:
-        found = self._sessions.get(write.owned.record.id)
-        if found is None or write.owned.lost.done():
+        found = self._sessions.get(write.owner.record.id)
+        if found is None or write.owner.lost.done():
             return None
         if write.prompt_id is not None:
             if write.prompt_id in found.prompts:

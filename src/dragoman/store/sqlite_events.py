@@ -102,9 +102,9 @@ def write_batch(
     described: dict[str, LogWrite] = {}
     results: list[Kept] = []
     for write in batch:
-        session = write.owned.record.id
+        session = write.owner.record.id
         head = changed.get(session) or heads.get(session)
-        if head is None or write.owned.lost.done():
+        if head is None or write.owner.lost.done():
             results.append(None)
             continue
         if write.prompt_id is not None:
@@ -144,7 +144,7 @@ def _describe(db: sqlite3.Connection, session: str, write: LogWrite, head: int) 
         "UPDATE hosted SET agent_session=?, facts=?, head=?, updated_at=max(updated_at, ?) WHERE id=?",
         (record.agent_session, record.facts, head, record.updated_at, session),
     )
-    if record.keys != write.owned.record.keys:
+    if record.keys != write.owner.record.keys:
         db.execute("DELETE FROM keys WHERE session=?", (session,))
         insert_keys(db, record)
 

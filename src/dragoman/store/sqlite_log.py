@@ -111,7 +111,7 @@ class SqliteLog:
             return self._epoch
 
         owner = self._writes.own(record, await self._writer.run(create))
-        self._writes.noted(owner)
+        self._writes.listeners.note(owner.record)
         return owner
 
     async def take(self, session: str, *, force: bool = False) -> OwnedSession:

@@ -87,7 +87,7 @@ class Attachment:
             return
         log = self.session.log
         outbox, knows_us = self.client.peer.outbox, self.client.kind.knows_us
-        while self.cursor < self.session.head and not self._is_over:
+        while self.cursor < log.head and not self._is_over:
             if outbox.is_full:
                 self._wait()
                 return
@@ -143,11 +143,6 @@ class Attachment:
         for event in events:
             if event is not first and not frames and self._begins_shared_run(event):
                 return False
-            if event.kind == "start" and (number := self._lacking_prompt(event)) is not None:
-                if frames:
-                    self.client.peer.post(b"".join(frames))
-                self._read(self._read_prompt(number))
-                return True
             self.cursor = event.number
             if self._is_behind and event.number > self._behind_from:
                 self._passed_bytes += len(event.body)
@@ -190,7 +185,7 @@ class Attachment:
         self._is_waiting = True
         if not self._is_behind:
             self._is_behind = True
-            self._behind_from, self._passed_bytes = self.session.head, self.session.log.published_bytes
+            self._behind_from, self._passed_bytes = self.session.log.head, self.session.log.published_bytes
         seconds = self.client.settings.behind_seconds
         self._stalled = asyncio.get_running_loop().call_later(
             seconds, self._cut, f"it read nothing for {seconds:g} seconds"
@@ -248,7 +243,7 @@ class Attachment:
                 self._extension(event)
             case _:
                 pass
-        return self._is_held
+        return self._is_held or self._is_reading
 
     def _update(self, stored: StoredUpdate, number: int) -> None:
         update, meta, child, variant = stored
@@ -275,22 +270,18 @@ class Attachment:
     def _started(self, event: LogEvent) -> None:
         """The others see a prompt when its turn starts; its sender shows it already."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
-        is_own = found.get("by") == self.client.key
+        is_own, number = found.get("by") == self.client.key, found.get("prompt")
+        if not is_own and isinstance(number, int) and number not in self._prompts:
+            self.cursor = event.number - 1  # the event comes again, with its prompt
+            self._read(self._read_prompt(number))
+            return
         if is_own or self.client.kind.activity:
             self._notify("_dragoman/turn_started", event)
         if is_own:
             return
-        prompt = self._prompts.pop(found.get("prompt", 0), b"")
+        prompt = self._prompts.pop(number or 0, b"")
         for block in blocks_of(prompt) if prompt else ():
             self.send_own(user_chunk(block, message_id_of(event.body)), {}, event.number)
-
-    def _lacking_prompt(self, event: LogEvent) -> int | None:
-        """The number of the prompt that is shown with the start of its turn, if it has to be read."""
-        found: dict[str, Any] = msgspec.json.decode(event.body)
-        number = found.get("prompt")
-        if found.get("by") == self.client.key or not isinstance(number, int) or number in self._prompts:
-            return None
-        return number
 
     def _ended(self, event: LogEvent) -> None:
         found: dict[str, Any] = msgspec.json.decode(event.body)

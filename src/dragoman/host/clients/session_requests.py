@@ -233,7 +233,7 @@ class SessionRequests:
         wanted = own.get("promptId")
         if own.get("queue") is False and session.is_busy:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
-        attachment = self._attachments.get(session.id) or self._attach(session, session.head)
+        attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
         id = session.prompts.submit(
             self._client,
             request,

@@ -85,7 +85,7 @@ def note_prompt(facts: dict[str, Any], blocks: Sequence[object]) -> bool:
 
 def session_keys(facts: Mapping[str, Any]) -> tuple[str, ...]:
     """The words by which a session is found in the log: the key that opened it, its name, and its chat."""
-    return tuple(session_key(fact, facts[fact]) for fact in ("key", "name", "chat") if facts.get(fact))
+    return tuple([f"{fact}:{facts[fact]}" for fact in ("key", "name", "chat") if facts.get(fact)])
 
 
 def session_key(fact: str, value: object) -> str:
