@@ -90,7 +90,7 @@ async def test_a_host_whose_log_was_opened_by_another_program_shows_nothing_more
     await log.close()
 
 
-async def test_events_that_are_lost_are_told_to_a_client_that_resumes_over_them(tmp_path: Path) -> None:
+async def test_a_client_that_resumes_over_lost_events_gets_a_notice(tmp_path: Path) -> None:
     log, source = SqliteLog(tmp_path / "log.db"), OnTheWire()
     async with hosted(source, log=log) as host:
         line, session = await host.opened(OURS)
