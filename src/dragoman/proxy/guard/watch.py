@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec.structs import replace
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.proxy.guard.permissions import ASK_DENY
+from dragoman.policy.decide import ASK_DENY
 from dragoman.proxy.guard.session import GuardedSession
 from dragoman.proxy.guard.violations import GuardViolations, Violation
 from dragoman.schema import v1
