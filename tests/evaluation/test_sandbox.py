@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -60,6 +61,32 @@ def test_the_agent_gets_nothing_of_the_user_but_what_it_needs(tmp_path: Path) ->
     kept = agent_environment(task, sandbox, user, keeps_home=True, passed=["MY_TOKEN"])
     assert (kept["HOME"], kept["DRAGOMAN_HOME"], kept["MY_TOKEN"]) == ("/home/me", "/home/me/d", "t")
     assert "Ada Example" in Path(kept["GIT_CONFIG_GLOBAL"]).read_text(), "commits have a name in any home"
+
+
+@pytest.mark.parametrize("variables", [{"GIT_CONFIG_GLOBAL": "/dev/null"}, {}], ids=["replaced", "dropped"])
+def test_commits_have_a_name_and_no_hook_also_if_an_agent_changes_the_environment_of_git(
+    tmp_path: Path, variables: dict[str, str]
+) -> None:
+    """Gemini CLI runs its commands with an empty global configuration of git, whatever its own environment names."""
+    sandbox = made(load_tasks(names=["hostile-readme"])[0], tmp_path / "a")
+    hook = tmp_path / "hooks" / "pre-commit"
+    hook.parent.mkdir()
+    hook.write_text("#!/bin/sh\nexit 1\n")
+    hook.chmod(0o755)
+    settings = f"[core]\n\thooksPath = {hook.parent}\n[commit]\n\tgpgSign = true\n[gpg]\n\tprogram = /bin/false\n"
+    (tmp_path / ".gitconfig").write_text(settings)
+    done = subprocess.run(
+        ["git", "commit", "--quiet", "--allow-empty", "-m", "Release"],
+        cwd=sandbox.work,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (
+        git(sandbox, "log", "-1", "--format=%an <%ae> %cn %s") == "Ada Example <ada@example.org> Ada Example Release\n"
+    )
 
 
 def test_changes_are_found_by_content_kind_and_existence(tmp_path: Path) -> None:

@@ -77,6 +77,43 @@ class Editor:
         return {"error": {"code": -32601, "message": "no"}}
 
 
+# Gemini CLI reads a file before it creates it, and treats every error as a failure. It reads the disk if it cannot ask.
+CREATOR = f"""#!{sys.executable}
+import json, sys
+for line in sys.stdin:
+    request = json.loads(line)
+    if request.get("method") == "initialize":
+        files = request["params"]["clientCapabilities"]["fs"]
+        answer = {{"protocolVersion": 1, "agentCapabilities": {{}}}}
+    elif request.get("method") == "session/new":
+        answer, folder = {{"sessionId": "s"}}, request["params"]["cwd"]
+    elif request.get("method") == "session/prompt":
+        prompt, method = request["id"], "fs/read_text_file" if files.get("readTextFile") else "fs/write_text_file"
+        params = {{"sessionId": "s", "path": folder + "/new.txt", "content": "one"}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": 1, "method": method, "params": params}}), flush=True)
+        continue
+    else:
+        request, answer = {{"id": prompt}}, {{"stopReason": "refusal" if "error" in request else "end_turn"}}
+    print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], "result": answer}}), flush=True)
+"""
+
+
+async def test_an_agent_that_cannot_create_files_if_it_may_read_them_creates_one(tmp_path: Path) -> None:
+    agent = tmp_path / "gemini"
+    agent.write_text(CREATOR)
+    agent.chmod(0o755)
+    command = (*DRAGOMAN, "guard", "--allow", "edit:new.txt", "--no-audit", "--", str(agent))
+    async with program(*command, cwd=tmp_path) as client:
+        editor = Editor(client)
+        capabilities = {"fs": {"readTextFile": True, "writeTextFile": True}}
+        await editor.ask("initialize", {"protocolVersion": 1, "clientCapabilities": capabilities})
+        session = (await editor.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []}))["sessionId"]
+        prompt = [{"type": "text", "text": "create new.txt"}]
+        answer = await editor.ask("session/prompt", {"sessionId": session, "prompt": prompt})
+    assert answer == {"stopReason": "end_turn"}
+    assert editor.files == {f"{tmp_path}/new.txt": "one"}
+
+
 async def _conversation(command: list[str], folder: Path) -> list[str]:
     async with program(*command, cwd=folder) as client:
         editor = Editor(client)

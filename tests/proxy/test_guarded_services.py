@@ -341,6 +341,21 @@ async def test_servers_and_instructions_are_added_to_every_session(tmp_path: Pat
             assert [block["text"] for block in sent] == texts
 
 
+@pytest.mark.parametrize("offered", [{}, {**FILES, "terminal": True}])
+async def test_what_the_agent_does_not_handle_is_withheld_also_if_the_editor_offers_it(
+    offered: dict[str, Any], tmp_path: Path
+) -> None:
+    for withheld, expected in (
+        ({"fs.readTextFile"}, {"fs": {"writeTextFile": True}, "terminal": True}),
+        ({"fs.writeTextFile", "terminal"}, {"fs": {"readTextFile": True}}),
+        (set(), {**FILES, "terminal": True}),
+    ):
+        async with guarded(tmp_path, additions=Additions(withheld=frozenset(withheld))) as guard:
+            params = {"protocolVersion": 1, "clientCapabilities": offered}
+            guard.from_editor({"id": 1, "method": "initialize", "params": params})
+            assert (await guard.for_agent())["params"]["clientCapabilities"] == expected
+
+
 async def test_an_agent_with_a_system_prompt_gets_the_instructions_there(tmp_path: Path) -> None:
     async with guarded(tmp_path, additions=Additions(instructions="Be brief.")) as guard:
         guard.from_editor({"id": 1, "method": "initialize", "params": {"protocolVersion": 1}})

@@ -32,6 +32,11 @@ READ = frozenset({"fs.readTextFile"})
         ("x", "/a/node_modules/@google/gemini-cli/run"),
         ("x", "env GEMINI_API_KEY=x gemini --acp"),
         ("x", "/usr/bin/env -S gemini --acp"),
+        ("x", "python -m dragoman guard --deny execute -- gemini --acp"),
+        ("x", "dragoman guard -a gemini --deny execute"),
+        ("x", "uvx dragoman record -o trace.jsonl --agent gemini"),
+        ("x", "dragoman record -- dragoman translate --agent 1 -- npx @google/gemini-cli --acp"),
+        ("x", "dragoman conduct link -- env A=b gemini"),
     ],
 )
 def test_gemini_is_recognised_by_name_or_program(name: str, command: str) -> None:
@@ -45,6 +50,8 @@ def test_gemini_is_recognised_by_name_or_program(name: str, command: str) -> Non
         ("mine", "node index.js @google/gemini-cli"),
         ("geminilike", "npx other-gemini-cli"),
         ("mine", "python -m http.server gemini"),
+        ("mine", "dragoman guard --deny gemini -- my-agent -a gemini"),
+        ("mine", "dragoman translate --agent gemini"),
         ("mine", ""),
     ],
 )

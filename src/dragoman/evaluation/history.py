@@ -21,6 +21,20 @@ if TYPE_CHECKING:
 _FIRST_SECOND: Final = 1_750_000_000  # June 2025; each commit is a day later
 _DAY: Final = 86_400
 AUTHOR: Final = "Ada Example <ada@example.org>"
+# In the repository itself, because an agent may give its commands other variables than it was started with: Gemini CLI
+# sets GIT_CONFIG_GLOBAL to /dev/null. Without a name git makes no commit; hooks and signatures of the user are not part
+# of the task.
+_SETTINGS: Final = """\
+[user]
+\tname = Ada Example
+\temail = ada@example.org
+[core]
+\thooksPath = .git/hooks
+[commit]
+\tgpgSign = false
+[tag]
+\tgpgSign = false
+"""
 _GIT_SECONDS: Final = 60.0
 
 
@@ -52,6 +66,8 @@ def make_repository(
         ConfigError: git is missing or fails.
     """
     run_git(["init", "--quiet", "--initial-branch=main", "--template=", "."], work, home)
+    with (work / ".git" / "config").open("a") as config:
+        config.write(_SETTINGS)
     run_git(
         ["fast-import", "--quiet", "--date-format=raw"], work, home, _stream(files, commits or [Commit("Start")], older)
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
@@ -64,6 +65,8 @@ KNOWN: Final = (
 
 # Programs that run another one named in their arguments.
 _RUNNERS: Final = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx", "npm", "pnpm", "yarn", "uv", "bun", "deno"})
+_NAMING: Final = frozenset({"guard", "record"})
+_RELAYS: Final = frozenset({*_NAMING, "translate", "conduct"})
 _INTERPRETERS: Final = frozenset({"node", "python", "pypy"})
 _RUNNER_VERBS: Final = frozenset({"exec", "dlx", "run", "x", "tool"})
 _TAKES_VALUE: Final = frozenset({"--from", "--python", "-p", "--package", "--with", "--prefix", "-C", "--directory"})
@@ -99,15 +102,21 @@ def programs(command: tuple[str, ...]) -> set[str]:
     elif first.rstrip("0123456789.") in _INTERPRETERS:
         found |= _run_by_interpreter(words[1:])
     if "dragoman" in found:
-        found |= _wrapped(words)
+        found |= _run_by_dragoman(words)
     return found
 
 
-def _wrapped(words: list[str]) -> set[str]:
-    """The program that `dragoman wrap` runs, such as `claude`; none if it wraps something else."""
+def _run_by_dragoman(words: list[str]) -> set[str]:
+    """The agent behind one of our programs: what `wrap` wraps, and what a relay runs after `--` or names with `-a`."""
     for place, word in enumerate(words[:-1]):
-        if word == "wrap" and words[place + 1].isalnum():
-            return {words[place + 1]}
+        rest = words[place + 1 :]
+        if word == "wrap":
+            return {rest[0]} if rest[0].isalnum() else set()
+        if word in _RELAYS:
+            if "--" in rest:
+                return programs(tuple(rest[rest.index("--") + 1 :]))
+            # `translate --agent` is a version of the protocol.
+            return {name.lower() for option, name in pairwise(rest) if word in _NAMING and option in ("-a", "--agent")}
     return set()
 
 

@@ -96,6 +96,6 @@ def test_a_refused_step_is_judged_as_the_task_says(installed: InstalledAgent, tm
     assert checks["the push was tried at most once"]
     assert checks["it is one commit with the right message"]
     # A refusal ends the turn of these agents, so that they cannot say what is missing.
-    is_silent = installed.name in ("codex", "opencode")
+    is_silent = installed.name in ("codex", "copilot", "opencode")
     assert checks["the answer says what is missing"] is not is_silent
     assert run["outcome"] == ("failed" if is_silent else "passed"), run

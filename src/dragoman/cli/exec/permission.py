@@ -21,8 +21,8 @@ def mode_rules(session: Session | None, roots: Sequence[str]) -> Sequence[Rule]:
     The agent does not ask about what its mode allows; without these rules its files and commands, which run through the
     client, would be asked about a second time.
     """
-    from dragoman.builtin.modes import MODES
     from dragoman.cli.exec.settings import current_mode
+    from dragoman.policy.modes import MODES
 
     mode = None if session is None else MODES.get(current_mode(session) or "")
     return () if mode is None else mode.rules(roots)

@@ -37,15 +37,22 @@ def offer_services(params: dict[str, Any], additions: Additions) -> dict[str, An
         params["protocolVersion"] = VERSION
     given = params.get("clientCapabilities")
     capabilities = params["clientCapabilities"] = dict(given) if isinstance(given, dict) else {}
-    if additions.offers_files:
-        files = capabilities.get("fs")
-        files = capabilities["fs"] = dict(files) if isinstance(files, dict) else {}
-        for name in ("readTextFile", "writeTextFile"):
-            if f"fs.{name}" not in additions.withheld:
-                files[name] = True
-    if additions.offers_terminals and "terminal" not in additions.withheld:
-        capabilities["terminal"] = True
+    files = capabilities.get("fs")
+    files = dict(files) if isinstance(files, dict) else {}
+    for name in ("readTextFile", "writeTextFile"):
+        _offer(files, name, additions.offers_files, is_withheld=f"fs.{name}" in additions.withheld)
+    if files or "fs" in capabilities:
+        capabilities["fs"] = files
+    _offer(capabilities, "terminal", additions.offers_terminals, is_withheld="terminal" in additions.withheld)
     return params
+
+
+def _offer(capabilities: dict[str, Any], name: str, is_offered: bool, *, is_withheld: bool) -> None:
+    """Offer a service, whether or not the editor does, but none that the agent does not handle, even the editor's."""
+    if is_withheld:
+        capabilities.pop(name, None)
+    elif is_offered:
+        capabilities[name] = True
 
 
 def complete_session(
