@@ -10,17 +10,16 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
 import time
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.client.permission_request import describe, settle_evidence, settle_paths
+from dragoman.client.reading import read_request
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
-from dragoman.policy import Rule, Verdict, judge, parse_rule, proposals
+from dragoman.policy import Verdict, parse_rule, proposals
 from dragoman.policy.decide import (
     ALLOW_ALL,
     ASK_DENY,
@@ -45,20 +44,20 @@ from dragoman.policy.decide import (
     read_option,
     rule_to_remember,
 )
-from dragoman.policy.paths import is_below
 from dragoman.policy.permitted import Permitted
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
+from dragoman.workspace.folders import SessionFolders
 from dragoman.workspace.judging import off_loop_if_long
-from dragoman.workspace.safety import with_facts
+from dragoman.workspace.safety import judge_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dragoman.client.permission_request import Evidence
+    from dragoman.client.reading import Evidence
     from dragoman.client.session import Session
-    from dragoman.policy import Action, Request, Scope
+    from dragoman.policy import Action, Request, Rule, Scope
     from dragoman.workspace import Change
 
     Remember: TypeAlias = Callable[[str, Action, Scope], None]
@@ -67,13 +66,10 @@ _log = logging.getLogger("dragoman.client")
 
 # A long session makes thousands of decisions; programs show the latest ones.
 _MOST_DECISIONS: Final = 10_000
-_READING: Final = "reading a file of the project needs no rule"
 SANDBOX: Final = "sandbox"
 """`Decision.decided_by` of a command that needs no permission because it runs in a sandbox."""
 OWN_CALL: Final = "dragoman-"
 """Begins the id of a tool call in a question of the client's own."""
-# What the sandbox adds to the rules. Like every allow it covers nothing that is denied, asked about or protected.
-_INSIDE: Final = Rule("allow", "execute:*", "flag", "the sandbox")
 # An error is one sentence; a command line may be a page.
 _ERROR_CHARACTERS: Final = 120
 
@@ -242,13 +238,10 @@ class ClientPermissions:
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> v1.SelectedPermissionOutcome | None:
         """Answer `session/request_permission`; None is the outcome `cancelled`."""
-        root = self._root if self._root is not None else session.cwd
         tool_call_id = request.tool_call.tool_call_id
-        found = describe(request, session.state, session.announced(tool_call_id), agent=self.agent, root=root)
-        evidence = settle_evidence(found, session, agent=self.agent, root=self._root)
-        evidence, verdict, first = await off_loop_if_long(evidence.requests, self._judge, evidence, session)
-        if verdict.action == "ask" and self._is_confined_later(evidence, session):
-            verdict = Verdict("allow", None, SANDBOX)
+        folders, announced = self._folders(session), session.announced(tool_call_id)
+        evidence = read_request(request, session.state, announced, folders, agent=self.agent)
+        evidence, verdict, first = await off_loop_if_long(evidence.requests, self._judge, evidence, folders)
         options = offered_by(request)
         option = option_for(verdict, options)
         words = ""
@@ -283,22 +276,25 @@ class ClientPermissions:
         reported = {"dragoman": {"decidedBy": decision.decided_by, "reason": reason}}
         return v1.SelectedPermissionOutcome(chosen, meta=reported if reason else UNSET)
 
-    def _judge(self, evidence: Evidence, session: Session) -> tuple[Evidence, Verdict, Request]:
+    def _folders(self, session: Session) -> SessionFolders:
+        return SessionFolders(session.cwd, session.additional_directories, project=self._root)
+
+    def _judge(self, evidence: Evidence, folders: SessionFolders) -> tuple[Evidence, Verdict, Request]:
         """The evidence with facts of the disk, the verdict about all its requests, and the request that decided it.
 
         What could not be read is not covered by a wide allow.
         """
         rules = self.rules
-        evidence = replace(evidence, requests=tuple(_with_facts(rules, each, session) for each in evidence.requests))
-        deciding: dict[str, Request] = {}
-
-        def judge_one(request: Request) -> Verdict:
-            verdict = _judge_one(rules, request, session)
-            deciding.setdefault(verdict.action, request)
-            return verdict
-
-        verdict, _ = judge_all(evidence.requests, judge_one)
-        return evidence, verdict, deciding[verdict.action]
+        judged = [judge_in(folders, rules, request) for request in evidence.requests]
+        evidence = replace(evidence, requests=tuple(request for request, _ in judged))
+        verdicts = iter([verdict for _, verdict in judged])
+        verdict, _ = judge_all(evidence.requests, lambda request: next(verdicts))
+        first = next(request for request, one in judged if one.action == verdict.action)
+        # All that the agent asks about are commands that it then runs through the client, in the sandbox.
+        is_confined = not evidence.problem and verdict.action == "ask" and self._guarding.confines()
+        if is_confined and all(_is_acceptable_inside(*one) for one in judged):
+            verdict = Verdict("allow", None, SANDBOX)
+        return evidence, verdict, first
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
@@ -314,8 +310,7 @@ class ClientPermissions:
         Raises:
             RequestError: it is not permitted; this is the response for the agent.
         """
-        asked = settle_paths(request, session, agent=self.agent, root=self._root)
-        asked, verdict, options = await off_loop_if_long((asked,), self._weigh, asked, session)
+        asked, verdict, options = await self._weigh(request, session)
         if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
             return  # reading below the roots is what an agent is for; only a rule restricts it
         await self._decide(asked, verdict, options, session, change=change, env=env)
@@ -329,28 +324,17 @@ class ClientPermissions:
         Raises:
             RequestError: it is not permitted, not even in the sandbox; this is the response for the agent.
         """
-        asked = settle_paths(request, session, agent=self.agent, root=self._root)
-        asked, verdict, options = await off_loop_if_long((asked,), self._weigh, asked, session)
+        asked, verdict, options = await self._weigh(request, session)
         if verdict.action == "allow":
             self._permit(asked, decide_by_rules(asked, verdict), session)
             return verdict.rule is not None and _names_command(verdict.rule) and not self._allows_all
         # A permission that was given for exactly this command is worth more than the sandbox.
         is_covered = not asked.caution and self._turn_permissions.cover(asked, session, None)
-        if verdict.action == "ask" and (is_covered or self._is_acceptable_inside(asked, session)):
+        if verdict.action == "ask" and (is_covered or _is_acceptable_inside(asked, verdict)):
             self._permit(asked, _allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
             return is_covered and not self._allows_all
         await self._decide(asked, verdict, options, session, env=env)
         return not self._allows_all
-
-    def _is_acceptable_inside(self, request: Request, session: Session) -> bool:
-        """Whether a command needs no permission in a sandbox: nothing but the lack of a rule speaks against it."""
-        return request.kind == "execute" and _judge_one((*self.rules, _INSIDE), request, session).action == "allow"
-
-    def _is_confined_later(self, evidence: Evidence, session: Session) -> bool:
-        """Whether all that the agent asks about are commands that it then runs through the client, in the sandbox."""
-        if evidence.problem or not self._guarding.confines():
-            return False
-        return all(self._is_acceptable_inside(request, session) for request in evidence.requests)
 
     def _permit(self, asked: Request, decision: Decision, session: Session) -> None:
         """Record that the client may do this for the agent."""
@@ -393,12 +377,16 @@ class ClientPermissions:
             raise _not_permitted(asked, self._record(decision, session))
         self._permit(asked, decision, session)
 
-    def _weigh(self, asked: Request, session: Session) -> tuple[Request, Verdict, tuple[Option, ...]]:
+    async def _weigh(self, request: Request, session: Session) -> tuple[Request, Verdict, tuple[Option, ...]]:
         """The request with facts of the disk, the verdict about it, and the options to offer if that is to ask."""
-        rules = self.rules
-        asked = _with_facts(rules, asked, session)
-        verdict = _judge_one(rules, asked, session)
-        return asked, verdict, offer_short_options(asked) if verdict.action == "ask" else ()
+        folders = self._folders(session)
+
+        def weigh(settled: Request) -> tuple[Request, Verdict, tuple[Option, ...]]:
+            asked, verdict = judge_in(folders, self.rules, settled)
+            return asked, verdict, offer_short_options(asked) if verdict.action == "ask" else ()
+
+        settled = folders.settle_request(request, self.agent)
+        return await off_loop_if_long((settled,), weigh, settled)
 
     def _permission_request(
         self, asked: Request, options: Sequence[Option], change: Change | None, session: Session
@@ -497,23 +485,9 @@ class ClientPermissions:
         return decision
 
 
-def _with_facts(rules: Sequence[Rule], request: Request, session: Session) -> Request:
-    return with_facts(rules, request, (session.cwd, *session.additional_directories))
-
-
-def _judge_one(rules: Sequence[Rule], request: Request, session: Session) -> Verdict:
-    """The verdict about one request. Reading below the session's folders is allowed unless a rule restricts it."""
-    added = [os.path.realpath(folder) for folder in session.additional_directories]
-    # The session's additional folders belong to the project: a command in one of them is not outside.
-    is_added = any(is_below(request.cwd, folder) for folder in added)
-    request = _with_facts(rules, request, session)  # it may have them already; then they stay the same
-    verdict = judge(rules, replace(request, cwd="") if is_added else request)
-    if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
-        return verdict
-    roots = (request.root, os.path.realpath(session.cwd), *added)
-    if request.paths and all(any(is_below(path, root) for root in roots) for path in request.paths):
-        return Verdict("allow", None, _READING)
-    return verdict
+def _is_acceptable_inside(request: Request, verdict: Verdict) -> bool:
+    """Whether a command needs no permission in a sandbox: nothing but the lack of a rule speaks against it."""
+    return request.kind == "execute" and (verdict.action == "allow" or verdict.is_uncovered)
 
 
 def offered_by(request: v1.RequestPermissionRequest) -> tuple[Option, ...]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from dragoman.client.permission import OWN_CALL, ClientPermissions, Guarding, RefuseOpen
-from dragoman.client.permission_request import settle_paths
 from dragoman.errors import RequestError
 from dragoman.policy import judge
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
+from dragoman.workspace.folders import SessionFolders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +97,8 @@ class GuardPermissions:
     def is_named_by_rule(self, request: Request, session: Session) -> bool:
         """Whether a rule of the user allows this by an absolute path, and nothing speaks against it."""
         permissions = self.of(session)
-        asked = settle_paths(request, session, agent=self._agent, root=self._found.project(session.cwd))
+        folders = SessionFolders(session.cwd, project=self._found.project(session.cwd))
+        asked = folders.settle_request(request, self._agent)
         verdict = judge(permissions.rules, asked)
         pattern = None if verdict.rule is None else read_pattern(verdict.rule.text).pattern
         return verdict.action == "allow" and pattern is not None and pattern.startswith(("/", "~"))
