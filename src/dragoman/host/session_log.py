@@ -4,8 +4,8 @@ Theory of operation
 -------------------
 *Writing.* `append`, `accept` and `describe` pass on what happens in the order of the calls; the log collects what one
 turn of the loop appends, commits it in a thread, and calls `_committed` here. That keeps the events as the tail, moves
-the head, and then publishes them, so that no client is shown what a kill could still undo. `describe` is called often in
-one turn: the record is made once, at its end, and never stands in the log before the events that it speaks of.
+the head, and then publishes them: no client is shown what a kill could still undo. `describe` is called often in one
+turn: the record is made once, at its end, and never stands in the log before the events that it speaks of.
 
 *Reading.* A client that keeps up is served from the tail, without waiting: `tail` and `shared_run` are plain calls. One
 that is behind the tail reads pages with `read`, in a task of its own, and asks `tail` again after each page. The answer
