@@ -94,7 +94,7 @@ class HostConnection:
 
     # Role
 
-    def on_hot(self, frames: list[Any], size_bytes: int) -> None:
+    def on_hot(self, frames: list[Any], lines: list[bytes]) -> None:
         raise NotImplementedError("a client sends no updates")
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
@@ -113,7 +113,7 @@ class HostConnection:
             return self._extensions.request(call)
         raise RequestError.method_not_found(call.method)
 
-    def on_notification(self, method: str, params: Raw | None) -> None:
+    def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
         if self._hello is None or params is None:
             return
         if method == "session/cancel":
