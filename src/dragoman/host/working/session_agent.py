@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
 
 _QUIET_SECONDS: Final = 2.0
+_REPORTED_SECONDS: Final = 1.0
 _STARTS: Final = 5
 _STARTS_SECONDS: Final = 180.0
 _EARLY_BYTES: Final = 8 * 1024 * 1024
@@ -76,6 +77,7 @@ class SessionAgent:
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
+        self._turn_began = 0.0
         self.traffic = AgentTraffic()
 
     @property
@@ -165,7 +167,7 @@ class SessionAgent:
                 raise
             session.is_read_only = True
             session.facts["canComeBack"] = False
-            session.keep_facts()
+            session.describe()
             raise session_lost("the agent does not know it any more") from None
 
     async def _reopen(self, session: HostedSession, agent: RunningAgent) -> None:
@@ -265,9 +267,18 @@ class SessionAgent:
         self._dropping_until = 0.0
         self._echo = PromptEcho(blocks)
         self.open_calls = OpenCalls()
+        self._turn_began = monotonic()
 
     def end_turn(self) -> None:
         self._echo = None
+
+    def commands_since(self) -> float | None:
+        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
+
+        An agent may report a command a little after it started it. What it started for itself is older than the turn.
+        """
+        since = self.open_calls.commands_since()
+        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
 
     def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Log updates of the agent, which came one after another, as it wrote them."""
@@ -300,9 +311,9 @@ class SessionAgent:
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
         elif isinstance(read, v1.ToolCall | v1.ToolCallUpdate):
-            self.open_calls.note(read)
+            self.open_calls.note(read, monotonic())
         elif note_fact(session.facts, variant, update):
-            session.keep_facts()
+            session.describe()
         session.append("update", store_update(update, meta, child))
         if taken is not None:
             session.prompts.end_taken(taken)
