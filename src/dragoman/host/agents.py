@@ -61,6 +61,13 @@ class DescribedSource(Protocol):
     def version(self) -> str | None: ...
 
 
+@runtime_checkable
+class EndsCommands(Protocol):
+    """The connection to an agent whose processes run on this machine."""
+
+    async def end_commands(self, since: float) -> None: ...
+
+
 def command_of(source: object) -> tuple[str, ...]:
     """The command line of an agent; empty if it is not known."""
     return source.command if isinstance(source, DescribedSource) else ()
@@ -134,8 +141,9 @@ class Tap(Observer):
 class RunningAgent:
     """A started agent with one session."""
 
-    def __init__(self, remote: RemoteAgent, stack: AsyncExitStack) -> None:
+    def __init__(self, remote: RemoteAgent, stack: AsyncExitStack, transport: Transport) -> None:
         self.remote = remote
+        self._transport = transport
         self.session: Session
         self.changes: TracksChanges | None = None
         self._stack = stack
@@ -178,7 +186,7 @@ class RunningAgent:
         except BaseException:
             await stack.aclose()
             raise
-        running = cls(remote, stack)
+        running = cls(remote, stack, transport)
         running.changes = options.get("changes")
         return running
 
@@ -233,6 +241,11 @@ class RunningAgent:
         """Return when it is known what the last turn changed in the folders, if that is followed."""
         if self.changes is not None:
             await self.changes.end_session(self.session)
+
+    async def end_commands(self, since: float) -> None:
+        """End what the agent started at or after a moment of `time.monotonic`, if its processes are on this machine."""
+        if isinstance(self._transport, EndsCommands):
+            await self._transport.end_commands(since)
 
     async def close(self) -> None:
         """End the agent with everything it started."""

@@ -130,21 +130,38 @@ _MOST_TITLES: Final = 20
 
 
 class OpenCalls:
-    """The tool calls of a turn that have not ended, to close those of an agent that died in the middle of them."""
+    """The tool calls of a turn that have not ended.
+
+    Those of an agent that died in the middle of them are closed, and the commands of a cancelled turn are ended.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
+        self._commands: dict[str, float] = {}
+        self._is_cancelled = False
 
-    def note(self, update: bytes) -> None:
-        """A tool call, or a change of one."""
+    def note(self, update: bytes, moment: float) -> None:
+        """A tool call, or a change of one, with the time by `time.monotonic`."""
         try:
             found = _read_call(update)
         except msgspec.DecodeError:
             return
         if found.status in ("completed", "failed"):
             self._open.pop(found.toolCallId, None)
+            if not self._is_cancelled:
+                self._commands.pop(found.toolCallId, None)
         elif found.sessionUpdate == "tool_call" or found.status is not None:
             self._open[found.toolCallId] = found.title or self._open.get(found.toolCallId, "")
+            if found.kind == "execute":
+                self._commands.setdefault(found.toolCallId, moment)
+
+    def cancel(self) -> None:
+        """The turn is cancelled: an agent may report a command as ended from now on that it leaves running."""
+        self._is_cancelled = True
+
+    def commands_since(self) -> float | None:
+        """When the oldest command that may run was first mentioned; None if no command does."""
+        return min(self._commands.values(), default=None)
 
     def titles(self) -> list[str]:
         """What they are called."""
@@ -165,6 +182,7 @@ class _Call(msgspec.Struct, gc=False):
     toolCallId: str  # noqa: N815
     status: str | None = None
     title: str | None = None
+    kind: str | None = None
 
 
 _read_call: Final = msgspec.json.Decoder(_Call).decode

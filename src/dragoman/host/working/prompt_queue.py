@@ -3,6 +3,7 @@
 A prompt has an id; a second one with the same id is the same prompt and gets its outcome, it never runs again. The
 outcome is the `end` event of its turn, or the `queue` event of one that never ran. `_run_all` is the one task that runs
 them. A turn whose agent ignores a cancel is given up after a while; the agent is then ended before the next prompt.
+Commands that were open at a cancel are over with the turn, also if the agent leaves them running (Codex does).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from dragoman.client import PromptTurn
     from dragoman.errors import StoreError
+    from dragoman.host.agents import RunningAgent
     from dragoman.host.connection import HostConnection
     from dragoman.host.history.restore import LeftOpen
     from dragoman.host.host import Host
@@ -184,6 +186,7 @@ class PromptQueue:
             return
         if not item.is_cancelled:
             self._log_cancel(item.id, client)
+            self._session.agent.open_calls.cancel()
         item.is_cancelled = True
         self._session.questions.close_all()
         if agent is not None and agent.is_open and self._timer is None and self._given_up is not None:
@@ -291,6 +294,7 @@ class PromptQueue:
         self._given_up = given_up = asyncio.get_running_loop().create_future()
         finishing = self._host.run(_finish(turn))
         await asyncio.wait({finishing, given_up}, return_when=asyncio.FIRST_COMPLETED)
+        await self._end_commands(item, agent)
         if not finishing.done():
             session.agent.is_stuck = True
             return _CANCELLED
@@ -311,6 +315,12 @@ class PromptQueue:
         if unfinished:
             data["unfinished"] = unfinished
         raise RequestError(-32603, f"the agent ended in the middle of the turn: {result}", data)
+
+    async def _end_commands(self, item: HostedPrompt, agent: RunningAgent) -> None:
+        """End what a cancelled turn left running; before it is over, so that no command of the next turn is hit."""
+        since = self._session.agent.commands_since()
+        if item.is_cancelled and since is not None:
+            await agent.end_commands(since)
 
     def _end_cancelling(self) -> None:
         self._given_up = None

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
 
 _QUIET_SECONDS: Final = 2.0
+_REPORTED_SECONDS: Final = 1.0
 _STARTS: Final = 5
 _STARTS_SECONDS: Final = 180.0
 _EARLY_BYTES: Final = 8 * 1024 * 1024
@@ -66,6 +67,7 @@ class SessionAgent:
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
+        self._turn_began = 0.0
         self.traffic = AgentTraffic()
 
     @property
@@ -254,9 +256,18 @@ class SessionAgent:
         self._dropping_until = 0.0
         self._echo = PromptEcho(blocks)
         self.open_calls = OpenCalls()
+        self._turn_began = monotonic()
 
     def end_turn(self) -> None:
         self._echo = None
+
+    def commands_since(self) -> float | None:
+        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
+
+        An agent may report a command a little after it started it. What it started for itself is older than the turn.
+        """
+        since = self.open_calls.commands_since()
+        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
 
     def on_update(self, agent_session: str, update: bytes, meta: bytes | None) -> None:
         """An update of the agent, as it came."""
@@ -281,7 +292,7 @@ class SessionAgent:
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
         elif variant in _TOOLS:
-            self.open_calls.note(update)
+            self.open_calls.note(update, monotonic())
         elif note_fact(session.facts, variant, update):
             session.keep_facts()
         session.append("update", store_update(update, meta, child))
