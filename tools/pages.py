@@ -11,8 +11,8 @@ from typing import Any
 
 from dragoman.cli import command, exits, table
 from dragoman.cli.exec.events import Event
-from dragoman.cli.exec.result import RunResult, schema_of
 from dragoman.conformance.coverage import coverage_page
+from dragoman.runs.result import RunResult, schema_of
 
 DOCS = Path(__file__).parent.parent / "docs"
 

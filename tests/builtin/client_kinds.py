@@ -52,14 +52,25 @@ class KindClient(ClientLine):
                 assert message["id"] == request_id, message
                 return updates, message
             if "id" in message:
-                self.asked.append(message["method"])
-                try:
-                    answer = {"result": self._serve(message["method"], message["params"])}
-                except FileNotFoundError as error:
-                    answer = {"error": {"code": -32002, "message": f"{error.filename} does not exist"}}
-                self.send({"jsonrpc": "2.0", "id": message["id"], **answer})
+                self.serve(message)
             else:
                 updates.append(updated(message))
+
+    async def until(self, method: str) -> dict[str, Any]:
+        """The next request of this method, without an answer; requests before it are served."""
+        while (message := await asyncio.wait_for(self.next(), 30)).get("method") != method:
+            if "id" in message:
+                self.serve(message)
+        return message
+
+    def serve(self, message: dict[str, Any]) -> None:
+        """Answer a request of the agent."""
+        self.asked.append(message["method"])
+        try:
+            answer = {"result": self._serve(message["method"], message["params"])}
+        except FileNotFoundError as error:
+            answer = {"error": {"code": -32002, "message": f"{error.filename} does not exist"}}
+        self.send({"jsonrpc": "2.0", "id": message["id"], **answer})
 
     async def play(self, session_id: str, *lines: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
         """One turn of the scripted model."""

@@ -13,7 +13,6 @@ from msgspec import Struct
 from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
-from dragoman.builtin.modes import Mode
 from dragoman.builtin.permission import SessionRules, ToolPermissions
 from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
@@ -24,6 +23,7 @@ from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog
 from dragoman.builtin.viewer import Viewer
 from dragoman.policy import Request, Rule
 from dragoman.policy.decide import Option
+from dragoman.policy.modes import Mode
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import MessageRow, SessionRow, Store
 from dragoman.uistream import chunks as c
@@ -89,6 +89,7 @@ class FakeViewer:
     cwd = "/w"
     roots = ("/w",)
     is_headless = False
+    is_connected = True
 
     def __init__(self, owner: "SessionFixture") -> None:
         self.session = SimpleNamespace(
@@ -106,9 +107,6 @@ class FakeViewer:
     async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
         self._owner.seen += chunks
         self._owner.saw.set()
-
-    async def show_message(self, message: UIMessage) -> None:
-        pass
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         answer = self._owner.answers(options)
@@ -154,7 +152,7 @@ class SessionFixture:
         self.slept: list[float] = []
         self.saw = asyncio.Event()
         self.viewer: Viewer = FakeViewer(self)  # type: ignore[assignment]  # as much of one as turns need
-        session.viewers.append(self.viewer)
+        session.viewer = self.viewer
 
     @property
     def tools(self) -> dict[str, Any]:
@@ -210,7 +208,7 @@ class SessionFixture:
         assert isinstance(session, FixtureSession)
         session.fixture = self
         session.tools = self.tools
-        session.viewers.append(self.viewer)
+        session.viewer = self.viewer
         self.session = session
 
     async def sleep(self, seconds: float) -> None:

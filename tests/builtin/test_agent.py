@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.agent import STEER
-from dragoman.builtin.modes import MODES
 from dragoman.client import Session
 from dragoman.errors import RequestError
+from dragoman.policy.modes import MODES
 from dragoman.schema import encode, v1
 from dragoman.testing.scripted_client import FilesInMemory, RealTerminals
 from tests.builtin.http_service import Answers, Service, ask
@@ -358,8 +358,8 @@ async def test_a_model_error_is_the_answer_to_the_prompt_and_the_session_lives(t
         assert session.state.text == "alive"
 
 
-async def test_a_second_client_joins_a_running_turn_from_its_beginning(tmp_path: Path) -> None:
-    service = Service(tmp_path)
+async def test_a_second_client_takes_over_a_running_turn_from_its_beginning(tmp_path: Path) -> None:
+    service, new_user = Service(tmp_path), Answers("allow_once")
     asked, answer = asyncio.Event(), asyncio.Event()
 
     async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
@@ -367,23 +367,36 @@ async def test_a_second_client_joins_a_running_turn_from_its_beginning(tmp_path:
         await answer.wait()
         return request.options[0].option_id
 
-    async with service.session(permission=user) as session:
-        turn = asyncio.ensure_future(ask(session, "say before", "run touch hi", "say after"))
+    async with service.client(permission=user) as first:
+        session = await first.new_session(service.project)
+        turn = asyncio.ensure_future(ask(session, "say before", "run touch hi", "run touch you", "say after"))
         await asked.wait()
-        async with service.client() as second:
+        async with service.client(permission=new_user) as second:
             joined = await second.resume_session(session.id, service.project)
             watching = joined.updates()
             answer.set()
-            await turn
+            await turn  # the prompt is answered to the client that sent it
             async for _ in watching:
                 if text_of(joined).endswith("after"):
                     break
             assert text_of(joined) == "beforeafter"
-            (call,) = joined.state.tool_calls.values()
-            assert call.status == "completed"
+            assert [call.status for call in joined.state.tool_calls.values()] == ["completed", "completed"]
+            assert len(new_user.asked) == 1  # the second question is for the client that has the session now
+            assert text_of(session) == "before"
+            assert session.state.stop_reason == "end_turn"
+            with pytest.raises(RequestError, match="another client has taken it over") as refused:
+                await session.prompt("say lost")
+            assert refused.value.code == -32002
+            with pytest.raises(RequestError, match="taken it over"):
+                await session.set_mode("plan")
+            await first.close_session(session.id)  # it is not the one that is open
+            await ask(joined, "say still open")
+            back = await first.load_session(session.id, service.project)
+            await ask(back, "say mine again")
+            assert back.state.text == "mine again"
 
 
-async def test_a_client_that_disconnects_does_not_end_the_turn_while_another_is_attached(tmp_path: Path) -> None:
+async def test_a_client_that_disconnects_after_it_was_taken_over_does_not_end_the_turn(tmp_path: Path) -> None:
     service = Service(tmp_path, mode="full")
     gate = service.project / "gate"
     os.mkfifo(gate)

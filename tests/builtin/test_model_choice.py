@@ -153,7 +153,7 @@ async def test_a_new_session_with_a_wrong_model_is_refused_with_near_names(tmp_p
             await agent.new_session(tmp_path)
 
 
-async def test_the_levels_of_effort_follow_the_model_and_other_clients_see_it(
+async def test_the_levels_of_effort_follow_the_model_and_a_client_that_takes_over_sees_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY"):
@@ -161,7 +161,6 @@ async def test_the_levels_of_effort_follow_the_model_and_other_clients_see_it(
     service = Service(tmp_path)
     async with service.client() as agent, service.client() as second:
         session = await agent.new_session(service.project)
-        other = await second.resume_session(session.id, service.project)
         assert values(session, "effort") == ["low", "medium", "high"]
         await session.set_config_option("model", "anthropic:claude-opus-5-5")
         assert values(session, "effort") == ["low", "medium", "high", "xhigh", "max"]
@@ -174,7 +173,7 @@ async def test_the_levels_of_effort_follow_the_model_and_other_clients_see_it(
         assert getattr(option(session, "effort"), "current_value", None) == "max", "the wish is kept"
         with pytest.raises(RequestError):
             await session.set_config_option("effort", "minimal")
-        await second.call("session/list", v1.ListSessionsRequest())  # everything before its answer has arrived
+        other = await second.resume_session(session.id, service.project)
         assert values(other, "effort") == values(session, "effort")
 
 

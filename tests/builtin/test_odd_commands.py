@@ -68,12 +68,12 @@ async def test_a_command_that_takes_no_words_does_nothing_with_them(
 async def test_a_command_during_a_turn_waits_for_its_end(tmp_path: Path) -> None:
     service = Service(tmp_path, mode="full")
     async with service.session() as session, service.client() as remote:
-        other = await remote.load_session(session.id, service.project)
         running = asyncio.create_task(
             ask(session, "write a.txt x", "run until [ -e ../go ]; do sleep 0.02; done", "say done")
         )
         while not (service.project / "a.txt").exists():  # noqa: ASYNC110 - written by a tool
             await asyncio.sleep(0.01)
+        other = await remote.load_session(session.id, service.project)  # it takes the turn over
         undoing = asyncio.create_task(ask(other, "/undo"))
         (tmp_path / "go").touch()
         async with asyncio.timeout(20):

@@ -115,14 +115,14 @@ async def test_the_model_is_given_the_same_after_a_restart_as_before(
     assert model.words == [*written(PAGE), "say hello", "hello", "say hello"]
 
 
-async def test_a_client_that_loads_while_another_one_works_sees_every_message_once(tmp_path: Path) -> None:
+async def test_a_client_that_loads_after_another_one_worked_sees_every_message_once(tmp_path: Path) -> None:
     service = Service(tmp_path)
     session_id = await stored(service, list(conversation(PAGE, clear_at=PAGE - 3)))
     async with service.client() as one, service.client() as two, service.client() as three:
-        first = await one.resume_session(session_id, service.project)
+        await one.resume_session(session_id, service.project)
         early = await two.load_session(session_id, service.project)
         assert shown(early) == written(PAGE)
-        await first.prompt("say hello")  # reads a part of the past into memory
+        await early.prompt("say hello")  # reads a part of the past into memory
         late = await three.load_session(session_id, service.project)
         assert shown(late) == [*written(PAGE), "say hello", "hello"]
 

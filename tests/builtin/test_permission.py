@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.policy import Request, judge, parse_rule
 from dragoman.policy.decide import Option, describe_rule, offer_options
+from dragoman.policy.modes import MODES
 from dragoman.uistream import chunks as c
 from tests.builtin.fixtures import FakeTool, open_fixture
 

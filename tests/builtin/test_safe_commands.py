@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.command_guard import CommandGuard, safe_environment
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.placement import OUTSIDE
 from dragoman.client import Session
 from dragoman.errors import RequestError
+from dragoman.policy.modes import MODES
 from dragoman.process.sandbox import ProtectedChange
 from dragoman.schema import v1
 from dragoman.testing.scripted_client import RealTerminals

@@ -9,12 +9,12 @@ import pytest
 
 from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.turn import TurnEnd
-from dragoman.errors import ConnectionClosed, StoreError
+from dragoman.errors import StoreError
 from dragoman.policy import Request
 from dragoman.store.sessions import Store
 from dragoman.uistream import chunks as c
 from dragoman.uistream.fold import INTERRUPTED
-from dragoman.uistream.messages import ToolPart, UIMessage
+from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import FakeTool, FakeViewer, SessionFixture, open_fixture, texts
 
 RUN = Request("dragoman", "execute", command=("make",), shell=None, root="/w")
@@ -209,39 +209,41 @@ async def test_a_turn_that_runs_in_another_program_is_seen_and_left_alone(tmp_pa
         assert fixture.outcomes() == {"wait": "output-error"}
 
 
-async def test_who_comes_late_gets_the_turn_from_its_first_chunk_on(tmp_path: Path) -> None:
+async def test_a_client_that_takes_over_gets_the_turn_from_its_first_chunk_on(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         gate = asyncio.Event()
         fixture.add(FakeTool("wait", lambda arguments, context: gate.wait()))
         turn = fixture.start("say before", "call wait", "say after")
         await fixture.until(c.Data)
+        before = list(fixture.seen)
         late: list[c.Chunk] = list(fixture.session.live_chunks)
 
         class LateViewer(FakeViewer):
             async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
                 late.extend(chunks)
 
-        fixture.session.viewers.append(LateViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
+        fixture.session.viewer = LateViewer(fixture)  # type: ignore[assignment]  # a fake viewer
         gate.set()
         await turn
-        assert late == fixture.seen
+        assert fixture.seen == before  # the client before it is shown nothing more
+        assert late[: len(before)] == before
+        assert isinstance(late[-1], c.Finish)
         assert fixture.session.live_chunks == ()
 
 
-async def test_a_watcher_that_fails_disturbs_neither_the_turn_nor_the_others(tmp_path: Path) -> None:
+async def test_a_client_that_is_gone_disturbs_neither_the_turn_nor_the_client_after_it(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
 
         class LostViewer(FakeViewer):
             async def show_chunks(self, chunks: Sequence[c.Chunk]) -> None:
                 raise ConnectionError
 
-            async def show_message(self, message: UIMessage) -> None:
-                raise ConnectionClosed("it left")
-
-        fixture.session.viewers.insert(0, LostViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
+        fixture.session.viewer = LostViewer(fixture)  # type: ignore[assignment]  # a fake viewer
         assert (await fixture.prompt("say hello")).error is None
         assert fixture.texts() == ["hello"]
-        fixture.session.viewers.insert(0, LostViewer(fixture))  # type: ignore[arg-type]  # a fake viewer
+        assert fixture.session.viewer is None
+        await fixture.session.warn("A hook failed", "No client is there to see it")
+        fixture.session.viewer = fixture.viewer
         seen = len(fixture.seen)
         await fixture.session.warn("A hook failed", "It ended with 1")
         assert [chunk.data["title"] for chunk in fixture.seen[seen:] if isinstance(chunk, c.Data)] == ["A hook failed"]

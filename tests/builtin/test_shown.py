@@ -198,13 +198,21 @@ async def test_a_failed_turn_of_our_client_is_an_error_and_then_a_message(tmp_pa
         assert isinstance(loaded.state.commands[0], v1.AvailableCommand)
 
 
-async def test_a_terminal_is_shown_to_the_client_that_has_it_and_its_output_to_the_others(tmp_path: Path) -> None:
+async def test_a_client_that_takes_over_is_shown_the_output_of_terminals_that_it_does_not_have(tmp_path: Path) -> None:
     service = Service(tmp_path, mode="full")
     async with kind_client(service, {"terminal": True}) as first, kind_client(service, {"terminal": True}) as second:
         session_id = await first.start()
-        await second.load(session_id)
-        own, _ = await first.play(session_id, "run echo from the command")
-        watched, _ = await second.finish(second.ask("session/list"))
-    (call,), (other,) = calls(own).values(), calls(watched).values()
+        asked = first.prompt(session_id, "run echo in its terminal\nrun echo without it")
+        waiting = await first.until("terminal/wait_for_exit")
+        updates = await second.load(session_id)
+        first.serve(waiting)
+        await first.finish(asked)
+        updates += (await second.finish(second.ask("session/list")))[0]
+        own, _ = await second.play(session_id, "run echo in my terminal")
+    assert first.asked.count("terminal/create") == 1  # the second command does not use a client that lost its session
+    earlier = [each["content"][0] for each in calls(updates).values()]
+    assert [each["type"] for each in earlier] == ["content", "content"]
+    assert "in its terminal" in earlier[0]["content"]["text"]
+    assert "without it" in earlier[1]["content"]["text"]
+    (call,) = calls(own).values()
     assert call["content"][0]["type"] == "terminal"
-    assert "from the command" in other["content"][0]["content"]["text"]

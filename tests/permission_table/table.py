@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.client.guarded_permissions import GuardedPermissions
@@ -31,6 +30,7 @@ from dragoman.client.permission import Question
 from dragoman.errors import RequestError
 from dragoman.policy import Request, Rule
 from dragoman.policy.decide import Decision
+from dragoman.policy.modes import MODES
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
 from tests.permission_table.rule_sets import SETS, RuleSet

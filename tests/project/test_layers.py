@@ -19,7 +19,7 @@ _IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+(?:[ \t]*,[ \t]*[\w.
 def read_layers(page: str) -> dict[str, float]:
     """Name of a package or module -> its height, from the first table of the page whose lines start with a number."""
     heights: dict[str, float] = {}
-    for number, names in re.findall(r"^ ?(\d+)  ((?:[a-z_]+(?:/|\.py) +)+)", page, flags=re.MULTILINE):
+    for number, names in re.findall(r"^ ?(\d\d?)  ((?:[a-z_]+(?:/|\.py) +)+)", page, flags=re.MULTILINE):
         for name in names.split():
             is_package = name.endswith("/")
             heights[name.removesuffix("/").removesuffix(".py")] = int(number) - (0 if is_package else MODULE_STEP)

@@ -270,14 +270,17 @@ class ClientAccess:
         *,
         uses_files: bool = True,
         uses_terminals: bool = True,
+        is_current: Callable[[], bool] = lambda: True,
         settle: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         """Args:
+        is_current: whether this is still the session's client; another one may take the session over during a turn.
         settle: returns when the client was shown everything so far, such as the call it is asked about.
         """
         client = turn.session.client
         self._turn = turn
         self._local = local
+        self._is_current = is_current
         self._settle = settle
         self._reads = uses_files and client.offers("fs.readTextFile")
         self._writes = uses_files and client.offers("fs.writeTextFile")
@@ -285,8 +288,8 @@ class ClientAccess:
 
     @property
     def _is_gone(self) -> bool:
-        """The client has disconnected; the turn continues for the others."""
-        return not self._turn.session.client.is_connected
+        """Whether the client has left or lost its session; the turn goes on with local files and commands."""
+        return not self._turn.session.client.is_connected or not self._is_current()
 
     async def read_text(self, path: str) -> str:
         if not self._reads or self._is_gone or self._local.workspace_of(path) is None:
@@ -396,7 +399,7 @@ class ClientAccess:
     ) -> list[str] | None:
         # A permission request would be the only other way, and rules of the user answer those: `--allow '*'` would
         # choose the first answer in the user's name.
-        if not self._turn.session.client.offers("elicitation.form"):
+        if self._is_gone or not self._turn.session.client.offers("elicitation.form"):
             raise NoFormError("this client cannot show a form; the question has to be asked in words")
         await self._settled()
         from dragoman.builtin.forms import ask_by_form
@@ -404,7 +407,7 @@ class ClientAccess:
         return await ask_by_form(self._turn, question, choices, is_multiple=is_multiple)
 
     async def edit_text(self, question: str, text: str) -> str | None:
-        if not self._turn.session.client.offers("elicitation.form"):
+        if self._is_gone or not self._turn.session.client.offers("elicitation.form"):
             raise NoFormError("this client cannot show a form; the text has to be edited elsewhere")
         await self._settled()
         from dragoman.builtin.forms import edit_by_form

@@ -19,9 +19,9 @@ from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
 from dragoman.builtin.model_access import ModelAccess
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.request_errors import SessionClosed, stored, to_request_error
 from dragoman.errors import RequestError, StoreError
+from dragoman.policy.modes import MODES
 from dragoman.schema import Unknown, v1
 from dragoman.text.terminal import sentence
 
@@ -65,11 +65,11 @@ class BuiltInAgent:
         self.models = ModelAccess(settings, self.environment)
 
     async def disconnected(self) -> None:
-        """A connection has ended: detach its viewers. With the last connection everything is closed."""
+        """A connection has ended: release its sessions. With the last connection everything is closed."""
         self.connections -= 1
         for session in list(self._sessions.values()):
-            for viewer in [each for each in session.viewers if not each.session.client.is_connected]:
-                await self._detach(viewer)
+            if session.viewer is not None and not session.viewer.is_connected:
+                await self._release(session)
         if self.connections:
             return
         for session in list(self._sessions.values()):
@@ -175,9 +175,8 @@ class BuiltInAgent:
 
     async def close_session(self, params: v1.CloseSessionRequest, session: AgentSession) -> None:
         open_session = self._sessions.get(session.id)
-        viewer = None if open_session is None else open_session.viewer_of(session)
-        if viewer is not None:
-            await self._detach(viewer)
+        if open_session is not None and open_session.viewer is not None and open_session.viewer.session is session:
+            await self._release(open_session)
 
     async def delete_session(self, params: v1.DeleteSessionRequest, context: Context) -> None:
         from dragoman.builtin.output_files import delete_outputs
@@ -194,8 +193,7 @@ class BuiltInAgent:
     # Settings
 
     async def set_mode(self, params: v1.SetSessionModeRequest, session: AgentSession) -> None:
-        viewer = self._viewer(session)
-        await stored(viewer.open_session.choose(viewer, mode=params.mode_id))
+        await stored(self._viewer(session).open_session.choose(mode=params.mode_id, is_answered=True))
 
     async def set_config_option(
         self, params: v1.SetSessionConfigOptionRequest, session: AgentSession
@@ -203,11 +201,11 @@ class BuiltInAgent:
         """Any `PROVIDER:MODEL` is accepted as a model, and then listed. The effort levels follow the model."""
         from dragoman.builtin.viewer import config_options
 
-        viewer = self._viewer(session)
+        open_session = self._viewer(session).open_session
         if params.config_id == "model":
             await self.models.check(str(params.value))
-        await stored(viewer.open_session.choose(viewer, **{params.config_id: params.value}))
-        return v1.SetSessionConfigOptionResponse(config_options(viewer.open_session))
+        await stored(open_session.choose(is_answered=True, **{params.config_id: params.value}))
+        return v1.SetSessionConfigOptionResponse(config_options(open_session))
 
     async def set_title(self, params: v1.SetSessionTitleRequest, context: Context) -> v1.SetSessionTitleResponse:
         from dragoman.builtin.context.titles import titled_by_user
@@ -252,7 +250,9 @@ class BuiltInAgent:
             own["usage"] = meta_usage(end.usage, session.usage.spent)
         usage = protocol_usage(end.usage) if end.usage is not None and self.settings.unstable else UNSET
         meta = {**trace, **({"dragoman": own} if own else {})}
-        return v1.PromptResponse(viewer.stop_reason(end), usage, meta or UNSET)
+        # The client that saw the end of the turn; another one may have taken the session over.
+        seen_by = session.viewer or viewer
+        return v1.PromptResponse(seen_by.stop_reason(end), usage, meta or UNSET)
 
     async def steer(self, params: Any, context: Context) -> dict[str, bool]:
         """Pass text to a running turn: `{"sessionId", "text"}` -> `{"accepted"}`."""
@@ -265,14 +265,17 @@ class BuiltInAgent:
             raise RequestError.not_found("Session not found", {"sessionId": session_id})
         return {"accepted": open_session.steer(text)}
 
-    # Open sessions and their viewers
+    # Open sessions and their clients
 
     def _viewer(self, session: AgentSession) -> Viewer:
-        """Raises: RequestError if another client has deleted the session in the meantime."""
+        """Raises: RequestError if another client has deleted the session, or taken it over, in the meantime."""
         open_session = self._sessions.get(session.id)
-        viewer = None if open_session is None else open_session.viewer_of(session)
+        viewer = None if open_session is None else open_session.viewer
         if viewer is None:
             raise RequestError.not_found("Session not found", {"sessionId": session.id})
+        if viewer.session is not session:
+            why = "Session not found: another client has taken it over; load it to take it back"
+            raise RequestError.not_found(why, {"sessionId": session.id})
         return viewer
 
     async def _row(self, session_id: str) -> SessionRow:
@@ -292,7 +295,7 @@ class BuiltInAgent:
         *,
         repeats_history: bool = False,
     ) -> OpenSession:
-        """Open the session, if it is not open, and attach a client to it."""
+        """Open the session, if it is not open, and make this client the one of the session."""
         from dragoman.builtin.client_rules import read_client_rules
         from dragoman.builtin.context.commands import commands_update
         from dragoman.builtin.context.own_prompt import metadata_of
@@ -325,11 +328,10 @@ class BuiltInAgent:
             session.update_when_open(viewer.form_of(notice))
         return open_session
 
-    async def _detach(self, viewer: Viewer) -> None:
-        session = viewer.open_session
-        if viewer in session.viewers:
-            session.viewers.remove(viewer)
-        if not session.viewers and session.turn is None:
+    async def _release(self, session: OpenSession) -> None:
+        """Take a session from a client that has left, and close it unless a turn is running."""
+        session.viewer = None
+        if session.turn is None:
             await self._close(session)
 
     async def _close(self, session: OpenSession) -> None:
@@ -338,8 +340,8 @@ class BuiltInAgent:
 
     async def _show_options(self) -> None:
         for session in tuple(self._sessions.values()):
-            for viewer in tuple(session.viewers):
-                await viewer.show_options()
+            if session.viewer is not None:
+                await session.viewer.show_options()
 
 
 class _CountingAgent(Agent):
@@ -409,14 +411,13 @@ def _check_prompt(blocks: Sequence[v1.ContentBlock]) -> None:
 
 
 async def _wait_for(running: asyncio.Future[TurnEnd], viewer: Viewer) -> TurnEnd:
-    """Wait for a prompt. A client that cancels ends it; one that disconnects does not, while others are attached."""
+    """Wait for a prompt. A client that cancels or leaves ends it, unless it left after another one took its session."""
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         if not was_asked_for():
             raise SessionClosed("the session was closed before the turn of this prompt began; open it again") from None
-        has_left = not viewer.session.client.is_connected
-        if has_left and any(other is not viewer for other in viewer.open_session.viewers):
+        if viewer.is_replaced and not viewer.is_connected:
             raise
         running.cancel()
         await asyncio.wait({running})

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from dragoman.builtin.hooks.answer import Wish
-    from dragoman.builtin.modes import Mode
     from dragoman.builtin.placement import Where
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.subagents.declaration import AgentDeclaration
     from dragoman.policy import Action, Request, Rule, Verdict
     from dragoman.policy.decide import Decision, Option, RememberScope
+    from dragoman.policy.modes import Mode
     from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
 

@@ -1,15 +1,16 @@
-"""An open session of the built-in agent: its history, settings, tools, viewers and prompts.
+"""An open session of the built-in agent: its history, settings, tools, client and prompts.
 
-Theory of operation. One `OpenSession` exists per session, however many clients are attached; each client is a
-`Viewer`. Viewers attach and detach; the session stays open while one is attached or a turn is running. Prompts of all
-viewers wait in one queue, on disk, and run one after the other. A turn is a `TurnLog` (chunks are folded, committed,
-then shown) and a `Loop` that emits the chunks. Cancelling a prompt withdraws it from the queue, or cancels its loop,
-which has a bounded time to clean up; then the log is closed, committed and stored as a message. A turn that a crash
-left without an end is ended when the session is opened again.
+Theory of operation. One `OpenSession` exists per session, with one client, its `Viewer`. A client that loads or resumes
+a session takes it over from the one before; a turn that runs goes on, and is shown to the new client from its
+beginning. The session stays open while its client is attached or a turn is running. Prompts wait in one queue, on disk,
+and run one after the other. A turn is a `TurnLog` (chunks are folded, committed, then shown) and a `Loop` that emits
+the chunks. Cancelling a prompt withdraws it from the queue, or cancels its loop, which has a bounded time to clean up;
+then the log is closed, committed and stored as a message. A turn that a crash left without an end is ended when the
+session is opened again.
 
-What can race: a viewer that attaches while a turn runs takes the history and the committed chunks in one step with its
-registration (`viewer.py`), so it misses nothing and sees nothing twice. A tool that ignores its cancellation may emit
-after the end of its turn; the closed log drops that.
+What can race: a client that takes the session over while a turn runs takes the history and the committed chunks in one
+step with its registration (`viewer.py`), so it misses nothing and sees nothing twice. A tool that ignores its
+cancellation may emit after the end of its turn; the closed log drops that.
 """
 
 from __future__ import annotations
@@ -33,7 +34,6 @@ from dragoman.builtin.models.find import find_model
 from dragoman.builtin.models.model import ModelAuthError
 from dragoman.builtin.models.providers import default_model
 from dragoman.builtin.models.refreshed import ModelLists
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.past import StoredPast
 from dragoman.builtin.permission import SessionRules
 from dragoman.builtin.queued_prompt import QueuedPrompt
@@ -48,6 +48,7 @@ from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepar
 from dragoman.builtin.usage import SessionUsage, total
 from dragoman.builtin.viewer import Viewer, notice_chunk
 from dragoman.errors import ConfigError, DragomanError, StoreError
+from dragoman.policy.modes import MODES
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_from_row, message_to_row
@@ -64,10 +65,10 @@ if TYPE_CHECKING:
     from dragoman.builtin.environment import UserEnvironment
     from dragoman.builtin.mcp.servers import McpServers
     from dragoman.builtin.models.model import Model
-    from dragoman.builtin.modes import Mode
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.tools.tool import Tool
     from dragoman.policy.decide import Option
+    from dragoman.policy.modes import Mode
     from dragoman.store.sessions import SessionRow, Store, UsageRow
 
 _log = logging.getLogger("dragoman.builtin")
@@ -77,7 +78,7 @@ CANCELLED = "cancelled"
 
 
 class OpenSession:
-    """A session that is open: one object for all attached clients."""
+    """A session that is open, and its client."""
 
     def __init__(
         self,
@@ -92,14 +93,13 @@ class OpenSession:
         self.history: list[UIMessage] = []
         """The finished messages in memory, oldest first: those after `past`."""
         self.past = StoredPast(store, row.id)
-        self.viewers: list[Viewer] = []
+        self.viewer: Viewer | None = None
+        """The client that opened the session last; None if it has left."""
         self.state: State = "idle"
         self.turn: TurnLog | None = None
         """The running turn."""
-        self.prompting: Viewer | None = None
-        """The viewer whose prompt runs, or ran last: the terminals of the turn are its client's."""
         self.prompts: set[asyncio.Future[TurnEnd]] = set()
-        """Prompts that run or wait, of all viewers."""
+        """Prompts that run or wait."""
         self.background: set[asyncio.Future[None]] = set()
         """Tasks next to the turns, such as finding a title."""
         self.memory: dict[str, Any] = {}
@@ -159,7 +159,7 @@ class OpenSession:
         """Read the past again, as far back as the model needs it without what was taken back. Raises: StoreError."""
         past = StoredPast(self.store, self.row.id)
         await past.open()
-        # In one step: a viewer that attaches takes both.
+        # In one step: a client that attaches takes both.
         self.past, self.has_rewound = past, False
         self.history.clear()
 
@@ -180,14 +180,12 @@ class OpenSession:
         self._models.clear()
         self._model = None
 
-    # Viewers
+    # The client
 
     async def attach(self, session: AgentSession) -> Viewer:
-        """Add a client. A client that is attached already is replaced: it may open the same session twice."""
-        self.viewers = [each for each in self.viewers if each.session.client is not session.client]
+        """Make a client the one of this session. The client before it is shown nothing more."""
         # In one step with the viewer's look at the past: see `viewer.py`.
-        viewer = Viewer(self, session)
-        self.viewers.append(viewer)
+        viewer = self.viewer = Viewer(self, session)
         self._connect_servers(viewer)
         self.warm_up()
         _ = self.begin_instructions(viewer)
@@ -198,31 +196,26 @@ class OpenSession:
         self.has_sandbox = self.has_sandbox or viewer.guard.has_sandbox
         return viewer
 
-    def viewer_of(self, session: AgentSession) -> Viewer | None:
-        """The viewer of a client, None if it is not attached any more."""
-        for viewer in self.viewers:
-            if viewer.session is session:
-                return viewer
-        return None
-
     @property
     def live_chunks(self) -> tuple[c.Chunk, ...]:
         """The committed chunks of the running turn, from its first."""
         return () if self.turn is None else tuple(self.turn.chunks)
 
     async def warn(self, title: str, description: str) -> None:
-        """Show a notice to all clients that are still there."""
+        """Show a notice to the client, if it is still there."""
         await self._show([notice_chunk("warning", title, description)])
 
     async def _show(self, chunks: Sequence[c.Chunk]) -> None:
-        for viewer in tuple(self.viewers):
-            try:
-                await viewer.show_chunks(chunks)
-            except Exception:
-                # Its connection is gone; the turn continues for the others.
-                _log.debug("a viewer is gone", exc_info=True)
-                with suppress(ValueError):
-                    self.viewers.remove(viewer)
+        viewer = self.viewer
+        if viewer is None:
+            return
+        try:
+            await viewer.show_chunks(chunks)
+        except Exception:
+            # Its connection is gone. What it missed is stored, for the client that opens the session next.
+            _log.debug("the client is gone", exc_info=True)
+            if self.viewer is viewer:  # another one may have come meanwhile
+                self.viewer = None
 
     def _connect_servers(self, viewer: Viewer) -> None:
         """Connect MCP servers in the background; the first turn waits for their tools, the response does not."""
@@ -257,8 +250,8 @@ class OpenSession:
     def _show_commands(self, commands: dict[str, Command]) -> None:
         if commands != self.commands:
             self.commands = commands
-            for each in self.viewers:
-                each.session.update_when_open(commands_update(commands))
+            if self.viewer is not None:
+                self.viewer.session.update_when_open(commands_update(commands))
 
     # Settings
 
@@ -302,22 +295,21 @@ class OpenSession:
         stamp = await self.store.update_session(self.row.id, **choices)
         self.row = msgspec.structs.replace(self.row, updated_at=stamp, **choices)
 
-    async def choose(self, chooser: Viewer | None = None, **choice: Any) -> None:
-        """Store a mode, model or effort, and show it to the viewers except the `chooser`, which gets a response."""
+    async def choose(self, *, is_answered: bool = False, **choice: Any) -> None:
+        """Store a mode, model or effort, and show it to the client, unless that chose it and is answered."""
         await self.set(**choice)
         if "mode" in choice:
             self.mode_changed.set()
             self.mode_changed = asyncio.Event()
         self.warm_up()
-        for viewer in self.viewers:
-            if viewer is not chooser:
-                await viewer.show_options()
+        if not is_answered and self.viewer is not None:
+            await self.viewer.show_options()
 
     async def rename(self, title: str, **choices: Any) -> None:
-        """Store a title and show it to all viewers."""
+        """Store a title and show it to the client."""
         await self.set(title=title, **choices)
-        for viewer in tuple(self.viewers):
-            await viewer.show(v1.SessionInfoUpdate(title=title, updated_at=self.row.updated_at))
+        if self.viewer is not None:
+            await self.viewer.show(v1.SessionInfoUpdate(title=title, updated_at=self.row.updated_at))
 
     # Prompts
 
@@ -454,7 +446,7 @@ class OpenSession:
         return TurnEnd(log.message.id, was_cancelled, None if was_cancelled else error, used)
 
     async def settle(self) -> None:
-        """Return when the viewers were shown everything the running turn emitted so far."""
+        """Return when the client was shown everything the running turn emitted so far."""
         if self.turn is not None:
             await self.turn.settle()
 
@@ -482,13 +474,12 @@ class OpenSession:
 
     # Permission
 
-    async def ask(self, viewer: Viewer, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
-        """Ask the client whose prompt is running or, if it has left, the first that is still attached."""
+    async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
+        """Ask the client for permission to run a call; no answer if it has left."""
         await self.settle()  # the client must know the call it is asked about
-        for each in (viewer, *self.viewers):
-            if each in self.viewers and each.session.client.is_connected:
-                hooks = (await self.hooks.of(each.cwd)).hooks
-                if hooks is not None:
-                    hooks.notification("The agent waits for your permission")
-                return await each.ask(tool_call_id, options)
-        return UserAnswer()
+        if self.viewer is None or not self.viewer.is_connected:
+            return UserAnswer()
+        hooks = (await self.hooks.of(self.viewer.cwd)).hooks
+        if hooks is not None:
+            hooks.notification("The agent waits for your permission")
+        return await self.viewer.ask(tool_call_id, options)

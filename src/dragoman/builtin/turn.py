@@ -1,7 +1,7 @@
 """A running turn: the log of its chunks, and the context its tool calls work in.
 
 Theory of operation. Every chunk of a turn takes one path: `TurnLog.emit` folds it into the assistant message and
-queues it; one writer task commits the queue to the store; only then are the chunks shown to the viewers. So nothing
+queues it; one writer task commits the queue to the store; only then are the chunks shown to the client. So nothing
 that a client saw is lost when the process dies. The emitter does not wait for the commit, only for the queue to be
 short: chunks that arrive during a commit go into the next one, and pieces of one text become few chunks there, so a
 fast stream needs few commits, and few updates to clients. `settle` waits until everything emitted so far was shown; a

@@ -6,8 +6,6 @@ Owns which parts of the open session a turn works with. `session.py` decides whe
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING
 
 from dragoman.builtin.cancellation import shared
@@ -24,7 +22,6 @@ from dragoman.builtin.output_files import output_folder
 from dragoman.builtin.subagents.subagents import SubagentScope
 from dragoman.builtin.tools.jobs import ended_jobs
 from dragoman.builtin.turn import TurnContext
-from dragoman.errors import ConnectionClosed
 from dragoman.uistream.messages import TextPart
 
 if TYPE_CHECKING:
@@ -75,12 +72,8 @@ async def ask_hooks(session: OpenSession, prompt: QueuedPrompt, message: UIMessa
 
 
 async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
-    """Show the prompt to the other viewers, wait for the tools, and collect what the loop needs."""
-    viewer = session.prompting = prompt.viewer
-    for other in tuple(session.viewers):
-        if other is not viewer:
-            with suppress(ConnectionClosed):  # it left a moment ago
-                await other.show_message(session.history[-1])
+    """Wait for the tools, and collect what the loop needs."""
+    viewer = prompt.viewer
     is_for_turn = prompt.command is not None and prompt.command.name in TURN_COMMANDS
     folder = await session.hooks.of(viewer.cwd)
     if folder.hooks is not None:
@@ -98,7 +91,7 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         viewer.permissions(session.rules),
         prompt.access,
         log.emit,
-        partial(session.ask, viewer),
+        session.ask,
         viewer.cwd,
         viewer.roots,
         output_folder(session.settings.store, session.row.id),

@@ -1,11 +1,12 @@
-"""One client attached to an open session: what it is shown, and how it is asked.
+"""The client of an open session: what it is shown, and how it is asked.
 
-Owns the way from the session's chunks to this client's updates, and from its answers back. Each viewer has a projector
-of its own, so that a client that attaches during a turn is shown the turn from its beginning.
+Owns the way from the session's chunks to this client's updates, and from its answers back. A client that takes a
+session over during a turn is shown the turn from its beginning, so each viewer has a projector of its own.
 """
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +24,6 @@ from dragoman.errors import CapabilityError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.uistream.chunks import Data, Start
-from dragoman.uistream.messages import UIMessage
 from dragoman.uistream.updates import Projector
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.turn import TurnEnd
     from dragoman.policy.decide import Option
     from dragoman.uistream.chunks import Chunk
+    from dragoman.uistream.messages import UIMessage
 
 _EFFORTS: Final = {
     "none": "None",
@@ -47,7 +48,6 @@ _EFFORTS: Final = {
 }
 ASKS_ABOUT: Final = "asks_about"
 """Name of the client's rules in the `extra` of its session."""
-# Tools whose calls are not shown: the user sees what they do as the plan.
 # Updates of the past that are sent before others get a turn: about a millisecond's work.
 _TOGETHER: Final = 64
 
@@ -71,26 +71,33 @@ class Viewer:
         self.guard = CommandGuard(session.roots, open_session.settings)
         self._local = LocalAccess(session.roots, self.guard)
         self._projector = self._new_projector()
-        # Taken in one step with the registration as a viewer, so that nothing is missed and nothing is in both.
+        # Taken in one step with the registration as the session's client, so that nothing is missed and nothing is in
+        # both.
         self._past_until = open_session.past.until
         self._history = tuple(open_session.history)
         self._live = open_session.live_chunks
-        self._waiting: list[Sequence[Chunk] | UIMessage] | None = []
+        self._turn_before = None if open_session.turn is None else open_session.turn.message.id
+        """The turn that ran when this client came: its terminals are those of the client before."""
+        self._has_terminals = self._turn_before is None
+        self._waiting: list[Sequence[Chunk]] | None = []
+        self._joined = asyncio.Event()
 
     # Showing
 
     async def join(self, *, repeats_history: bool = False) -> None:
         """Show the past, if wanted, and the running turn from its beginning; then what happened in the meantime."""
         history, self._history, live, self._live = self._history, (), self._live, ()
-        if repeats_history:
-            async for page in self.open_session.past.pages(self._past_until):
-                await self._replay(page)
-            await self._replay(history)
-        await self._project(live)
-        while self._waiting:
-            item = self._waiting.pop(0)
-            await (self._replay([item]) if isinstance(item, UIMessage) else self._project(item))
-        self._waiting = None
+        try:
+            if repeats_history:
+                async for page in self.open_session.past.pages(self._past_until):
+                    await self._replay(page)
+                await self._replay(history)
+            await self._project(live)
+            while self._waiting:
+                await self._project(self._waiting.pop(0))
+            self._waiting = None
+        finally:
+            self._joined.set()  # also if it failed: a question must not wait for a client that never came
 
     async def show_chunks(self, chunks: Sequence[Chunk]) -> None:
         """Show chunks of the running turn."""
@@ -98,13 +105,6 @@ class Viewer:
             self._waiting.append(chunks)
         else:
             await self._project(chunks)
-
-    async def show_message(self, message: UIMessage) -> None:
-        """Show a prompt of another client."""
-        if self._waiting is not None:
-            self._waiting.append(message)
-        else:
-            await self._replay([message])
 
     async def show(self, update: v1.SessionUpdate) -> None:
         """Send an update, if this client can show that kind."""
@@ -134,8 +134,8 @@ class Viewer:
         for chunk in chunks:
             if isinstance(chunk, Start):
                 self._projector = self._new_projector()
-            shown = chunk if self.open_session.prompting is self else without_terminal(chunk)
-            for update in self._projector.project(shown):
+                self._has_terminals = chunk.message_id != self._turn_before
+            for update in self._projector.project(chunk if self._has_terminals else without_terminal(chunk)):
                 if isinstance(update, v1.Notice):
                     await self._notify(update)
                 else:
@@ -165,6 +165,15 @@ class Viewer:
     # Asking, and access for tools
 
     @property
+    def is_connected(self) -> bool:
+        return self.session.client.is_connected
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether another client has taken the session over."""
+        return self.open_session.viewer not in (self, None)
+
+    @property
     def is_headless(self) -> bool:
         """Whether this client announced that no user can be asked anything: `_meta.dragoman.headless`."""
         meta = self.session.client.capabilities.meta
@@ -173,6 +182,7 @@ class Viewer:
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Send a permission request and return the answer."""
+        await self._joined.wait()  # before, the projector does not have the call
         return await self.ask_about(self.describe_call(tool_call_id), options)
 
     async def ask_about(self, call: v1.ToolCallPatch, options: Sequence[Option]) -> UserAnswer:
@@ -223,6 +233,7 @@ class Viewer:
             self._local,
             uses_files=settings.uses_client_files,
             uses_terminals=settings.uses_client_terminals,
+            is_current=lambda: not self.is_replaced,
             settle=self.open_session.settle,
         )
 

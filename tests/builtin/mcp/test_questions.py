@@ -53,7 +53,7 @@ async def test_questions_reach_the_user_of_an_allowed_server_only(
     # A client without forms: the question counts as dismissed, and the user reads why.
     async with talk(tmp_path / "2", monkeypatch, entry={"elicitation": True}) as chat:
         assert await chat.say("call full_paint {}", "say {result}") == "cancel: none"
-        assert chat.notices == ["MCP server full asked a question: No client that is attached can show it"]
+        assert chat.notices == ["MCP server full asked a question: The client cannot show it"]
 
 
 async def test_what_is_not_allowed_is_not_announced_and_not_asked(
@@ -136,12 +136,17 @@ async def test_a_server_of_the_2025_protocol_asks_and_reports(tmp_path: Path) ->
         assert "MCP server a reports: warning 0" in shown
         assert len(shown) <= 11
         assert not any("info" in each for each in shown)
-        # Another client with another folder changes the roots.
+        # A client with another folder that takes the session over changes the roots, and is asked.
         other = tmp_path / "other"
         other.mkdir()
-        async with service.client("allow_once") as second:
-            await second.load_session(chat.session.id, service.project, additional_directories=[str(other)])
+        new_user = User(ACCEPTED)
+        async with service.client("allow_once", elicitation=new_user) as second:
+            taken = await second.load_session(chat.session.id, service.project, additional_directories=[str(other)])
+            chat = Talk(taken, None)  # type: ignore[arg-type]
             assert other.as_uri() in str(await call("roots"))
+            asked = len(user.messages)
+            assert (await call("form"))["action"] == "accept"
+            assert (len(user.messages), len(new_user.messages)) == (asked, 1)
             words = (await chat.say("call a_said {}", "say {result}")).split()
         assert "notifications/roots/list_changed" in words
         assert words[words.index("logging/setLevel") + 1] == "warning"

@@ -17,7 +17,7 @@ _COLUMNS = 200
 
 async def show_hooks(arguments: str, session: OpenSession) -> str:
     """List the hooks for work in the folder of the client that asks."""
-    viewer = session.prompting
+    viewer = session.viewer
     try:
         settings = session.rules.settings_of(session.row.cwd if viewer is None else viewer.cwd)
         hooks, edits, proposed = settings.hooks(), settings.edit_commands(), settings.proposed_hooks()

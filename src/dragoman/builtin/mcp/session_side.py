@@ -62,18 +62,17 @@ class SessionSide(ClientSide):
 
     @property
     def roots(self) -> tuple[str, ...]:
-        folders = (folder for viewer in self._session.viewers for folder in viewer.roots)
-        return tuple(dict.fromkeys(folders))
+        return () if self._session.viewer is None else tuple(dict.fromkeys(self._session.viewer.roots))
 
     # The user
 
     async def ask_user(self, spec: ServerSpec, question: UserQuestion) -> UserReply:
-        """Pass a question on to a client that can show it. Without one the question counts as dismissed."""
+        """Pass a question on to the client. If it cannot show it, the question counts as dismissed."""
         mode = "elicitation.url" if question.url else "elicitation.form"
         viewer = self._viewer(mode)
         name = label(spec.name, _NAME_COLUMNS)
         if viewer is None:
-            await self._session.warn(f"MCP server {name} asked a question", "No client that is attached can show it")
+            await self._session.warn(f"MCP server {name} asked a question", "The client cannot show it")
             return UserReply("cancel")
         words = shorten(plain(question.message), _MESSAGE_CHARACTERS)
         message = f"The MCP server {name} asks: {words}"
@@ -102,14 +101,11 @@ class SessionSide(ClientSide):
             await found[0].session.client.complete_elicitation(found[1])
 
     def _viewer(self, service: str = "") -> Viewer | None:
-        """The client whose prompt is running or, if it has left or cannot do this, another one."""
-        session = self._session
-        attached = sorted(session.viewers, key=lambda each: each is not session.prompting)
-        for each in attached:
-            client = each.session.client
-            if client.is_connected and (not service or client.offers(service)):
-                return each
-        return None
+        """The session's client; None if it has left, or does not offer this service."""
+        viewer = self._session.viewer
+        if viewer is None or not viewer.is_connected or (service and not viewer.session.client.offers(service)):
+            return None
+        return viewer
 
     # The model
 

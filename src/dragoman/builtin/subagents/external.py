@@ -71,7 +71,7 @@ def declared_in(settings: SettingsFile) -> tuple[AgentDeclaration, ...]:
 
 async def check_external(declared: AgentDeclaration, session: OpenSession) -> None:
     """Raises: ToolError if there is no sandbox here, or no such agent."""
-    viewer = session.prompting
+    viewer = session.viewer
     roots = (session.row.cwd,) if viewer is None else viewer.roots
     found = await asyncio.to_thread(find_sandboxes, tuple(roots))
     if not found.backends:
@@ -156,7 +156,7 @@ class ExternalRun:
 
     async def _report(self, unenforced: Sequence[str]) -> None:
         """Report the rules that do not bind its program."""
-        viewer = self._subagents.session.prompting
+        viewer = self._subagents.session.viewer
         if unenforced and viewer is not None:
             title = f"Not all rules about files bind the program of {self._declared.name}"
             await viewer.notify("warning", title, "\n".join(unenforced))

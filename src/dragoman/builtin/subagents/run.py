@@ -27,7 +27,6 @@ from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.system_prompt import OwnPrompt, system_prompt
 from dragoman.builtin.loop import Loop
 from dragoman.builtin.models.choice import effort_for
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.past import StoredPast
 from dragoman.builtin.replay import new_projector, without_terminal
 from dragoman.builtin.subagents.declaration import choose_tools
@@ -35,6 +34,7 @@ from dragoman.builtin.subagents.progress import RunProgress
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.turn import Spending, TurnContext, TurnLog, error_text, left_open_by
 from dragoman.errors import DragomanError, StoreError
+from dragoman.policy.modes import MODES
 from dragoman.schema import UNSET, v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_to_row
@@ -148,8 +148,9 @@ class SubagentRun:
         await past.read(history)
         message = UIMessage(self._prompt_id, "user", [TextPart(prompt)])
         await asyncio.to_thread(add_environment, message, self._parent.cwd, model_view(history))
-        if self._subagents.session.prompting is not None:
-            await add_instruction_changes(self._subagents.session, self._subagents.session.prompting, message, history)
+        session = self._subagents.session
+        if session.viewer is not None:
+            await add_instruction_changes(session, session.viewer, message, history)
         chosen = choose_tools(self._declared, self._parent.tools, may_delegate=self._scope.may_delegate)
         context = await self._context((*history, message), chosen)
         beginning = store.begin_turn(self._row.id, message_to_row(message), self._log.message.id)

@@ -50,8 +50,8 @@ async def show_updates(viewer: Viewer, child_id: str, updates: Sequence[v1.Sessi
     shown = [viewer.form_of(each) if isinstance(each, v1.Notice) else each for each in updates]
     try:
         await viewer.session.child(child_id).update_all(shown)
-    except Exception:  # its connection is gone; the run goes on for the others
-        _log.debug("a viewer is gone", exc_info=True)
+    except Exception:  # its connection is gone; the run goes on
+        _log.debug("the client is gone", exc_info=True)
 
 
 async def show_update(viewer: Viewer, update: v1.SessionUpdate) -> None:
@@ -59,7 +59,7 @@ async def show_update(viewer: Viewer, update: v1.SessionUpdate) -> None:
     try:
         await viewer.show(update)
     except Exception:  # as above
-        _log.debug("a viewer is gone", exc_info=True)
+        _log.debug("the client is gone", exc_info=True)
 
 
 async def replay_children(subagents: SessionSubagents, viewer: Viewer) -> None:
@@ -78,9 +78,9 @@ async def replay_children(subagents: SessionSubagents, viewer: Viewer) -> None:
 
 async def _present(subagents: SessionSubagents, update: v1.SubagentUpdate) -> None:
     await subagents.session.settle()
-    for viewer in tuple(subagents.session.viewers):
-        if viewer.shows_subagents:
-            await show_update(viewer, update)
+    viewer = subagents.session.viewer
+    if viewer is not None and viewer.shows_subagents:
+        await show_update(viewer, update)
 
 
 def _described(row: SessionRow, state: Any, description: str = "") -> v1.SubagentUpdate:

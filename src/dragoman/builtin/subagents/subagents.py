@@ -266,7 +266,7 @@ class SessionSubagents:
                     run_external = ExternalRun(self, declared, row, context, progress)
                     end = await run_external.run(prompt)
                 else:
-                    viewer = self.session.prompting
+                    viewer = self.session.viewer
                     access = viewer.local_access if is_background and viewer is not None else context.access
                     memory = self._memories.setdefault(task_id, {})
                     run = SubagentRun(
@@ -329,7 +329,7 @@ class SessionSubagents:
 
     async def instructions(self) -> str:
         """The instructions of the user and the project, which a subagent has too."""
-        viewer = self.session.prompting
+        viewer = self.session.viewer
         return "" if viewer is None else (await asyncio.shield(self.session.begin_instructions(viewer))).text
 
     async def recover(self) -> None:
@@ -367,10 +367,9 @@ class SessionSubagents:
         if session.turn is None:
             return UserAnswer(None, NO_USER, "no user can be asked while the subagent works between two turns")
         await session.settle()
-        for viewer in (session.prompting, *session.viewers):
-            if viewer is not None and viewer in session.viewers and viewer.session.client.is_connected:
-                return await viewer.ask_about(call, options)
-        return UserAnswer()
+        if session.viewer is None or not session.viewer.is_connected:
+            return UserAnswer()
+        return await session.viewer.ask_about(call, options)
 
     async def announce(self, call: v1.ToolCallPatch, parent_call_id: str) -> None:
         """Show a call that the user is asked about, as a call below that of the subagent."""
@@ -394,11 +393,11 @@ class SessionSubagents:
         )
 
     async def show(self, update: v1.SessionUpdate) -> None:
-        """Show an update in the parent's session, to all clients."""
+        """Show an update in the parent's session."""
         from dragoman.builtin.subagents.sessions import show_update
 
-        for viewer in tuple(self.session.viewers):
-            await show_update(viewer, update)
+        if self.session.viewer is not None:
+            await show_update(self.session.viewer, update)
 
     async def replay(self, viewer: Viewer) -> None:
         """Repeat the sessions of subagents for a client that loads the session and knows them. Raises: StoreError."""
@@ -408,12 +407,12 @@ class SessionSubagents:
             await replay_children(self, viewer)
 
     async def show_child(self, child_id: str, updates: Sequence[v1.SessionUpdate]) -> None:
-        """Show updates of a subagent's session, to clients that know such sessions."""
+        """Show updates of a subagent's session, to a client that knows such sessions."""
         from dragoman.builtin.subagents.sessions import show_updates
 
-        for viewer in tuple(self.session.viewers):
-            if updates and viewer.shows_subagents:
-                await show_updates(viewer, child_id, updates)
+        viewer = self.session.viewer
+        if updates and viewer is not None and viewer.shows_subagents:
+            await show_updates(viewer, child_id, updates)
 
 
 def _read_all(rules: SessionRules, cwd: str, config_dir: Path) -> Declared:

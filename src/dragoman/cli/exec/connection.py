@@ -12,12 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dragoman.cli import console
-from dragoman.cli.exec import result as results
 from dragoman.cli.exec.agent_options import system_prompt_for
 from dragoman.cli.exec.late_permissions import LatePermissions
 from dragoman.cli.exec.rules import remember_rule
 from dragoman.cli.exec.settings import current_mode, current_model
-from dragoman.cli.exec.tool_watch import ToolWatch
 from dragoman.cli.exec.violations import ViolationWatch
 from dragoman.cli.exits import CliError
 from dragoman.cli.spared import note_spared
@@ -29,6 +27,8 @@ from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
 from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
 from dragoman.rpc.limits import MIB, Limits
+from dragoman.runs import result as results
+from dragoman.runs.tool_calls import ToolWatch
 from dragoman.schema import is_advertised, v1
 from dragoman.state import Message
 from dragoman.state.tools import ToolCallState
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from dragoman.cli.exec.output import Output
-    from dragoman.cli.exec.patch import PatchWatch
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import PromptTurn, RemoteAgent, Session
@@ -52,7 +51,8 @@ if TYPE_CHECKING:
     from dragoman.process.launch import Launched
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.rpc import Observer, Transport
-    from dragoman.scripting.changes import SessionChanges
+    from dragoman.runs.changes import SessionChanges
+    from dragoman.runs.patch import PatchWatch
     from dragoman.state.turns import TurnState
     from dragoman.view.blocks import ShownTerminal
     from dragoman.workspace import Workspace
@@ -88,7 +88,7 @@ class RunConnection:
         self.tools = ToolWatch(request.project)
         self.patch: PatchWatch | None = None
         if request.options.patch is not None:
-            from dragoman.cli.exec.patch import PatchWatch
+            from dragoman.runs.patch import PatchWatch
 
             self.patch = PatchWatch(request.options.cwd)
         self.changes: SessionChanges | None = None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.cli.exec.result import RunPermission, permission
+from dragoman.runs.result import RunPermission, permission
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,8 +30,8 @@ def mode_rules(session: Session | None, roots: Sequence[str]) -> Sequence[Rule]:
     The agent does not ask about what its mode allows; without these rules its files and commands, which run through the
     client, would be asked about a second time.
     """
-    from dragoman.builtin.modes import MODES
     from dragoman.cli.exec.settings import current_mode
+    from dragoman.policy.modes import MODES
 
     mode = None if session is None else MODES.get(current_mode(session) or "")
     return () if mode is None else mode.rules(roots)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from dragoman.cli.exec import result as results
-from dragoman.cli.exec.changes import with_seen
 from dragoman.cli.exec.connection import describe_agent
+from dragoman.runs import result as results
+from dragoman.runs.changes import with_seen
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.activity import Activity
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.exit_code import RunFacts
     from dragoman.cli.exec.request import RunRequest
-    from dragoman.cli.exec.tree_result import TreeChanges
+    from dragoman.runs.result import TreeChanges
 
 
 class EndedRun(Protocol):

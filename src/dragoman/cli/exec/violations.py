@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from dragoman.cli.exec.result import RunViolation
+from dragoman.runs.result import RunViolation
 from dragoman.schema import v1
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from dragoman.cli import exits
 from dragoman.cli.sessions.known import LAST, Scope, offline_sessions, opened_ledger, pick
-from dragoman.scripting.changes import snapshots_folder
+from dragoman.runs.changes import snapshots_folder
 from dragoman.snapshots.overlap import stored_folders
 from dragoman.snapshots.rewind import Rewinder
 from dragoman.snapshots.session_turns import find_session_turns

@@ -25,9 +25,9 @@ from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
 from dragoman.host.local.environment import allowed_names
 from dragoman.host.local.services import LocalServices
-from dragoman.host.terms import read_terms
 from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
+from dragoman.runs.terms import read_terms
 from dragoman.settings import load_settings
 from dragoman.settings.places import config_dir, data_dir
 from dragoman.store.ledger import FILE_NAME, Ledger

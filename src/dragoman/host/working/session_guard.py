@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from dragoman.builtin.modes import MODES
 from dragoman.client.files import open_workspace, turn_label
 from dragoman.client.guard import AgentGuard
 from dragoman.client.guarded_permissions import GuardedPermissions
 from dragoman.errors import ConfigError
-from dragoman.host.terms import SessionTerms
 from dragoman.host.working.turn_report import TurnReport, TurnReports, change_sentence
 from dragoman.policy.decide import NO_USER
+from dragoman.policy.modes import MODES
 from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
+from dragoman.runs.terms import SessionTerms
 from dragoman.settings.places import private_folders
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
-    from dragoman.scripting.changes import SessionChanges
+    from dragoman.runs.changes import SessionChanges
     from dragoman.snapshots.records import TurnChanges
     from dragoman.workspace import Workspace
 
@@ -143,7 +143,7 @@ class SessionGuard:
         entry = self._known.entry
         if entry is None or not self._known.terms.follows_changes:
             return None
-        from dragoman.scripting.changes import SessionChanges
+        from dragoman.runs.changes import SessionChanges
 
         return SessionChanges(
             agent=self._known.ledger_name or entry.name,

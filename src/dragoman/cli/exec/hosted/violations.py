@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.cli.exec.violations import ViolationWatch
 from dragoman.host.local.agents import find_entry
-from dragoman.host.terms import read_terms, rules_for
+from dragoman.runs.terms import read_terms, rules_for
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.result import RunViolation
     from dragoman.policy import Rule
+    from dragoman.runs.result import RunViolation
     from dragoman.schema import v1
     from dragoman.state import SessionState
 
