@@ -40,7 +40,7 @@ SECONDS = 60.0  # a bound for each wait; none takes a second on a machine with n
 # Named, and not read from the table of layers: then a tree from before a change of the lines can be compared.
 UPPER = frozenset(
     (
-        *("run", "builtin", "adapters", "trace", "scripting", "proxy", "testing", "foreign"),
+        *("runs", "builtin", "adapters", "trace", "scripting", "proxy", "testing", "foreign"),
         *("host", "conformance", "evaluation", "cli", "tui"),
     )
 )

@@ -47,7 +47,7 @@ _TURNED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 # Where the tests of a package are, if its name does not say it.
 _FOLDERS = {
-    "run": ("cli", "host", "builtin/subagents"),
+    "runs": ("cli", "host", "builtin/subagents"),
     "proxy": ("proxy", "chains", "versions"),
     "client": ("client", "roles"),
     "agent": ("agent", "roles"),
