@@ -74,8 +74,9 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks.snapshots
 	@$(PY) -m benchmarks.terminal
 
-soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests over every transport; minutes
+soak: $(PACKAGE) $(NODE) ## long faults, many connections, many examples, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak
+	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "hypothesis and not soak"
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "not soak" tests/agent
 	@for link in unix ws http; do \
 	  DRAGOMAN_CLIENT_LINK=$$link $(PY) -m pytest -n auto --maxprocesses 4 tests/client || exit; done

@@ -75,7 +75,7 @@ class Numbers(NamedTuple):
 
 ANY = 1_000_000  # not compared: it depends on the machine, or says nothing about this path
 KEPT = {
-    "a exec": Numbers(744, 131, 220, 35, 2220, 0, 0, ANY),
+    "a exec": Numbers(744, 131, 220, 35, ANY, 0, 0, ANY),  # it looks at every process of the machine
     "b text": Numbers(58, 13, 54, 10, 98, 0, 0, 7),
     "b json": Numbers(265, 62, 159, 34, 413, 0, 0, 9),
     "c question": Numbers(465, 102, 183, 43, 741, 1, 3, 1),
