@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 _READ_BYTES: Final = 1 << 16
 _DEAD: Final = "ZX"
 _KTHREADD: Final = 2  # the parent of all kernel threads
+TICK_SECONDS: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Status(NamedTuple):
@@ -22,6 +23,8 @@ class Status(NamedTuple):
     group: int
     terminal: int = 0
     """The number of its terminal; 0 if it has none."""
+    started: float = 0.0
+    """When it was started, in seconds of CLOCK_BOOTTIME, rounded down to `TICK_SECONDS`."""
 
     @property
     def is_alive(self) -> bool:
@@ -59,7 +62,8 @@ def owner(pid: int) -> int:
 def status(pid: int) -> Status:
     # The second field is the program's name in parentheses and may itself contain spaces and parentheses.
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return Status(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[4]))
+    started = int(fields[19]) * TICK_SECONDS
+    return Status(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[4]), started)
 
 
 def environment(pid: int) -> bytes:
