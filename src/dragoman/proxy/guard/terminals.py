@@ -17,10 +17,10 @@ from dragoman.schema import decode, encode, v1
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dragoman.client.confinement import Confinement
     from dragoman.client.services import ChecksConfined
     from dragoman.client.session import Session
     from dragoman.policy import Request
+    from dragoman.process.sandbox.confinement import Confinement
     from dragoman.proxy.guard.permissions import AsksEditor
     from dragoman.proxy.guard.session import GuardedSession
     from dragoman.workspace import Change
