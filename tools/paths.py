@@ -40,7 +40,7 @@ SECONDS = 60.0  # a bound for each wait; none takes a second on a machine with n
 # Named, and not read from the table of layers: then a tree from before a change of the lines can be compared.
 UPPER = frozenset(
     (
-        *("run", "builtin", "adapters", "trace", "scripting", "proxy", "testing", "foreign"),
+        *("runs", "builtin", "adapters", "trace", "scripting", "proxy", "testing", "foreign"),
         *("host", "conformance", "evaluation", "cli", "tui"),
     )
 )
@@ -75,7 +75,7 @@ class Numbers(NamedTuple):
 
 ANY = 1_000_000  # not compared: it depends on the machine, or says nothing about this path
 KEPT = {
-    "a exec": Numbers(744, 131, 220, 35, 2220, 0, 0, ANY),
+    "a exec": Numbers(744, 131, 220, 35, ANY, 0, 0, ANY),  # it looks at every process of the machine
     "b text": Numbers(58, 13, 54, 10, 98, 0, 0, 7),
     "b json": Numbers(265, 62, 159, 34, 413, 0, 0, 9),
     "c question": Numbers(465, 102, 183, 43, 741, 1, 3, 1),
