@@ -20,7 +20,7 @@ from dragoman.policy.shell import Line, read_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.client.permission_request import Evidence
+    from dragoman.client.reading import Evidence
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.workspace import Change

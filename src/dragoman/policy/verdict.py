@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 # These kinds change nothing: protected paths may be read without asking.
 _LOOKING: Final = frozenset({"read", "search", "think", "fetch"})
+READING: Final = "reading a file of the project needs no rule"
 _SCOPES: Final = ("flag", "session", "project", "pinned", "repository")
 
 
@@ -64,7 +65,7 @@ def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
     if allowing is not None:
         return Verdict("allow", allowing, f"allowed by {named(allowing)}")
     if request.kind == "read" and request.is_inside and request.paths:
-        return Verdict("allow", None, "reading a file of the project needs no rule")
+        return Verdict("allow", None, READING)
     return Verdict("ask", None, _why_not(rules, request), is_uncovered=True)
 
 

@@ -471,7 +471,7 @@ def _diffs(state: SessionState, turn: TurnState | None) -> Iterable[tuple[str, b
                     yield content.path, content.old_text is UNSET or content.old_text is None
 
 
-def permission(decision: Decision, options: Sequence[v1.PermissionOption] = ()) -> RunPermission:
+def permission(decision: Decision) -> RunPermission:
     return RunPermission(
         title=decision.title,
         kind=decision.kind,
@@ -483,7 +483,7 @@ def permission(decision: Decision, options: Sequence[v1.PermissionOption] = ()) 
         option_kind=decision.option_kind,
         command=decision.command,
         paths=list(decision.paths),
-        options=[RunOption(option.option_id, option.name, option.kind) for option in options],
+        options=[RunOption(option.id, option.label, option.kind) for option in decision.offered],
     )
 
 

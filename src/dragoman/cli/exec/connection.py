@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import PromptTurn, RemoteAgent, Session
     from dragoman.client.confinement import Confinement, FinishedCommand
-    from dragoman.client.guarded_permissions import GuardedPermissions
     from dragoman.client.legacy_models import LegacyModels
+    from dragoman.client.permission import Answer, ClientPermissions, Question
     from dragoman.client.terminals import LocalTerminals
     from dragoman.policy import Rule
     from dragoman.policy.decide import Decision
@@ -345,9 +345,9 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     }
 
 
-def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -> GuardedPermissions:
+def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -> ClientPermissions:
     from dragoman.cli.exec.permission import mode_rules
-    from dragoman.client.guarded_permissions import GuardedPermissions
+    from dragoman.client.permission import AllowAll, ClientPermissions, Guarding
 
     entry, request = conn.request.entry, conn.request
     built_in, allows_all = runs_built_in(entry), request.allows_all
@@ -355,30 +355,42 @@ def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -
     def rules() -> list[Rule]:
         return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
 
-    return GuardedPermissions(
+    return ClientPermissions(
         rules,
         agent=entry.name,
-        asker=user,
+        asker=AllowAll() if allows_all else None if user is None else _ShownAsker(user, output),
         # An "always" that no user chose must not outlive the run.
         remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
         on_decision=lambda decision: _decided(conn, output, decision),
         root=request.project,
-        reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
-        allows_all=allows_all,
-        confines=lambda: _is_confined_later(conn),
-        own_files=() if entry.facts is None else entry.facts.own_files,
-        on_asking=output.asking,
+        guarding=Guarding(
+            confines=lambda: _is_confined_later(conn),
+            reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
+            own_files=() if entry.facts is None else entry.facts.own_files,
+            before_permitted=None if conn.patch is None else conn.patch.copy,
+        ),
     )
+
+
+class _ShownAsker:
+    """Asks the user, and reports what is asked as long as the question is open."""
+
+    def __init__(self, user: UserPrompt, output: Output) -> None:
+        self._user = user
+        self._output = output
+
+    async def ask(self, question: Question, session: Session) -> Answer | str | None:
+        self._output.asking(f"{question.request.kind}: {question.request.title}")
+        try:
+            return await self._user.ask(question, session)
+        finally:
+            self._output.asking("")
 
 
 def _decided(conn: RunConnection, output: Output, decision: Decision) -> None:
     if decision.tool_call_id is not None:
         conn.tools.begin(decision.tool_call_id)
-    if conn.patch is not None and decision.is_allowed:
-        conn.patch.copy(decision.paths)  # the agent waits for the answer, so it has not changed them yet
-    from dragoman.cli.exec.permission import describe
-
-    output.decided(decision, describe(conn.permissions.get(), decision))
+    output.decided(decision, results.permission(decision))
 
 
 def _guard(conn: RunConnection, output: Output) -> AgentGuard:

@@ -18,10 +18,9 @@ from msgspec import Struct
 
 from dragoman.client.files import open_workspace, turn_label
 from dragoman.client.guard import AgentGuard
-from dragoman.client.guarded_permissions import GuardedPermissions
+from dragoman.client.permission import AllowAll, ClientPermissions, Guarding
 from dragoman.errors import ConfigError
 from dragoman.host.working.turn_report import TurnReport, TurnReports, change_sentence
-from dragoman.policy.decide import NO_USER
 from dragoman.policy.modes import MODES
 from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
 from dragoman.runs.terms import SessionTerms
@@ -93,21 +92,19 @@ class SessionGuard:
         remember = known.remember
         self._typed = terms.rules()
         self._opened = self._open_sandbox()
-        self._permissions = GuardedPermissions(
+        self._permissions = ClientPermissions(
             self._rules,
             agent=hosted.record.agent if entry is None else entry.name,
-            asker=asks,
+            asker=AllowAll() if allows_all else asks,
             # An "always" that no user chose must not outlive the session.
             remember=None if allows_all or remember is None else lambda text, action, _: remember(text, action),
             on_decision=self._decided,
             root=known.project,
-            reads_reasons=self._reads_reasons,
-            allows_all=allows_all,
-            confines=self._confines,
-            own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
-            # No client made a choice: for the agent that is the same as a user who does not exist.
-            silence=NO_USER,
-            user_reason=asks.take_reason,
+            guarding=Guarding(
+                confines=self._confines,
+                reads_reasons=self._reads_reasons,
+                own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
+            ),
         )
         self._guard = AgentGuard(
             self._permissions,

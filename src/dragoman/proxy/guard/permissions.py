@@ -7,19 +7,15 @@ Does not judge (`policy/`) and does not record (`proxy/audit`).
 
 from __future__ import annotations
 
-import os
-import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
-from dragoman.client.permission import OWN_CALL, ClientPermissions
-from dragoman.client.permission_request import settle_paths
+from dragoman.client.permission import OWN_CALL, ClientPermissions, Guarding, RefuseOpen
 from dragoman.errors import RequestError
 from dragoman.policy import judge
-from dragoman.policy.decide import NO_USER, TURN_PERMISSION, USER, Selection, is_clear
-from dragoman.policy.paths import is_below
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
+from dragoman.workspace.folders import SessionFolders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +25,11 @@ if TYPE_CHECKING:
     from dragoman.client.permission import Asker, Question
     from dragoman.client.session import Session
     from dragoman.policy import Action, Request, Rule
-    from dragoman.policy.decide import Decision, Option
+    from dragoman.policy.decide import Decision
+    from dragoman.policy.permitted import Permitted
     from dragoman.proxy.guard.session import GuardedSession
     from dragoman.workspace import Change
 
-ASK_DENY: Final = "--ask deny"
-"""`Decision.decided_by` where no rule decided and no user is to be asked."""
-_MOST_LINES: Final = 1_000  # permitted commands that are remembered
 _OVERFULL: Final = "too many tool calls were reported in this session to judge another one; start a new session"
 
 
@@ -50,45 +44,6 @@ class FindsRules(Protocol):
 
     def remember(self, project: str, text: str, action: Action) -> None:
         """Add the rule of an answer of "always"."""
-
-
-class _ProjectPermissions(ClientPermissions):
-    """The decisions for one project. `refuses_open` refuses what no rule decides."""
-
-    def __init__(
-        self,
-        *args: Any,
-        refuses_open: bool,
-        confines: Callable[[], bool],
-        on_permitted: Callable[[Sequence[Request], Decision], None],
-        **options: Any,
-    ) -> None:
-        super().__init__(*args, **options)
-        self._refuses_open = refuses_open
-        self._on_permitted = on_permitted
-        self._confines = confines
-        self.waited_ms = 0
-        """How long the user took for the last answer. Read before anything else happens, so it is never another's."""
-
-    async def select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
-        if not self._refuses_open:
-            start = time.monotonic()
-            try:
-                return await super().select(question, options, session)
-            finally:
-                self.waited_ms = round((time.monotonic() - start) * 1000)
-        if question.permission.tool_call.tool_call_id.startswith(OWN_CALL):
-            return Selection(None, NO_USER)
-        # The agent offered a way to be refused; `cancelled` would look as if the turn had been.
-        rejecting = (each for each in options if each.kind == "reject_once" and is_clear(each, options))
-        return Selection(next(rejecting, None), ASK_DENY)
-
-    def confines_requests(self) -> bool:
-        return self._confines()
-
-    def note_permitted(self, requests: Sequence[Request], decision: Decision) -> None:
-        """Remember what was permitted."""
-        self._on_permitted(requests, decision)
 
 
 class GuardPermissions:
@@ -116,9 +71,8 @@ class GuardPermissions:
         self._asker = asker
         self._on_decision = on_decision
         self._confines = confines
-        self._by_session: WeakKeyDictionary[Session, _ProjectPermissions] = WeakKeyDictionary()
-        self._permitted_paths: set[str] = set()
-        self._permitted_lines: list[str] = []
+        self._by_session: WeakKeyDictionary[Session, ClientPermissions] = WeakKeyDictionary()
+        self._permitted: list[Permitted] = []  # also of sessions that have ended: their commands may still run
 
     async def permission(
         self, request: v1.RequestPermissionRequest, session: GuardedSession
@@ -143,7 +97,8 @@ class GuardPermissions:
     def is_named_by_rule(self, request: Request, session: Session) -> bool:
         """Whether a rule of the user allows this by an absolute path, and nothing speaks against it."""
         permissions = self.of(session)
-        asked = settle_paths(request, session, agent=self._agent, root=self._found.project(session.cwd))
+        folders = SessionFolders(session.cwd, project=self._found.project(session.cwd))
+        asked = folders.settle_request(request, self._agent)
         verdict = judge(permissions.rules, asked)
         pattern = None if verdict.rule is None else read_pattern(verdict.rule.text).pattern
         return verdict.action == "allow" and pattern is not None and pattern.startswith(("/", "~"))
@@ -154,43 +109,27 @@ class GuardPermissions:
         if made is None:
             project = self._found.project(session.cwd)
             whose = ref(session)  # a reference to the session would keep it, and itself, forever
-            made = self._by_session[session] = _ProjectPermissions(
+            made = self._by_session[session] = ClientPermissions(
                 lambda: () if (found := whose()) is None else self._found.rules(found),
                 agent=self._agent,
-                asker=self._asker,
+                asker=RefuseOpen() if self._asker is None else self._asker,
                 remember=lambda text, action, _: self._found.remember(project, text, action),
-                on_decision=lambda decision: self._decided(decision, whose()),
+                on_decision=lambda decision: self._on_decision(decision, decision.waited_ms),
                 root=project,
-                refuses_open=self._asker is None,
-                confines=self._confines,
-                on_permitted=self._note_permitted,
+                guarding=Guarding(confines=self._confines, states_reasons=False),
             )
+            self._permitted.append(made.permitted)
         return made
-
-    def _decided(self, decision: Decision, session: Session | None) -> None:
-        made = None if session is None else self._by_session.get(session)
-        waited_ms = 0
-        if made is not None:
-            waited_ms, made.waited_ms = made.waited_ms, 0
-        self._on_decision(decision, waited_ms)
 
     def is_expected(self, path: str) -> bool:
         """Whether the change of a protected file was permitted: an edit of it, or a command that names it."""
-        if any(is_below(path, permitted) for permitted in self._permitted_paths):
-            return True
-        return any(path in line or os.path.basename(path) in line for line in self._permitted_lines)
-
-    def _note_permitted(self, requests: Sequence[Request], decision: Decision) -> None:
-        for request in requests:
-            if request.kind in ("edit", "delete", "move"):
-                self._permitted_paths.update(request.paths)
-            elif request.kind == "execute" and decision.decided_by in (USER, TURN_PERMISSION):
-                self._permitted_lines.append(request.shell or " ".join(request.command or ()))
-                del self._permitted_lines[:-_MOST_LINES]
+        return any(permitted.covers(path) for permitted in self._permitted)
 
     def forget(self, session: Session) -> None:
         """The session has ended."""
-        self._by_session.pop(session, None)
+        made = self._by_session.pop(session, None)
+        if made is not None and not made.permitted:
+            self._permitted.remove(made.permitted)
 
 
 class AsksEditor(Protocol):
