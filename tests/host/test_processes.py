@@ -85,7 +85,7 @@ async def test_a_turn_of_a_program_survives_its_client_and_its_history_survives_
         pid = programs.pid
         assert is_running(pid)
     assert not is_running(pid), "agents end with the host"
-    log.close()
+    await log.close()
     log = SqliteLog(path)
     async with hosted(Programs(), log=log) as host:
         line = await host.client(OURS)
@@ -94,7 +94,7 @@ async def test_a_turn_of_a_program_survives_its_client_and_its_history_survives_
             ["say", "one", "two", "three"],
             ["one", "two", "three"],
         ]
-    log.close()
+    await log.close()
 
 
 async def test_a_program_that_is_killed_ends_its_turn_with_its_code(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_a_command_of_a_program_runs_next_to_it_and_is_shown_as_text(tmp_p
         shown = [m for m in before if m.get("method") == "session/update" and "from the host" in str(m)]
         assert shown
         assert "'type': 'terminal'" not in str(before)
-        assert host.events(session, "terminal")[-1]["exit"]["exitCode"] == 0
+        assert (await host.events(session, "terminal"))[-1]["exit"]["exitCode"] == 0
 
 
 # Leaves its commands running when a turn is cancelled, as Codex does: one that it ran before in the background, and the
@@ -199,7 +199,7 @@ async def test_nothing_is_left_behind_by_a_host_that_was_closed(tmp_path: Path) 
         session = await open_session(line, tmp_path)
         line.prompt(session, "slow 1000")
         await line.until("_dragoman/turn_started")
-    log.close()
+    await log.close()
     assert not is_running(programs.pid)
     assert asyncio.all_tasks() == tasks
     assert set(os.listdir("/proc/self/fd")) <= descriptors

@@ -116,7 +116,7 @@ def texts_of(message: dict[str, Any]) -> str:
     return "".join(part["text"] for part in message["parts"] if part["type"] == "text")
 
 
-@pytest.mark.parametrize("version", [pytest.param(5, marks=pytest.mark.soak), 6, 7])
+@pytest.mark.parametrize("version", [*(pytest.param(old, marks=pytest.mark.soak) for old in (5, 6)), 7])
 def test_the_sdk_reads_recorded_sessions_and_talks_to_a_served_agent(version: SdkVersion, tmp_path: Path) -> None:
     """Every recording of a real agent, and chats with a prompt, a stop, an error and, from version 6 on, questions."""
     sessions = recorded()

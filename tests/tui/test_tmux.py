@@ -140,6 +140,7 @@ def test_the_full_screen_answers_resizes_and_leaves_its_last_exchange(tmux: Tmux
     assert "❯ edit a.txt hello => bye" in window.everything, "the last exchange stays"
 
 
+@pytest.mark.soak  # test_terminal.py has two terminals that show the same
 def test_a_prompt_is_typed_in_one_window_and_seen_in_another(tmux: Tmux) -> None:
     first = tmux.open(*SCRIPTED)
     first.until("Enter send")
@@ -164,6 +165,7 @@ def test_a_prompt_is_typed_in_one_window_and_seen_in_another(tmux: Tmux) -> None
         each.until("brings you back")
 
 
+@pytest.mark.soak  # test_inline.py has every line once in a terminal
 def test_inline_mode_leaves_every_line_once_in_the_history_of_tmux(tmux: Tmux, place: HostPlaceKit) -> None:
     (place.project / "b.txt").write_text("bye\n")
     window = tmux.open(*SCRIPTED, "--inline")
@@ -191,6 +193,7 @@ def test_inline_mode_leaves_every_line_once_in_the_history_of_tmux(tmux: Tmux, p
     window.until("brings you back")
 
 
+@pytest.mark.soak  # test_terminal.py has text that does not act
 def test_text_of_an_agent_changes_neither_title_nor_screen(tmux: Tmux, place: HostPlaceKit) -> None:
     (place.project / "evil").write_text(
         "\x1b]2;owned\x07\x1bkowned\x1b\\\x1b[?1049h\x1b[2J\x1b]52;c;b3duZWQ=\x07the end\n"

@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from dragoman.client.confinement import Confinement
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
+from dragoman.process.sandbox.confinement import Confinement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from dragoman.client import ClientOptions
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.policy.permitted import Permitted
     from dragoman.process.sandbox import ProtectedChange, Sandbox, Tripwire
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.schema import v1
     from dragoman.workspace import Change, Workspace
 

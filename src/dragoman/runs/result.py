@@ -16,8 +16,8 @@ from dragoman.state.tools import ToolCallState
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.policy.decide import Decision
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.state import Message, SessionState
     from dragoman.state.turns import TurnState
     from dragoman.workspace import Change

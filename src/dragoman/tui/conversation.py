@@ -330,10 +330,13 @@ class HostedConversation:
             self.is_foreign_turn = True
             self.started_at = self.clock()
 
-    def note_child(self, session_id: str, update: v1.SessionUpdate) -> None:
-        """A subagent's session went on."""
-        self.watched.note_child(session_id, update)
-        self._interface.changed()
+    def updated(self, session_id: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        """A session went on. Those of subagents are not open here: they are shown inside of their parent."""
+        is_loading = self.phase == "opening"  # then its children are not known yet
+        if session_id != self.session_id and (is_loading or session_id in self.state.subagents):
+            for update in updates:
+                self.watched.note_child(session_id, update)
+            self._interface.changed()
 
     # Messages of the host's own
 

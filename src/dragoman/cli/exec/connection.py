@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import PromptTurn, RemoteAgent, Session
-    from dragoman.client.confinement import Confinement, FinishedCommand
     from dragoman.client.legacy_models import LegacyModels
     from dragoman.client.permission import Answer, ClientPermissions, Question
     from dragoman.client.terminals import LocalTerminals
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from dragoman.policy.decide import Decision
     from dragoman.process.launch import Launched
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import Confinement, FinishedCommand
     from dragoman.rpc import Observer, Transport
     from dragoman.runs.changes import SessionChanges
     from dragoman.runs.patch import PatchWatch

@@ -17,7 +17,7 @@ from dragoman.cli.exits import CliError
 from dragoman.cli.guard.environment import repaired
 from dragoman.cli.guard.rules import ProjectRules
 from dragoman.cli.named_agent import find_agent
-from dragoman.client.confinement import Confinement
+from dragoman.process.sandbox.confinement import Confinement
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.guard.additions import Additions
 from dragoman.proxy.guard.conduct import Conduct

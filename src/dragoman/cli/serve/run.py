@@ -109,7 +109,7 @@ class _Serving:
             await server.close()
             if ledger is not None:
                 ledger.close()
-            log.close()
+            await log.close()
 
     async def _serve(self, server: HostServer) -> int:
         first = self._first_token()

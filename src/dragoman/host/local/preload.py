@@ -12,7 +12,7 @@ _log = logging.getLogger("dragoman.host")
 LATER: Final = (
     "dragoman.host.clients.attachment",
     "dragoman.client.terminals",
-    "dragoman.client.confinement",
+    "dragoman.process.sandbox.confinement",
     "dragoman.client.files",
     "dragoman.client.login",
     "dragoman.process.child",

@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.client import ClientOptions, Session
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.host.services import AsksClients
     from dragoman.host.session import HostedSession
     from dragoman.policy import Action, Rule
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
     from dragoman.runs.changes import SessionChanges

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
 from dragoman.client.permission import OWN_CALL, ClientPermissions, Guarding, RefuseOpen
-from dragoman.errors import RequestError
+from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.policy import judge
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
@@ -135,14 +135,24 @@ class GuardPermissions:
 class AsksEditor(Protocol):
     """A request of the guard to the editor."""
 
-    async def ask_editor(self, method: str, params: bytes | Raw) -> Raw:
-        """Return the editor's result.
+    async def ask_editor(self, method: str, params: bytes | Raw, *, for_agent: bool = False) -> Raw:
+        """Return the editor's result. With `for_agent` the request is the agent's own, handed on.
 
-        Raises: RequestError for an error.
+        Raises: RequestError for an error, ConnectionClosed if the editor is gone.
         """
 
     def send_update(self, session: Session, update: object) -> None:
         """Send the editor a session update of the guard's own."""
+
+
+class PassedQuestion:
+    """A permission request of the agent that may be handed to the editor, and what the editor answered."""
+
+    def __init__(self, params: bytes) -> None:
+        self.params = params
+        self.selection: Raw | None = None
+        self.refusal: Raw | None = None
+        self.error: RequestError | None = None
 
 
 class EditorAsker:
@@ -150,41 +160,54 @@ class EditorAsker:
 
     def __init__(self, editor: AsksEditor) -> None:
         self._editor = editor
-        self._params: dict[int, Raw] = {}  # of the agent's own requests, by the object that was read from them
-        self._results: dict[int, Raw] = {}
+        self._passed: dict[int, PassedQuestion] = {}  # by the object that was read from the agent's request
 
-    def keep(self, request: v1.RequestPermissionRequest, params: Raw) -> None:
+    def keep(self, request: v1.RequestPermissionRequest, params: bytes) -> PassedQuestion:
         """Keep the agent's request as it was sent, so that the editor gets all of it."""
-        self._params[id(request)] = params
+        passed = self._passed[id(request)] = PassedQuestion(params)
+        return passed
 
-    def drop(self, request: v1.RequestPermissionRequest) -> Raw | None:
-        """Forget a request; the editor's result, if the editor was asked."""
-        self._params.pop(id(request), None)
-        return self._results.pop(id(request), None)
+    def drop(self, request: v1.RequestPermissionRequest) -> None:
+        """Forget a request."""
+        self._passed.pop(id(request), None)
 
     async def ask(self, question: Question, session: Session) -> str | None:
         """Return the id of the chosen option, None for none."""
         request = question.permission
-        own = self._params.get(id(request))
+        passed = self._passed.get(id(request))
+        if passed is not None:
+            return await self._pass(passed)
         call = request.tool_call
-        is_own_call = own is None and call.tool_call_id.startswith(OWN_CALL)
         status = "failed"
         try:
-            params = encode(request) if own is None else own
-            result = await self._editor.ask_editor("session/request_permission", params)
+            result = await self._editor.ask_editor("session/request_permission", encode(request))
             outcome = decode(v1.RequestPermissionResponse, result).outcome
             if not isinstance(outcome, v1.SelectedPermissionOutcome):
                 return None
             kinds = [option.kind for option in request.options if option.option_id == outcome.option_id]
             status = "completed" if kinds and kinds[0].startswith("allow") else "failed"
-            if own is not None:
-                self._results[id(request)] = result
             return outcome.option_id
-        except RequestError:  # the editor cannot ask, or has closed the connection: nothing was selected
+        except (RequestError, ConnectionClosed):  # the editor cannot ask, or is gone: nothing was selected
             return None
         finally:
-            if is_own_call:  # the editor shows it as a tool call, which would stay open
+            # The editor shows a question of the guard as a tool call, which would stay open.
+            if call.tool_call_id.startswith(OWN_CALL):
                 self._editor.send_update(session, v1.ToolCallUpdate(call.tool_call_id, status=status))
+
+    async def _pass(self, passed: PassedQuestion) -> str | None:
+        try:
+            result = await self._editor.ask_editor("session/request_permission", passed.params, for_agent=True)
+        except RequestError as error:
+            passed.error = error
+            return None
+        except ConnectionClosed:  # nothing was selected
+            return None
+        outcome = decode(v1.RequestPermissionResponse, result).outcome
+        if not isinstance(outcome, v1.SelectedPermissionOutcome):
+            passed.refusal = result
+            return None
+        passed.selection = result
+        return outcome.option_id
 
 
 def _refuse_overfull(session: GuardedSession) -> None:

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.client.session import Session
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.proxy.guard.files import FileAccess
     from dragoman.proxy.guard.permissions import GuardPermissions
     from dragoman.proxy.guard.plan import GuardPlan
