@@ -34,17 +34,18 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("words", "offered"),
     [
         (["dragoman", ""], [*table.COMMANDS, "--help", "--version"]),
-        (["dragoman", "me"], ["methods"]),
-        (["dragoman", "methods", ""], ["--side", "--json", "--help"]),
-        (["dragoman", "methods", "--side", ""], ["agent", "client", "protocol"]),
-        (["dragoman", "methods", "--side", "c"], ["client"]),
+        (["dragoman", "me"], []),
+        (["dragoman", "mc"], ["mcp"]),
+        (["dragoman", "version", ""], ["--methods", "--side", "--json", "--help"]),
+        (["dragoman", "version", "--side", ""], ["agent", "client", "protocol"]),
+        (["dragoman", "version", "--side", "c"], ["client"]),
         (["dragoman", "completion", ""], ["bash", "zsh", "fish", "--help"]),
         (["dragoman", "version", "--j"], ["--json"]),
         (["dragoman", "agent", "im"], ["import"]),
         (["dragoman", "agent", "import", "co"], ["cohere", "codex"]),
         (["dragoman", "agent", "import", "--dr"], ["--dry-run"]),
         (["dragoman", "unheard", ""], []),
-        (["dragoman", "methods", "--", "--"], []),
+        (["dragoman", "version", "--", "--"], []),
     ],
 )
 def test_bash_offers(words: list[str], offered: list[str], capsys: pytest.CaptureFixture[str]) -> None:
