@@ -29,7 +29,7 @@ FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3.1
 	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	    >/dev/null 2>&1 && break; python=; done
 
-.PHONY: help run test check lint types package bench soak interop mutants paths agents docs screenshots clean
+.PHONY: help run test check lint types package bench soak interop mutants sample paths agents docs screenshots clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
@@ -70,12 +70,14 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks.judging
 	@$(PY) -m benchmarks.guard
 	@$(PY) -m benchmarks.remote
+	@$(PY) -m benchmarks.streaming
 	@$(PY) -m benchmarks.local_host
 	@$(PY) -m benchmarks.snapshots
 	@$(PY) -m benchmarks.terminal
 
-soak: $(PACKAGE) $(NODE) ## long faults, many connections, and the role tests over every transport; minutes
+soak: $(PACKAGE) $(NODE) ## long faults, many connections, many examples, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak
+	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "hypothesis and not soak"
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "not soak" tests/agent
 	@for link in unix ws http; do \
 	  DRAGOMAN_CLIENT_LINK=$$link $(PY) -m pytest -n auto --maxprocesses 4 tests/client || exit; done
@@ -85,6 +87,9 @@ interop: $(PACKAGE) $(NODE) $(AGENTS) $(FRAMEWORKS) ## the official SDKs as peer
 
 mutants: $(PACKAGE) ## how many of a fixed list of mistakes the judge catches
 	@$(PY) -m tests.conformance.mutation_run
+
+sample: $(PACKAGE) ## how many of 60 small mistakes in src, made one at a time in a copy, the tests notice
+	@$(PY) -m tools.source_mutants
 
 paths: $(PACKAGE) ## how many functions and modules the work of users passes through
 	@$(PY) -m tools.paths

@@ -152,13 +152,13 @@ def idle_kib(server: Server) -> float:
 async def write_long(folder: Path) -> None:
     """A session of many events, each of a message of its own: neighbours of one message would be joined."""
     log = SqliteLog(folder / "log.db")
-    log.create(SessionRecord(LONG_ID, "local", "bench", "old", os.getcwd(), b"{}", 1, 1, 0, 1))
+    owned = await log.create(SessionRecord(LONG_ID, "local", "bench", "old", os.getcwd(), b"{}", 1, 1, 0, 1))
     start = b'{"sessionUpdate":"agent_message_chunk","messageId":"m%d","content":{"type":"text","text":"%b"}}'
     for first in range(0, LONG, 1000):
         events = [NewEvent("update", start % (first + number, b"x" * 200), 1) for number in range(1000)]
-        log.append(LONG_ID, events, lambda events: None)
-        await log.settle()
-    log.close()
+        owned.append(events, lambda events: None)
+        await owned.settle()
+    await log.close()
 
 
 def attach_long(server: Server) -> tuple[float, int, float]:
@@ -181,16 +181,16 @@ def attach_long(server: Server) -> tuple[float, int, float]:
 async def log_latency(folder: Path) -> tuple[float, float]:
     """Microseconds from an append to its reader, one update at a time: the median and the 99th percentile."""
     log = SqliteLog(folder / "latency.db")
-    log.create(SessionRecord("s", "p", "a", None, "/", b"{}", 0, 0, 0, 1))
+    owned = await log.create(SessionRecord("s", "p", "a", None, "/", b"{}", 0, 0, 0, 1))
     body = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"%b"}}' % (b"x" * 300)
     taken = []
     for _ in range(2000):
         done: asyncio.Future[object] = asyncio.get_running_loop().create_future()
         clock = perf_counter()
-        log.append("s", [NewEvent("update", body, 1)], done.set_result)
+        owned.append([NewEvent("update", body, 1)], done.set_result)
         await done
         taken.append((perf_counter() - clock) * 1e6)
-    log.close()
+    await log.close()
     return statistics.median(taken), statistics.quantiles(taken, n=100)[98]
 
 

@@ -17,10 +17,18 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dragoman.text import secrets
+from tests import machine
 from tests.cli.warm_python import WarmPython
 
-# On a busy machine an example of a property test may take a second; that says nothing about the code.
-settings.register_profile("busy machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"  # make soak: long faults and the whole matrix, which take minutes
+# On a busy machine an example of a property test may take a second; that says nothing about the code. A defect that 40
+# examples miss in every run is for the 400 of make soak.
+settings.register_profile(
+    "busy machine",
+    deadline=None,
+    max_examples=400 if IS_SOAK else 40,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("busy machine")
 
 # A shell starts what it puts in the background with SIGINT ignored, and children inherit that: then no test could
@@ -39,12 +47,23 @@ for _name in ("COLUMNS", "LINES"):
 
 ALONE = "alone"  # the mark of tests that compare durations, and the expression that selects them
 TEST_SECONDS = 90.0  # a bound for what hangs; on two loaded cores some tests need a tenth of it
-IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"  # make soak: long faults and the whole matrix, which take minutes
 SOAK_SECONDS = 900.0
 # What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.
 ENDING_SECONDS = 2.0
 THREADS = "/proc/self/task"
 TESTS = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets a worker use what the process that started it found out about the machine."""
+    if hasattr(config, "workerinput"):
+        machine.use(config.workerinput["machine"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Passes what was found out about the machine to a worker of pytest-xdist."""
+    node.workerinput["machine"] = machine.answers()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

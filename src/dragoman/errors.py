@@ -175,4 +175,8 @@ class StoreError(DragomanError):
 
 
 class ConfigError(DragomanError):
-    """A setting is wrong; the message names the file or option and what to write instead."""
+    """A setting is wrong; the message names the file or option and what to write instead, `hint` another remedy."""
+
+    def __init__(self, message: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint

@@ -14,7 +14,6 @@ from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
-from dragoman.builtin.modes import Mode
 from dragoman.builtin.permission import SessionRules, ToolPermissions
 from dragoman.builtin.queued_prompt import QueuedPrompt
 from dragoman.builtin.refusals import UserAnswer
@@ -25,6 +24,7 @@ from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog
 from dragoman.builtin.viewer import Viewer
 from dragoman.policy import Request, Rule
 from dragoman.policy.decide import Option
+from dragoman.policy.modes import Mode
 from dragoman.store.ids import new_id
 from dragoman.store.sessions import MessageRow, SessionRow, Store
 from dragoman.uistream import chunks as c

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.agent import STEER
-from dragoman.builtin.modes import MODES
 from dragoman.client import Session
 from dragoman.errors import RequestError
+from dragoman.policy.modes import MODES
 from dragoman.schema import encode, v1
 from dragoman.testing.scripted_client import FilesInMemory, RealTerminals
 from tests.builtin.http_service import Answers, Service, ask

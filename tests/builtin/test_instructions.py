@@ -105,7 +105,7 @@ def test_instructions_of_other_folders_of_the_session_are_read_too(project: Path
 
 
 def test_the_prompt_has_one_order_and_what_changes_stands_last() -> None:
-    from dragoman.builtin.modes import MODES
+    from dragoman.policy.modes import MODES
 
     text = system_prompt("/w", ("/w", "/more"), MODES["plan"], "written down")
     assert order(text, "You are Dragoman", "written down", "You work in /w", "/more", "plan mode")

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,19 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.command_guard import CommandGuard, safe_environment
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.placement import OUTSIDE
 from dragoman.client import Session
 from dragoman.errors import RequestError
-from dragoman.process.sandbox import ProtectedChange
+from dragoman.policy.modes import MODES
+from dragoman.process.sandbox import ProtectedChange, Tripwire
 from dragoman.schema import v1
 from dragoman.testing.scripted_client import RealTerminals
+from tests import machine
 from tests.builtin.http_service import Answers, Service, ask
 from tests.process.sandbox.kit import git
 
 NOT_FULL = [mode for mode in MODES if mode != "full"]
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+needs_git = machine.needs("git")
 
 
 def output(session: Session) -> dict[str, Any]:
@@ -169,15 +169,15 @@ async def test_a_permitted_edit_while_the_files_are_looked_at_is_not_counted_eit
     service = Service(tmp_path, restores_protected=True)
     make_project(service)
     guard = CommandGuard((str(service.project),), service.settings)
-    arm, has_looked, may_go_on = guard._arm, asyncio.Event(), threading.Event()
+    arm, has_looked, may_go_on = Tripwire.arm, asyncio.Event(), threading.Event()
     loop = asyncio.get_running_loop()
 
-    def slowly() -> None:
-        arm()
+    def slowly(tripwire: Tripwire) -> None:
+        arm(tripwire)
         loop.call_soon_threadsafe(has_looked.set)
         assert may_go_on.wait(10)
 
-    monkeypatch.setattr(guard, "_arm", slowly)
+    monkeypatch.setattr(Tripwire, "arm", slowly)
 
     async def command() -> list[ProtectedChange]:
         async with guard.watch(OUTSIDE) as changes:

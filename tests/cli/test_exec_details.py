@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from dragoman.cli.exec.tool_watch import ToolWatch
+from dragoman.runs.tool_calls import ToolWatch
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
 from tests.cli.exec_kit import Place, place

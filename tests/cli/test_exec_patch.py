@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.exec.patch import PatchWatch
+from dragoman.runs.patch import PatchWatch
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
 from dragoman.workspace import Change

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dragoman.cli.exec.result import FileChange, files_changed, final_text
+from dragoman.runs.result import FileChange, files_changed, final_text
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
 from dragoman.workspace import Change

@@ -384,7 +384,7 @@ def test_the_thin_client_finds_the_same_answer_as_the_state(
 ) -> None:
     from msgspec import json as written
 
-    from dragoman.cli.exec.result import final_text
+    from dragoman.runs.result import final_text
     from dragoman.schema import decode, v1
     from dragoman.state import SessionState, fold
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.cli.exec.result import Cost, RunUsage, usage
+from dragoman.runs.result import Cost, RunUsage, usage
 from dragoman.schema import v1
 from tests.state.make import folded
 

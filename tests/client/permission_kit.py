@@ -9,7 +9,7 @@ from typing import Any
 
 from dragoman.agent import Agent, Turn
 from dragoman.client import Session
-from dragoman.client.permission import Answer, ClientPermissions, Question
+from dragoman.client.permission import ClientPermissions, Question
 from dragoman.errors import RequestError
 from dragoman.policy import Request, Rule, parse_rule
 from dragoman.schema import v1
@@ -43,11 +43,11 @@ def run(command: object) -> v1.ToolCallPatch:
 class User:
     """A user who always chooses the same option; keeps the questions."""
 
-    def __init__(self, answer: Answer) -> None:
+    def __init__(self, answer: str | None) -> None:
         self.answer = answer
         self.asked: list[Question] = []
 
-    async def ask(self, question: Question, session: Session) -> Answer:
+    async def ask(self, question: Question, session: Session) -> str | None:
         self.asked.append(question)
         return self.answer
 

@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from dragoman.agent import Agent, Turn
 from dragoman.client import Session
-from dragoman.client.permission import Answer, ClientPermissions, Question
+from dragoman.client.permission import (
+    AllowAll,
+    Answer,
+    Asker,
+    ClientPermissions,
+    Guarding,
+    NoUser,
+    Question,
+    RefuseOpen,
+)
 from dragoman.errors import ConfigError, RequestError
-from dragoman.policy import Request, Rule
-from dragoman.schema import v1
+from dragoman.policy import Request, Rule, shell
+from dragoman.schema import UNSET, v1
 from dragoman.testing import linked
-from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, run, terminal, turn_of, write
+from dragoman.workspace import safety
+from dragoman.workspace.safety import with_facts
+from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, refused, run, terminal, turn_of, write
 
 
 class Silent:
@@ -23,7 +35,7 @@ class Silent:
         self.asked = asyncio.Semaphore(0)
         self.left = 0
 
-    async def ask(self, question: Question, session: Session) -> Answer:
+    async def ask(self, question: Question, session: Session) -> str | None:
         self.asked.release()
         try:
             await asyncio.Event().wait()
@@ -33,7 +45,7 @@ class Silent:
 
 
 class Broken:
-    async def ask(self, question: Question, session: Session) -> Answer:
+    async def ask(self, question: Question, session: Session) -> str | None:
         raise RuntimeError("the screen is gone")
 
 
@@ -104,7 +116,7 @@ async def test_options_that_share_an_id_are_not_chosen() -> None:
     ],
 )
 async def test_without_a_rule_the_user_decides(
-    answer: Answer, expected: str | None, action: str, decided_by: str
+    answer: str | None, expected: str | None, action: str, decided_by: str
 ) -> None:
     user = User(answer)
     permissions = ClientPermissions([], agent="a", asker=user)
@@ -294,3 +306,137 @@ async def test_the_user_is_shown_the_variables_that_are_set_for_a_command() -> N
     async with turn_of(permissions) as (_, session):
         await permissions.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
     assert [question.env for question in user.asked] == [{"TZ": "UTC"}]
+
+
+# Askers, and what a program that runs the agent adds
+
+
+class Writing(User):
+    """A user who writes why."""
+
+    async def ask(self, question: Question, session: Session) -> Any:
+        await super().ask(question, session)
+        return Answer(self.answer, reason="not today")
+
+
+def guarded(asker: Asker | None, *rules: Rule, **members: Any) -> ClientPermissions:
+    return ClientPermissions(rules, agent="a", asker=asker, guarding=Guarding(**members))
+
+
+@pytest.mark.parametrize(
+    ("asker", "option", "decided_by"),
+    [
+        (NoUser(), None, "nobody"),
+        (AllowAll(), "yes", "--dangerously-allow-all"),
+        (RefuseOpen(), "no", "--ask deny"),
+        (None, None, "nobody"),
+    ],
+)
+async def test_a_fixed_answer_decides_what_the_rules_leave_open(
+    asker: Asker | None, option: str | None, decided_by: str
+) -> None:
+    permissions = ClientPermissions([deny("execute")], agent="a", asker=asker)
+    async with turn_of(permissions) as (ask, _):
+        assert chosen(await ask(edit())) == option
+        assert chosen(await ask(run("make"))) == "no", "a deny holds"
+    first, second = permissions.decisions
+    assert first.decided_by == decided_by
+    assert second.decided_by == "rule execute (rules.json)"
+    assert [option.id for option in first.offered] == ["always", "yes", "never", "no"]
+    assert len(permissions.unasked) == (1 if decided_by == "nobody" else 0)
+
+
+@pytest.mark.parametrize("asker", [AllowAll(), RefuseOpen()])
+async def test_a_fixed_answer_does_not_take_an_option_with_two_meanings(asker: Asker) -> None:
+    unclear = [v1.PermissionOption("x", "X", kind) for kind in ("allow_once", "reject_once")]
+    permissions = ClientPermissions([], agent="a", asker=asker)
+    async with turn_of(permissions) as (ask, _):
+        assert chosen(await ask(edit(), unclear)) is None
+
+
+async def test_nothing_is_allowed_in_a_turn_that_was_cancelled() -> None:
+    permissions = ClientPermissions([], agent="a", asker=AllowAll())
+    async with turn_of(permissions) as (_, session):
+        await session.cancel()
+        assert await refused(permissions.check(write("/p/a"), session))
+    assert permissions.decisions[0].decided_by == "cancelled"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+async def test_the_words_of_the_user_go_to_an_agent_that_reads_them(reads: bool) -> None:
+    permissions = guarded(Writing("no"), reads_reasons=lambda: reads)
+    async with turn_of(permissions) as (ask, _):
+        outcome = await ask(edit())
+    assert isinstance(outcome, v1.SelectedPermissionOutcome)
+    meta = {"dragoman": {"decidedBy": "person", "reason": "not today"}} if reads else UNSET
+    assert outcome == v1.SelectedPermissionOutcome("no", meta=meta)
+
+
+async def test_the_reason_of_a_refusal_is_stated_unless_the_program_does_not_want_that() -> None:
+    for states in (True, False):
+        permissions = guarded(None, deny("edit"), states_reasons=states)
+        async with turn_of(permissions) as (ask, _):
+            outcome = await ask(edit())
+        assert isinstance(outcome, v1.SelectedPermissionOutcome)
+        assert (outcome.meta is not UNSET) is states
+
+
+async def test_files_are_reported_before_the_decision_that_permits_to_change_them() -> None:
+    seen: list[object] = []
+    permissions = ClientPermissions(
+        [allow("edit:src/**"), deny("edit:secret/**")],
+        agent="a",
+        asker=User("yes"),
+        on_decision=lambda decision: seen.append(decision.action),
+        guarding=Guarding(before_permitted=seen.extend),
+    )
+    async with turn_of(permissions) as (ask, session):
+        await ask(edit("/p/src/a.py"))
+        await ask(edit("/p/b.py"))
+        await permissions.check(write("/p/src/c.py"), session)
+        await refused(permissions.check(write("/p/secret/d"), session))
+    assert seen == ["/p/src/a.py", "allow", "/p/b.py", "allow", "/p/src/c.py", "allow", "deny"]
+
+
+async def test_a_failure_before_a_permission_changes_no_decision() -> None:
+    def fail(paths: object) -> None:
+        raise OSError("no space")
+
+    permissions = guarded(User("yes"), before_permitted=fail)
+    async with turn_of(permissions) as (ask, _):
+        assert chosen(await ask(edit())) == "yes"
+
+
+async def test_what_is_allowed_in_advance_stays_in_the_sandbox() -> None:
+    rules = [allow("execute:make")]
+    named = ClientPermissions(rules, agent="a")
+    everything = ClientPermissions(rules, agent="a", asker=AllowAll())
+    async with turn_of(named) as (_, session):
+        assert await named.check_confined(terminal("make"), session)
+        assert not await everything.check_confined(terminal("make"), session)
+        assert not await everything.check_confined(terminal("touch", ".git/config"), session)
+    assert everything.permitted.covers("/p/.git/config")
+
+
+async def test_a_line_is_read_once_and_the_disk_is_asked_once_for_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    asked: list[Request] = []
+
+    class Reader(shell._Reader):
+        def __init__(self, text: str) -> None:
+            read.append(text)
+            super().__init__(text)
+
+    def facts(rules: Any, request: Request, roots: Any) -> Request:
+        asked.append(request)
+        return with_facts(rules, request, roots)
+
+    monkeypatch.setattr(shell, "_Reader", Reader)
+    monkeypatch.setattr(safety, "with_facts", facts)
+    permissions = guarded(User("yes"), deny("execute:rm *"))
+    line = "npm test && cat .git/config > read-once.log"
+    async with turn_of(permissions) as (ask, session):
+        assert chosen(await ask(run(line))) == "yes"
+        assert (read, len(asked)) == ([line], 1)
+        await permissions.check(terminal(shell=line), session)
+        assert (read, len(asked)) == ([line], 2), "the command that follows is another request"

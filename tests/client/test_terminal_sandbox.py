@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dragoman.client.confinement import Confinement, FinishedCommand
 from dragoman.client.permission import ClientPermissions
 from dragoman.policy import parse_rule
 from dragoman.process.sandbox import Backend, ProtectedChange, Tripwire
+from dragoman.process.sandbox.confinement import Confinement, FinishedCommand
 from dragoman.process.sandbox.policy import unconfined_policy
 from tests.client.terminal_kit import Words, using
 from tests.process.sandbox.kit import Place, both, only_thread, place

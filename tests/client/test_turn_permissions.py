@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.agent import Agent, Turn
-from dragoman.client.permission import Answer, ClientPermissions
+from dragoman.client.permission import ClientPermissions, NoUser
 from dragoman.errors import RequestError
 from dragoman.policy import Request, Rule, parse_rule
 from dragoman.policy.decide import TURN_PERMISSION
@@ -56,7 +56,7 @@ async def test_a_turn_permission_ends_with_its_turn() -> None:
     async with linked(agent, permission=permissions.permission) as remote:
         session = await remote.new_session(cwd="/p")
         await session.prompt("ask")
-        permissions._asker = None
+        permissions._asker = NoUser()
         change = Change("/p/a", None, b"new\n")
         assert await refused(permissions.check(write("/p/a"), session, change=change))
         async with session.prompt("wait") as prompting:
@@ -66,7 +66,7 @@ async def test_a_turn_permission_ends_with_its_turn() -> None:
 
 
 @pytest.mark.parametrize("answer", ["no", "never", None])
-async def test_a_refusal_permits_nothing(answer: Answer) -> None:
+async def test_a_refusal_permits_nothing(answer: str | None) -> None:
     user = User(answer)
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, session):
@@ -80,7 +80,7 @@ async def test_a_permission_to_read_is_not_one_to_write() -> None:
     permissions = ClientPermissions([], agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
         await ask(v1.ToolCallPatch("c", kind="read", locations=[v1.ToolCallLocation("/p/a")]))
-        permissions._asker = None
+        permissions._asker = NoUser()
         assert await refused(permissions.check(write("/p/a"), session))
 
 
@@ -102,7 +102,7 @@ async def test_a_permission_covers_the_command_that_follows_it_once(asked: objec
     permissions = ClientPermissions([], agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
         await ask(run(asked))
-        permissions._asker = None
+        permissions._asker = NoUser()
         assert await refused(permissions.check(terminal("id"), session))
         await permissions.check(started, session)
         assert await refused(permissions.check(started, session))
@@ -130,7 +130,7 @@ async def test_a_permission_does_not_cover_a_command_that_runs_otherwise(asked: 
     permissions = ClientPermissions([], agent="a", asker=User("yes"))
     async with turn_of(permissions) as (ask, session):
         await ask(run(asked))
-        permissions._asker = None
+        permissions._asker = NoUser()
         assert await refused(permissions.check(started, session))
 
 

@@ -404,3 +404,23 @@ async def test_an_unknown_protocol_is_a_mistake_of_the_program() -> None:
             async with connect(ours, protocol=3):  # type: ignore[arg-type]
                 raise AssertionError("it was accepted")
         (await opened).close()
+
+
+async def test_a_program_is_called_with_updates_in_the_order_of_the_wire_as_readers_get_them() -> None:
+    found: list[tuple[str, str]] = []
+
+    def updated(session_id: str, updates: Any, lines: Any) -> None:
+        found.extend((session_id, type(update).__module__.split(".")[2]) for update in updates)
+        assert lines
+
+    async with talk(on_updates=updated) as (_, line, session):
+        reading = asyncio.ensure_future(anext(aiter(session.updates())))
+        await asyncio.sleep(0)
+        say(line, "a")
+        state(line, "running")
+        line.send(line.update("other", "agent_message_chunk", messageId="m", content=text("b")))
+        state(line, "idle")
+        assert isinstance((await reading).update, v1.AgentMessageChunk)
+        line.send(line.request(1, "_none"))
+        assert (await line.next())["error"]["code"] == -32601
+    assert found == [("s1", "v1"), ("s1", "v2"), ("other", "v1"), ("s1", "v2")]

@@ -6,9 +6,9 @@ import itertools
 from pathlib import Path
 
 from dragoman.builtin.context.system_prompt import system_prompt
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.skills.index import skill_index
 from dragoman.builtin.skills.skill import Skill
+from dragoman.policy.modes import MODES
 
 FOLDER = Path(__file__).parent / "data" / "system_prompts"
 MODELS = {

@@ -10,7 +10,7 @@ import asyncio
 import copy
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -110,11 +110,13 @@ class Delivered(ClientConnection):
         if not is_quick:
             self.peer._hot_decode = None
 
-    def on_hot(self, frames: list[v1.UpdateFrame], size_bytes: int) -> None:
+    def on_hot(self, frames: list[v1.UpdateFrame], lines: list[bytes]) -> None:
         self.runs += 1
-        super().on_hot(frames, size_bytes)
+        super().on_hot(frames, lines)
 
-    def _route(self, session_id: str, updates: list[v1.SessionUpdate], share_bytes: int) -> None:
+    def _route(
+        self, session_id: str, updates: list[v1.SessionUpdate], lines: Sequence[bytes], share_bytes: int
+    ) -> None:
         self.updates += [(session_id, encode(update)) for update in updates]
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from dragoman.builtin.context import prompt_texts
 from dragoman.builtin.context.system_prompt import OwnPrompt, family_of, system_prompt
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.tools.table import built_in_tools
+from dragoman.policy.modes import MODES
 from tests.golden.system_prompts import FOLDER, INSTRUCTIONS, MODELS, MODES_WITH_TEXT, SKILLS, prompt, variants
 from tests.project.test_vocabulary import find_replaced
 

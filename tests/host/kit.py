@@ -14,7 +14,8 @@ from dragoman.agent import Agent
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.services import HostServices
 from dragoman.rpc import Transport
-from dragoman.store.event_log import EventLog, MemoryLog
+from dragoman.store.event_log import EventLog, SessionRecord
+from dragoman.store.memory_log import MemoryLog
 from dragoman.transports.memory import memory_pair
 from tests.agent.fixtures import ClientLine
 from tests.rpc.fixtures import RawEnd
@@ -256,9 +257,10 @@ class Hosted:
         assert session is not None
         return session
 
-    def events(self, id: str, kind: str) -> list[Any]:
+    async def events(self, id: str, kind: str) -> list[Any]:
         """The bodies of the session's events of one kind."""
-        found = self.host.log.read(id, 0, 1_000_000)
+        await self.host.settle()
+        found = await self.host.log.read(id, 0, 1_000_000)
         return [msgspec.json.decode(event.body) for event in found if event.kind == kind]
 
     async def leave(self, line: Client) -> None:
@@ -275,6 +277,11 @@ class Hosted:
                 line.transport.close()
             for task in self._serving:
                 await task
+
+
+async def records(log: EventLog) -> list[SessionRecord]:
+    """All sessions of a log."""
+    return (await log.page(None, limit=1_000_000)).records
 
 
 def make_log() -> EventLog:

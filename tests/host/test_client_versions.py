@@ -94,7 +94,7 @@ async def test_a_turn_of_this_client_is_shown_to_the_other_one() -> None:
         at.source.agent.reply(prompt, END)
         await new.until_idle()
         assert (await at.old.until("_dragoman/turn_ended"))["params"]["result"] == END
-        assert [event.version for event in at.host.host.log.read(at.id, 0, 100)].count(1) >= 4
+        assert [event.version for event in await at.host.host.log.read(at.id, 0, 100)].count(1) >= 4
 
 
 async def test_a_prompt_waits_for_the_turn_of_another_client_and_is_accepted_when_it_starts() -> None:

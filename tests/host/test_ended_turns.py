@@ -56,7 +56,7 @@ async def test_the_ends_of_turns_come_with_the_history_and_survive_the_host(tmp_
         assert answer["running"] is not None
         check(*folded(updates, answer), last="it runs")
         assert (await other.result("_dragoman/turns", sessionId=session))["ended"] == [], "once for each history"
-        await log.settle()
+        await host.host.settle()
         copy_of(tmp_path)  # as `kill -9` would leave it
     left = SqliteLog(tmp_path / "left.db", clock=lambda: 9_000.0)
     async with hosted(OnTheWire(), log=left) as host:
@@ -69,8 +69,8 @@ async def test_the_ends_of_turns_come_with_the_history_and_survive_the_host(tmp_
         texts, ends = folded(updates, answer)
         check(texts, ends[:3], last="it runs")
         assert (ends[3].stop_reason, ends[3].seconds) == (None, None), "when the host was killed is not known"
-    left.close()
-    log.close()
+    await left.close()
+    await log.close()
 
 
 def copy_of(folder: Path) -> None:

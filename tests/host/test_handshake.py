@@ -78,7 +78,7 @@ async def test_a_bound_client_gets_the_agents_own_capabilities_and_starts_it_onc
             assert poor.starts == 0
             await line.open("/tmp")
             assert rich.agents[-1].opened, "a bound connection opens sessions of its agent"
-        log.close()
+        await log.close()
     assert (tmp_path / "host" / "agent-capabilities.json").stat().st_mode & 0o077 == 0
 
 

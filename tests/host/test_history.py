@@ -160,10 +160,11 @@ async def test_clients_that_load_while_an_agent_writes_get_every_update_once() -
 @pytest.mark.parametrize("events", [10, 5000])
 async def test_a_host_that_was_killed_in_a_turn_of_any_length_closes_what_it_left_open(events: int) -> None:
     log = make_log()
-    log.create(SessionRecord("s" * 26, "local", "test", "their-1", "/tmp", b'{"busyFrom":2,"turns":1}', 1.0, 1.0, 0, 1))
+    facts = b'{"busyFrom":2,"turns":1}'
+    owned = await log.create(SessionRecord("s" * 26, "local", "test", "their-1", "/tmp", facts, 1.0, 1.0, 0, 1))
 
     def add(kind: EventKind, **body: object) -> None:
-        log.append("s" * 26, [NewEvent(kind, msgspec.json.encode(body), 1)], lambda _: None)
+        owned.append([NewEvent(kind, msgspec.json.encode(body), 1)], lambda _: None)
 
     add("agent", started=True)
     for id in ("p1", "p2"):
@@ -172,6 +173,7 @@ async def test_a_host_that_was_killed_in_a_turn_of_any_length_closes_what_it_lef
     add("question", questionId="q", method="session/request_permission", params={})
     for _ in range(events):
         add("update", sessionUpdate="agent_message_chunk", content={"type": "text", "text": "x"})
+    await owned.release()
     source = OnTheWire()
     async with hosted(source, log=log) as host:
         line = await host.client(OURS)
@@ -180,7 +182,7 @@ async def test_a_host_that_was_killed_in_a_turn_of_any_length_closes_what_it_lef
         assert reasons == {"p1": "interrupted", "p2": "not_run"}
         assert (place["turn"], place["questions"]) == (None, [])
         assert source.starts == 0
-        (answer,) = host.events("s" * 26, "answer")
+        (answer,) = await host.events("s" * 26, "answer")
         assert answer["answer"] == {"outcome": {"outcome": "cancelled"}}
 
 

@@ -197,15 +197,15 @@ async def host_process(file: Path) -> AsyncIterator[tuple[asyncio.subprocess.Pro
         await process.wait()
 
 
-def read_log(file: Path, session: str) -> list[LogEvent]:
+async def read_log(file: Path, session: str) -> list[LogEvent]:
     log = SqliteLog(file)
     try:
         found: list[LogEvent] = []
-        while page := log.read(session, len(found), 1000):
+        while page := await log.read(session, len(found), 1000):
             found += page
         return found
     finally:
-        log.close()
+        await log.close()
 
 
 async def kill_hosts(file: Path, kills: int, dice: random.Random) -> None:
@@ -227,7 +227,7 @@ async def kill_hosts(file: Path, kills: int, dice: random.Random) -> None:
             while follower.is_connected:  # noqa: ASYNC110 - what is on its way still arrives
                 await asyncio.sleep(0.001)
         await follower.leave()
-        check_log(follower, read_log(file, follower.session), number)
+        check_log(follower, await read_log(file, follower.session), number)
 
 
 def check_log(follower: Follower, events: list[LogEvent], number: int) -> None:

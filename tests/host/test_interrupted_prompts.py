@@ -27,13 +27,13 @@ async def test_a_prompt_that_was_open_when_the_host_died_is_not_run_by_sending_i
 ) -> None:
     ticks = itertools.count(1_700_000_000)
     log = SqliteLog(tmp_path / "log.sqlite", clock=lambda: float(next(ticks)))
-    log.create(SessionRecord(SESSION, "local", "test", "s", "/tmp", b"{}", 1.0, 1.0, 0, 1))
+    owned = await log.create(SessionRecord(SESSION, "local", "test", "s", "/tmp", b"{}", 1.0, 1.0, 0, 1))
     prompt = [{"type": "text", "text": "delete everything"}]
     events = [event("prompt", promptId="p1", by="x", prompt=prompt)]
     if has_started:
         events.append(event("start", 1, promptId="p1", messageId="msg-p1", by="x", prompt=1))
-    log.append(SESSION, events, lambda committed: None)
-    await log.settle()
+    owned.append(events, lambda committed: None)
+    await owned.release()
     steps = Steps()
     async with hosted(steps, log=log) as host:
         line = await host.client(OURS)
@@ -46,4 +46,4 @@ async def test_a_prompt_that_was_open_when_the_host_died_is_not_run_by_sending_i
         _, answer = await line.answer_to(again)
         assert answer["error"]["data"]["reason"] == reason
         assert steps.prompts == []
-    log.close()
+    await log.close()

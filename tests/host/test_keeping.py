@@ -6,7 +6,7 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -15,7 +15,8 @@ import pytest
 from dragoman.host.history.keeping import JoinedEvents, SlicedJoin
 from dragoman.host.host import HostSettings
 from dragoman.store.blob_files import BLOB_BYTES
-from dragoman.store.event_log import EventLog, LogEvent, MemoryLog
+from dragoman.store.event_log import EventLog, LogEvent
+from dragoman.store.memory_log import MemoryLog
 from dragoman.store.sqlite_log import SqliteLog
 from tests.host.kit import OURS, Client, Hosted, OnTheWire, hosted
 
@@ -39,7 +40,7 @@ def clock() -> Clock:
 def log(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[EventLog]:
     made: EventLog = MemoryLog(clock) if request.param == "memory" else SqliteLog(tmp_path / "events.db", clock=clock)
     yield made
-    made.close()
+    asyncio.run(made.close())
 
 
 async def turn(line: Client, source: OnTheWire, session: str, text: str) -> None:
@@ -68,15 +69,15 @@ async def test_old_turns_are_joined_and_replay_the_same(log: EventLog, clock: Cl
         await turn(line, source, session, "two")
         before, place = await (await host.client(OURS)).load(session)
         await host.host.join_old_events()
-        assert host.session(session).oldest == 1, "nothing is old yet"
+        assert host.session(session).log.oldest == 1, "nothing is old yet"
         clock.now += 24 * 3600 + 1
         await turn(line, source, session, "three")
         await host.host.join_old_events()
-        found = host.host.log.find(session)
+        found = await host.host.log.find(session, "local")
         assert found is not None
-        assert host.session(session).oldest == found.oldest > 1
+        assert host.session(session).log.oldest == found.oldest > 1
         assert found.head == host.session(session).head
-        events = log.read(session, 0, 10_000)
+        events = await log.read(session, 0, 10_000)
         numbers = [event.number for event in events]
         assert numbers == sorted(set(numbers))
         joined = [event for event in events if event.number < found.oldest]
@@ -111,16 +112,20 @@ async def test_joining_is_done_in_a_thread_piece_by_piece_while_other_sessions_w
     slices: list[int] = []
     is_joining, may_go_on = threading.Event(), threading.Event()
 
-    join = SlicedJoin.next
+    join, feed = SlicedJoin.next, JoinedEvents.feed
 
-    def joined(self: SlicedJoin) -> tuple[int, list[LogEvent]] | None:
+    def fed(self: JoinedEvents, events: Iterable[LogEvent]) -> None:
         threads.add(threading.get_ident())
         is_joining.set()
         assert may_go_on.wait(30)
-        found = join(self)
+        feed(self, events)
+
+    async def joined(self: SlicedJoin) -> tuple[int, list[LogEvent]] | None:
+        found = await join(self)
         slices.extend([] if found is None else [found[0]])
         return found
 
+    monkeypatch.setattr(JoinedEvents, "feed", fed)
     monkeypatch.setattr(SlicedJoin, "next", joined)
     source = OnTheWire()
     async with hosted(source, log=log, clock=clock) as host:
@@ -142,10 +147,10 @@ async def test_joining_is_done_in_a_thread_piece_by_piece_while_other_sessions_w
         assert slices == sorted(slices)
         after, _ = await (await host.client(OURS)).load(session)
         assert after == before
-        found = log.find(session)
+        found = await log.find(session, "local")
         assert found is not None
-        assert found.oldest == host.session(session).oldest > 1
-        texts = [each.body for each in log.read(other, 0, 1000) if each.kind == "update"]
+        assert found.oldest == host.session(session).log.oldest > 1
+        texts = [each.body for each in await log.read(other, 0, 1000) if each.kind == "update"]
         assert any(b"meanwhile" in body for body in texts)
 
 
@@ -156,7 +161,7 @@ async def test_a_session_with_too_much_in_it_is_joined_sooner(log: EventLog, clo
         for text in ("one", "two", "three"):
             await turn(line, source, session, text)
         await host.host.join_old_events()
-        found = log.find(session)
+        found = await log.find(session, "local")
         assert found is not None
         assert 1 < found.oldest <= found.head
         updates, _ = await (await host.client()).load(session)
@@ -165,7 +170,7 @@ async def test_a_session_with_too_much_in_it_is_joined_sooner(log: EventLog, clo
             "two",
             "three",
         ]
-        ends = [event for event in log.read(session, 0, 10_000) if event.kind == "end"]
+        ends = [event for event in await log.read(session, 0, 10_000) if event.kind == "end"]
         assert len(ends) == 3, "outcomes stay"
 
 
@@ -177,7 +182,7 @@ async def test_a_session_in_use_is_left_alone(log: EventLog, clock: Clock) -> No
         id = line.prompt(session)
         prompt = await source.agent.prompted()
         await host.host.join_old_events()
-        assert host.session(session).oldest == 1
+        assert host.session(session).log.oldest == 1
         source.agent.reply(prompt, END)
         await line.answer_to(id)
 
@@ -218,21 +223,20 @@ async def test_a_large_body_is_a_file_that_goes_with_its_session(tmp_path: Path)
         deleting = line.ask("session/delete", sessionId=session)
         assert (await line.answer_to(deleting))[1]["result"] == {}
         assert list(folder.iterdir()) == []
-    log.close()
+    await log.close()
 
 
 async def test_a_log_that_cannot_be_written_stops_prompts_and_serves_readers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.store.sqlite_log._RETRY_SECONDS", 0.01)
-    log = SqliteLog(tmp_path / "events.db")
-    for connection in (log._writer, log._connection):
-        connection.execute("PRAGMA busy_timeout=1")
+    monkeypatch.setattr("dragoman.store.log_writes.RETRY_SECONDS", 0.01)
+    log = SqliteLog(tmp_path / "events.db", busy_seconds=0.001)
     source = OnTheWire()
     async with hosted(source, log=log) as host:
         line, session = await host.opened(OURS)
         id = line.prompt(session)
         prompt = await source.agent.prompted()
+        await host.host.settle()  # the start of the turn
         blocker = sqlite3.connect(tmp_path / "events.db", isolation_level=None)
         blocker.execute("BEGIN IMMEDIATE")
         source.agent.say("cannot be kept")
@@ -254,16 +258,14 @@ async def test_a_log_that_cannot_be_written_stops_prompts_and_serves_readers(
         second = line.prompt(session)
         source.agents[0].reply(await source.agents[0].prompted(), END)
         assert (await line.answer_to(second))[1]["result"] == END
-    log.close()
+    await log.close()
 
 
 async def test_a_prompt_that_cannot_be_kept_is_refused_and_never_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.store.sqlite_log._RETRY_SECONDS", 0.01)
-    log = SqliteLog(tmp_path / "events.db")
-    for connection in (log._writer, log._connection):
-        connection.execute("PRAGMA busy_timeout=1")
+    monkeypatch.setattr("dragoman.store.log_writes.RETRY_SECONDS", 0.01)
+    log = SqliteLog(tmp_path / "events.db", busy_seconds=0.001)
     source = OnTheWire()
     async with hosted(source, log=log) as host:
         line, session = await host.opened(OURS)
@@ -281,14 +283,14 @@ async def test_a_prompt_that_cannot_be_kept_is_refused_and_never_runs(
         assert prompt["params"]["prompt"][0]["text"] == "again"
         source.agent.reply(prompt, END)
         assert (await line.answer_to(second))[1]["result"] == END
-    log.close()
+    await log.close()
 
 
 async def test_folder_and_files_of_a_log_are_closed_to_others(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         log = SqliteLog(tmp_path / "host" / "events.db")
-        log.close()
+        await log.close()
     finally:
         os.umask(before)
     assert (tmp_path / "host").stat().st_mode & 0o077 == 0

@@ -17,7 +17,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,13 +27,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.schema import v1
-from dragoman.store.event_log import EventLog, LogEvent, MemoryLog, NewEvent, SessionRecord
+from dragoman.store.event_log import Accepted, Already, EventLog, LogEvent, NewEvent, OwnedSession, SessionRecord
+from dragoman.store.memory_log import MemoryLog
 from dragoman.store.sqlite_log import SqliteLog
 from dragoman.transports.memory import memory_pair
 from tests.conftest import IS_SOAK
 from tests.host.kit import OURS, InProcess
 from tests.host.watcher import Watcher
 
+T = TypeVar("T")
 SECONDS = 30.0
 WORK = st.lists(st.sampled_from(("say", "ask", "wait")), max_size=4).map(" ".join)
 EXAMPLES, STEPS = (200, 40) if IS_SOAK else (12, 15)
@@ -46,28 +48,52 @@ class MortalLog:
         self._log = log
         self.is_dead = False
 
-    def create(self, record: SessionRecord) -> None:
-        if not self.is_dead:
-            self._log.create(record)
+    async def create(self, record: SessionRecord, key: str | None = None) -> Any:
+        return MortalSession(self, await self._log.create(record, key))
 
-    def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
-        if not self.is_dead:
-            self._log.describe(session, agent_session=agent_session, facts=facts)
-
-    def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
-        def alive(found: list[LogEvent]) -> None:
-            if not self.is_dead:
-                committed(found)
-
-        if not self.is_dead:
-            self._log.append(session, events, alive)
-
-    async def settle(self) -> None:
-        if not self.is_dead:
-            await self._log.settle()
+    async def take(self, session: str, *, force: bool = False) -> Any:
+        return MortalSession(self, await self._log.take(session, force=force))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._log, name)
+
+
+class MortalSession:
+    """A session of such a log."""
+
+    def __init__(self, log: MortalLog, owned: OwnedSession) -> None:
+        self._log = log
+        self._owned = owned
+
+    def append(self, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
+        if not self._log.is_dead:
+            self._owned.append(events, self._alive(committed))
+
+    def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
+        if not self._log.is_dead:
+            self._owned.accept(prompt_id, events, self._alive(done))
+
+    def describe(self, record: SessionRecord) -> None:
+        if not self._log.is_dead:
+            self._owned.describe(record)
+
+    async def settle(self) -> None:
+        if not self._log.is_dead:
+            await self._owned.settle()
+
+    async def release(self, successor: str | None = None) -> None:
+        if not self._log.is_dead:
+            await self._owned.release(successor)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._owned, name)
+
+    def _alive(self, report: Callable[[T], None]) -> Callable[[T], None]:
+        def reported(found: T) -> None:
+            if not self._log.is_dead:
+                report(found)
+
+        return reported
 
 
 class Script:
@@ -288,17 +314,19 @@ class HostModel(RuleBasedStateMachine):
         await self.host.close()
         await self.end_serving()
         if isinstance(self.log, SqliteLog):
-            self.log.close()
+            await self.log.close()
         self.start_host()
 
     # Parts of steps
 
     def start_host(self) -> None:
         self.source = InProcess(self.script)
-        self.log: EventLog = (
-            self.memory if self.engine == "memory" else SqliteLog(Path(self.folder.name) / "log.db", clock=self.now)
-        )
-        self.mortal = MortalLog(self.log)
+        self.log: EventLog
+        if self.engine == "memory":
+            self.log = self.memory = MemoryLog(self.now, earlier=self.memory)
+        else:
+            self.log = SqliteLog(Path(self.folder.name) / "log.db", clock=self.now)
+        self.mortal: Any = MortalLog(self.log)
         # Not zero: an agent that comes back takes a moment.
         self.host = Host(self.mortal, [self.source], settings=HostSettings(agent_idle_seconds=0.02), clock=self.now)
 
@@ -327,18 +355,18 @@ class HostModel(RuleBasedStateMachine):
     async def quiet(self) -> None:
         """Everything that can happen without a further step has happened."""
         before = -1
-        while before != (before := self.head()):
+        while before != (before := await self.head()):
             for view in self.views:
                 if view.line is not None and view.line.is_open:
                     await self.answered(view.line, view.line.ask("session/list"))
             for _ in range(30):
                 await asyncio.sleep(0)
-            await self.log.settle()  # what these requests appended: a thread may take its time for it
+            await self.host.settle()  # what these requests appended: a thread may take its time for it
             for _ in range(30):
                 await asyncio.sleep(0)
 
-    def head(self) -> int:
-        record = self.log.find(self.session) if hasattr(self, "session") else None
+    async def head(self) -> int:
+        record = await self.log.find(self.session, "local") if hasattr(self, "session") else None
         return 0 if record is None else record.head
 
     async def end_serving(self) -> None:
@@ -348,9 +376,9 @@ class HostModel(RuleBasedStateMachine):
 
     # Invariants
 
-    def events(self) -> list[LogEvent]:
+    async def events(self) -> list[LogEvent]:
         found: list[LogEvent] = []
-        while page := self.log.read(self.session, len(found), 1000):
+        while page := await self.log.read(self.session, len(found), 1000):
             found += page
         return found
 
@@ -359,7 +387,7 @@ class HostModel(RuleBasedStateMachine):
             return
         for view in self.views:
             view.take()
-        events = self.events()
+        events = self.loop.run_until_complete(self.events())
         assert [event.number for event in events] == list(range(1, len(events) + 1))  # I3
         assert events[: len(self.known)] == self.known, "the log changed behind its readers"  # I1
         self.known = events
@@ -420,14 +448,15 @@ class HostModel(RuleBasedStateMachine):
         line = view.line
         assert line is not None
         self.script.go.set()
-        while self.is_busy():
+        while await self.is_busy():
             for question in list(line.questions):
                 line.choose(question, "reject_once")
             await self.quiet()
 
-    def is_busy(self) -> bool:
-        found = Counter(json.loads(event.body)["promptId"] for event in self.events() if event.kind == "prompt")
-        ended = Counter(json.loads(event.body)["promptId"] for event in self.events() if event.kind in ("end", "queue"))
+    async def is_busy(self) -> bool:
+        events = await self.events()
+        found = Counter(json.loads(event.body)["promptId"] for event in events if event.kind == "prompt")
+        ended = Counter(json.loads(event.body)["promptId"] for event in events if event.kind in ("end", "queue"))
         return found != ended
 
     def check_end(self) -> None:
@@ -445,8 +474,7 @@ class HostModel(RuleBasedStateMachine):
             if hasattr(self, "host"):
                 await self.host.close()
                 await self.end_serving()
-                await self.log.settle()
-                self.log.close()
+                await self.log.close()
             self.source.die()
             for _ in range(20):
                 await asyncio.sleep(0)

@@ -90,7 +90,7 @@ async def test_secrets_of_mcp_servers_are_in_memory_only_and_a_later_host_asks_f
         id = line.prompt(session)
         source.agent.reply(await source.agent.prompted(), END)
         await line.answer_to(id)
-    log.close()
+    await log.close()
     for file in path.parent.rglob("*"):
         assert file.is_dir() or b"secret" not in file.read_bytes()
     log = SqliteLog(path)
@@ -108,7 +108,7 @@ async def test_secrets_of_mcp_servers_are_in_memory_only_and_a_later_host_asks_f
         agent.reply(await agent.prompted(), END)
         assert (await line.answer_to(id))[1]["result"] == END
         assert agent.opened[0]["params"]["mcpServers"] == [STDIO, HTTP]
-    log.close()
+    await log.close()
 
 
 async def test_a_live_session_is_not_changed_by_a_second_client() -> None:
@@ -124,7 +124,7 @@ async def test_a_live_session_is_not_changed_by_a_second_client() -> None:
         await third.resume(session)
         host.session(session).notice("marker")
         assert (await third.until_update("notice"))["title"] == "marker"
-        assert host.events(session, "notice")[0]["text"].startswith("MCP servers and directories are not added")
+        assert (await host.events(session, "notice"))[0]["text"].startswith("MCP servers and directories are not added")
 
 
 async def test_additional_directories_are_checked_like_the_folder(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_sessions_are_listed_in_pages_without_starting_an_agent() -> None:
         for number in range(120):
             cwd = "/tmp" if number % 2 else "/"
             at = float(number // 4)  # several of one time
-            host.host.log.create(SessionRecord(f"s{number:03}", "local", "test", None, cwd, b"{}", at, at, 0, 1))
+            await host.host.log.create(SessionRecord(f"s{number:03}", "local", "test", None, cwd, b"{}", at, at, 0, 1))
         line = await host.client()
         for filter, count in (({}, 120), ({"cwd": "/tmp"}, 60), ({"cwd": "/tmp/x"}, 0)):
             found: list[str] = []
@@ -250,7 +250,7 @@ async def test_delete_removes_the_agents_copy_and_waits_for_turns() -> None:
         assert (asked["method"], asked["params"]) == ("session/delete", {"sessionId": "their-1"})
         source.agent.reply(asked, {})
         assert (await line.answer_to(deleting))[1]["result"] == {}
-        assert host.host.log.find(session) is None
+        assert await host.host.log.find(session, "local") is None
         assert (await line.error("session/load", sessionId=session, cwd="/tmp", mcpServers=[]))["code"] == -32002
         assert await line.result("session/delete", sessionId=session) == {}
 
@@ -359,8 +359,8 @@ async def test_a_fork_is_a_new_session_whose_history_starts_with_that_of_its_par
         updates, _ = await (await host.client()).load(child)
         texts = [each["content"]["text"] for each in updates]
         assert texts == ["first", "heard first", "second", "heard second"]
-        assert host.events(child, "fork")[0]["id"] == parent
-        assert "first" not in str(host.events(child, "update")), "a reference, not a copy"
+        assert (await host.events(child, "fork"))[0]["id"] == parent
+        assert "first" not in str(await host.events(child, "update")), "a reference, not a copy"
         plain = await host.client(visitor=Visitor(agent="test"))
         asked = plain.ask("session/fork", sessionId=parent, cwd="/tmp", mcpServers=[])
         assert (await plain.answer_to(asked))[1]["error"]["code"] == -32601
@@ -397,7 +397,7 @@ async def test_after_a_restart_of_the_host_a_session_that_cannot_come_back_is_hi
         source.agent.say("answer")
         source.agent.reply(prompt, END)
         await line.answer_to(id)
-    log.close()
+    await log.close()
     log = SqliteLog(path)
     source = OnTheWire(capabilities={})
     async with hosted(source, log=log) as host:
@@ -411,7 +411,7 @@ async def test_after_a_restart_of_the_host_a_session_that_cannot_come_back_is_hi
         assert (error["code"], error["data"]["reason"]) == (-32603, "agent_lost")
         assert "new session" in error["message"]
         assert source.starts == 0, "never an empty session behind an old id"
-    log.close()
+    await log.close()
 
 
 async def test_a_request_that_is_repeated_with_its_key_gets_the_session_of_the_first(tmp_path: Path) -> None:
@@ -430,12 +430,12 @@ async def test_a_request_that_is_repeated_with_its_key_gets_the_session_of_the_f
         assert (await stranger.result("session/new", cwd="/tmp", mcpServers=[], **key))["sessionId"] not in ids
         wrong = await one.error("session/new", cwd="/tmp", mcpServers=[], _meta={"dragoman": {"key": 7}})
         assert wrong["code"] == -32602
-    log.close()
+    await log.close()
     again = SqliteLog(tmp_path / "log.db")
     async with hosted(OnTheWire(), log=again) as host:
         line = await host.client()
         assert (await line.result("session/new", cwd="/tmp", mcpServers=[], **key))["sessionId"] in ids
-    again.close()
+    await again.close()
 
 
 async def test_a_repeated_request_opens_a_session_if_the_first_failed() -> None:
@@ -480,4 +480,4 @@ async def test_a_fork_has_the_servers_and_terms_of_its_parent_if_the_client_asks
         assert (source.starts, source.agent.opened[0]["params"]["sessionId"]) == (2, "copy"), "a process of its own"
         assert source.agent.opened[0]["params"]["mcpServers"][0]["name"] == "one"
         assert host.session(copy).facts["terms"] == {"sandbox": "require"}
-        assert host.events(session, "update") == [], "what the agent sent for the copy is not in the original"
+        assert (await host.events(session, "update")) == [], "what the agent sent for the copy is not in the original"

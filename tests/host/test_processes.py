@@ -6,16 +6,22 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from dragoman.host.host import HostSettings
 from dragoman.host.services import HostServices
 from dragoman.policy import parse_rule
+from dragoman.process import proctable
 from dragoman.rpc import Transport
 from dragoman.store.sqlite_log import SqliteLog
 from dragoman.transports.process import ProcessTransport
 from tests.host.kit import OURS, Client, hosted
+from tests.process.kit import is_alive, until
 
 END = {"stopReason": "end_turn"}
 COMMAND = (sys.executable, "-m", "dragoman.testing.scripted_agent")
@@ -28,11 +34,12 @@ class Programs:
     command = COMMAND
     version = "1"
 
-    def __init__(self) -> None:
+    def __init__(self, command: Sequence[str] = COMMAND) -> None:
         self.transports: list[ProcessTransport] = []
+        self._command = command
 
     async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
-        self.transports.append(await ProcessTransport.spawn(COMMAND, cwd=cwd, env=env))
+        self.transports.append(await ProcessTransport.spawn(self._command, cwd=cwd, env=env))
         return self.transports[-1]
 
     @property
@@ -78,7 +85,7 @@ async def test_a_turn_of_a_program_survives_its_client_and_its_history_survives_
         pid = programs.pid
         assert is_running(pid)
     assert not is_running(pid), "agents end with the host"
-    log.close()
+    await log.close()
     log = SqliteLog(path)
     async with hosted(Programs(), log=log) as host:
         line = await host.client(OURS)
@@ -87,7 +94,7 @@ async def test_a_turn_of_a_program_survives_its_client_and_its_history_survives_
             ["say", "one", "two", "three"],
             ["one", "two", "three"],
         ]
-    log.close()
+    await log.close()
 
 
 async def test_a_program_that_is_killed_ends_its_turn_with_its_code(tmp_path: Path) -> None:
@@ -119,7 +126,68 @@ async def test_a_command_of_a_program_runs_next_to_it_and_is_shown_as_text(tmp_p
         shown = [m for m in before if m.get("method") == "session/update" and "from the host" in str(m)]
         assert shown
         assert "'type': 'terminal'" not in str(before)
-        assert host.events(session, "terminal")[-1]["exit"]["exitCode"] == 0
+        assert (await host.events(session, "terminal"))[-1]["exit"]["exitCode"] == 0
+
+
+# Leaves its commands running when a turn is cancelled, as Codex does: one that it ran before in the background, and the
+# one that is open. Then it answers, with or without a last report, or not at all.
+LEAVING = """
+import json, os, subprocess, sys
+def send(**message):
+    print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+def report(update, id, **members):
+    update = {"sessionUpdate": update, "toolCallId": id, **members}
+    send(method="session/update", params={"sessionId": "s", "update": update})
+def run(id):
+    command = ["sh", "-c", f"echo $$ > {id}.tmp; mv {id}.tmp {id}.pid; sleep 1000 & wait; touch finished.txt"]
+    subprocess.Popen(command, start_new_session=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    report("tool_call", id, title=id, kind="execute", status="in_progress")
+for line in sys.stdin:
+    request = json.loads(line)
+    method = request.get("method")
+    if method == "initialize":
+        send(id=request["id"], result={"protocolVersion": 1, "agentCapabilities": {}})
+    elif method == "session/new":
+        send(id=request["id"], result={"sessionId": "s"})
+    elif method == "session/prompt":
+        way, prompt = request["params"]["prompt"][0]["text"], request["id"]
+        if way == "background":
+            run("server")
+            report("tool_call_update", "server", status="completed")
+            send(id=prompt, result={"stopReason": "end_turn"})
+        else:
+            run("command")
+    elif method == "session/cancel" and way != "stuck":
+        if way == "reported":
+            report("tool_call_update", "command", status="failed")
+        send(id=prompt, result={"stopReason": "cancelled"})
+"""
+
+
+@pytest.mark.parametrize("way", ["left", "reported", "stuck"])
+async def test_a_cancel_ends_a_command_that_the_agent_leaves_running_and_nothing_older(
+    tmp_path: Path, way: str
+) -> None:
+    source = Programs((sys.executable, "-c", LEAVING))
+    async with hosted(source, settings=HostSettings(cancel_seconds=1.0)) as host:
+        line = await host.client(OURS)
+        session = await open_session(line, tmp_path)
+        _, ended = await answer(line, line.prompt(session, "background"))
+        assert ended["result"] == END
+        await until((tmp_path / "server.pid").exists)
+        server = int((tmp_path / "server.pid").read_text())
+        since = proctable.status(server).started + 2 * proctable.TICK_SECONDS
+        await until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > since)  # two turns can be in one tick here
+        id = line.prompt(session, way)
+        await until((tmp_path / "command.pid").exists)
+        command = int((tmp_path / "command.pid").read_text())
+        line.notify("session/cancel", sessionId=session)
+        _, ended = await answer(line, id)
+        assert ended["result"] == {"stopReason": "cancelled"}
+        assert not is_alive(command), "a command is over when its turn is"
+        assert is_alive(server), "what an earlier turn started goes on"
+        assert is_alive(source.pid), "and so does the agent"
+    assert not (tmp_path / "finished.txt").exists()
 
 
 async def test_nothing_is_left_behind_by_a_host_that_was_closed(tmp_path: Path) -> None:
@@ -131,7 +199,7 @@ async def test_nothing_is_left_behind_by_a_host_that_was_closed(tmp_path: Path) 
         session = await open_session(line, tmp_path)
         line.prompt(session, "slow 1000")
         await line.until("_dragoman/turn_started")
-    log.close()
+    await log.close()
     assert not is_running(programs.pid)
     assert asyncio.all_tasks() == tasks
     assert set(os.listdir("/proc/self/fd")) <= descriptors

@@ -111,7 +111,7 @@ async def test_an_error_of_the_agent_is_passed_on_as_it_is() -> None:
         source.agent.fail(await source.agent.prompted(), code=-32099, message="odd", data={"a": [1]})
         _, answer = await line.answer_to(id)
         assert answer["error"] == {"code": -32099, "message": "odd", "data": {"a": [1]}}
-        assert host.events(session, "end")[0]["error"]["code"] == -32099
+        assert (await host.events(session, "end"))[0]["error"]["code"] == -32099
 
 
 async def test_an_agent_that_repeats_the_prompt_is_not_shown_twice_but_other_messages_are() -> None:
@@ -140,10 +140,10 @@ async def test_a_cancel_is_logged_with_who_sent_it_and_late_updates_belong_to_it
         assert (await source.agent.next())["method"] == "session/cancel"
         source.agent.reply(prompt, CANCELLED)
         assert (await line.answer_to(id))[1]["result"] == CANCELLED
-        assert host.events(session, "cancel")[0]["who"] == "local/phone"
+        assert (await host.events(session, "cancel"))[0]["who"] == "local/phone"
         source.agent.say("late")
         assert (await line.until_update("agent_message_chunk"))["content"]["text"] == "late"
-        assert host.host.log.read(session, 0, 100)[-1].turn == 1
+        assert (await host.host.log.read(session, 0, 100))[-1].turn == 1
 
 
 async def test_cancel_request_on_a_prompt_cancels_that_prompt_only() -> None:
@@ -367,7 +367,8 @@ async def test_a_prompt_that_is_sent_again_while_its_end_is_being_written_runs_o
         line, session = await host.opened(OURS)
         queue = host.session(session).prompts
         held: list[Any] = []
-        append = log.append
+        owned = host.session(session).log._owned
+        append = owned.append
 
         def ask(id: str) -> int:
             own = {"dragoman": {"promptId": id}}
@@ -379,7 +380,7 @@ async def test_a_prompt_that_is_sent_again_while_its_end_is_being_written_runs_o
         if is_queued:
             repeated = [ask("b")]
             await line.everything()
-        log.append = lambda *given: held.append(given)  # type: ignore[method-assign]
+        owned.append = lambda *given: held.append(given)
         if is_queued:
             line.notify("$/cancel_request", requestId=repeated[0])
         else:
@@ -389,7 +390,7 @@ async def test_a_prompt_that_is_sent_again_while_its_end_is_being_written_runs_o
                 await line.everything()
         repeated.append(ask("b" if is_queued else "a"))
         await line.everything()
-        log.append = append  # type: ignore[method-assign]
+        owned.append = append
         for given in held:
             append(*given)
         answers: dict[int, Any] = {}
@@ -401,10 +402,10 @@ async def test_a_prompt_that_is_sent_again_while_its_end_is_being_written_runs_o
         if is_queued:
             source.agent.reply(prompt, END)
             await line.answer_to(first)
-        prompts = [event["promptId"] for event in host.events(session, "prompt")]
+        prompts = [event["promptId"] for event in (await host.events(session, "prompt"))]
         assert prompts == (["a", "b"] if is_queued else ["a"])
         assert not queue.is_busy
-    log.close()
+    await log.close()
 
 
 async def _nothing_runs(host: Hosted, session: str) -> None:

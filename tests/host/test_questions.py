@@ -90,9 +90,9 @@ async def test_the_first_choice_wins_and_the_others_are_withdrawn_and_may_answer
         assert (told["questionId"], told["option"], told["who"]) == (id, "no", "local")
         asked.line.answer_with(mine, "yes")
         await asked.line.everything()
-        late = host.events(asked.session, "late")
+        late = await host.events(asked.session, "late")
         assert [each["answer"]["outcome"]["optionId"] for each in late] == ["yes"]
-        assert [each["option"] for each in host.events(asked.session, "answer")] == ["no"]
+        assert [each["option"] for each in (await host.events(asked.session, "answer"))] == ["no"]
         await asked.end()
 
 
@@ -114,7 +114,7 @@ async def test_an_answer_without_a_choice_takes_only_that_client_out(answer: dic
         mine, theirs = await asked.line.until(ASK), await other.until(ASK)
         asked.line.send({"jsonrpc": "2.0", "id": mine["id"], **answer})
         await asked.line.everything()
-        assert host.events(asked.session, "answer") == []
+        assert (await host.events(asked.session, "answer")) == []
         other.send({"jsonrpc": "2.0", "id": theirs["id"], **answer})
         assert await asked.agent.answer(question) == {"outcome": {"outcome": "cancelled"}}, "the last one gave up"
         await asked.end()
@@ -161,7 +161,7 @@ async def test_the_agent_may_withdraw_and_gets_one_answer() -> None:
         assert (await asked.line.until("$/cancel_request"))["params"] == {"requestId": mine["id"]}
         asked.line.answer_with(mine, "yes")
         await asked.end()
-        assert host.events(asked.session, "answer")[0]["who"] == "agent"
+        assert (await host.events(asked.session, "answer"))[0]["who"] == "agent"
         assert asked.agent.lines.empty(), "exactly one answer"
 
 
@@ -218,7 +218,7 @@ async def test_an_observer_sees_everything_and_is_not_asked() -> None:
         asked.line.answer_with(mine, "yes")
         assert (await asked.agent.answer(question))["outcome"]["optionId"] == "yes"
         await asked.end()
-        assert host.events(asked.session, "cancel") == []
+        assert (await host.events(asked.session, "cancel")) == []
 
 
 async def test_rules_decide_before_anyone_is_asked_and_are_logged() -> None:
@@ -230,7 +230,7 @@ async def test_rules_decide_before_anyone_is_asked_and_are_logged() -> None:
         answer = await asked.agent.ask(ASK, toolCall=call, options=OPTIONS)
         assert answer["outcome"]["optionId"] == "no"
         assert not [m for m in await asked.line.everything() if m.get("method") == ASK]
-        logged = host.events(asked.session, "answer")
+        logged = await host.events(asked.session, "answer")
         assert (logged[0]["who"], logged[0]["decision"]["action"]) == ("rule", "deny")
         await asked.end()
 

@@ -10,7 +10,7 @@ import pytest
 from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.host.host import Visitor
 from dragoman.schema import v1
-from dragoman.store.event_log import LogEvent
+from dragoman.store.event_log import NewEvent
 from tests.host.kit import OURS, Hosted, hosted, make_log
 
 CANCELLED = {"stopReason": "cancelled"}
@@ -290,15 +290,15 @@ async def test_after_the_death_of_the_host_open_turns_are_interrupted_and_nothin
             prompt=[{"type": "text", "text": "queued"}],
             _meta={"dragoman": {"promptId": "p2"}},
         )
-        await log.settle()
         await line.silence_of_prompts()
-        events: list[LogEvent] = log.read(session, 0, 1000)
-        record = log.find(session)
+        await first.host.settle()
+        record = await log.find(session, "local")
         assert record is not None
-        copy = make_log()
-        copy.create(record._replace(head=0))
-        copy._events[session] = events  # type: ignore[attr-defined]  # what a killed host leaves
-        copy._records[session] = record  # type: ignore[attr-defined]
+        copy = make_log()  # what a killed host leaves
+        owned = await copy.create(record._replace(head=0))
+        for event in await log.read(session, 0, 1000):
+            owned.append([NewEvent(event.kind, event.body, event.turn)], lambda _: None)
+        await owned.release()
     async with hosted(steps, log=copy) as second:
         line = await second.client(OURS)
         resumed = await line.result("session/resume", sessionId=session, cwd="/tmp", mcpServers=[])

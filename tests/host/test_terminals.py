@@ -82,7 +82,7 @@ async def test_a_terminal_of_the_host_is_text_for_a_client_and_comes_again_with_
         await source.agent.ask("terminal/release", terminalId=terminal)
         end(source)
         await line.answer_to(id)
-        logged = host.events(session, "terminal")
+        logged = await host.events(session, "terminal")
         assert "".join(each.get("data", "") for each in logged).split() == ["hello"]
         assert logged[-1]["exit"] == {"exitCode": 3, "signal": None}
         updates, _ = await (await host.client()).load(session)
@@ -118,7 +118,7 @@ async def test_what_is_not_released_ends_with_the_turn() -> None:
         await until_text(line, "started")
         end(source)
         await line.answer_to(id)
-        assert host.events(session, "terminal")[-1]["exit"]
+        assert (await host.events(session, "terminal"))[-1]["exit"]
         id = line.prompt(session)
         source.prompt = await source.agent.prompted()  # type: ignore[attr-defined]
         error = await source.agent.ask("terminal/output", terminalId=terminal)
@@ -140,7 +140,7 @@ async def test_what_an_agent_that_died_left_running_is_ended(tmp_path: Path) -> 
         async with asyncio.timeout(30):
             while os.path.exists(f"/proc/{pid}"):  # noqa: ASYNC240 - it is not a file
                 await line.everything()
-        assert host.events(session, "terminal")[-1]["exit"]
+        assert (await host.events(session, "terminal"))[-1]["exit"]
 
 
 async def test_a_command_needs_the_permission_of_a_client() -> None:
@@ -166,7 +166,7 @@ async def test_output_beyond_the_limit_is_not_logged_and_the_end_is_kept(monkeyp
         await source.agent.ask("terminal/release", terminalId=terminal)
         end(source)
         await line.answer_to(id)
-        logged = host.events(session, "terminal")
+        logged = await host.events(session, "terminal")
         assert sum(len(each.get("data", "")) for each in logged) <= 1000
         assert logged[-1]["text"].split()[-1] == "last"
         updates, _ = await (await host.client()).load(session)

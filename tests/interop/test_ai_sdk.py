@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +15,13 @@ import pytest
 from dragoman.schema import decode, v1
 from dragoman.uistream.chunks import Chunk, encode_chunk
 from dragoman.uistream.from_updates import SdkVersion, UpdateProjector
+from tests import machine
 from tests.golden.conversations import CORPORA, messages
 from tests.interop.support import DRAGOMAN, PEERS, ROOT
 
 SECONDS = 60.0
 pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None or not (ROOT / "node_modules" / "ai7").is_dir(),
+    machine.program("node") is None or not (ROOT / "node_modules" / "ai7").is_dir(),
     reason="the AI SDK is not installed: npm ci needs Node.js 20 or newer",
 )
 
@@ -116,7 +116,7 @@ def texts_of(message: dict[str, Any]) -> str:
     return "".join(part["text"] for part in message["parts"] if part["type"] == "text")
 
 
-@pytest.mark.parametrize("version", [pytest.param(5, marks=pytest.mark.soak), 6, 7])
+@pytest.mark.parametrize("version", [*(pytest.param(old, marks=pytest.mark.soak) for old in (5, 6)), 7])
 def test_the_sdk_reads_recorded_sessions_and_talks_to_a_served_agent(version: SdkVersion, tmp_path: Path) -> None:
     """Every recording of a real agent, and chats with a prompt, a stop, an error and, from version 6 on, questions."""
     sessions = recorded()

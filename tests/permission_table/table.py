@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
-from dragoman.client.guarded_permissions import GuardedPermissions
-from dragoman.client.permission import Question
+from dragoman.client.permission import AllowAll, ClientPermissions, Guarding, Question
 from dragoman.errors import RequestError
 from dragoman.policy import Request, Rule
 from dragoman.policy.decide import Decision
+from dragoman.policy.modes import MODES
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
 from tests.permission_table.rule_sets import SETS, RuleSet
@@ -130,15 +129,13 @@ class FixedRules:
         return self._rules
 
 
-def permissions_of(chosen: RuleSet, rules: tuple[Rule, ...], agent: str, asked: Asked, root: str) -> GuardedPermissions:
-    return GuardedPermissions(
+def permissions_of(chosen: RuleSet, rules: tuple[Rule, ...], agent: str, asked: Asked, root: str) -> ClientPermissions:
+    return ClientPermissions(
         rules,
         agent=agent,
-        asker=asked,
+        asker=AllowAll() if chosen.allows_all else asked,
         root=root,
-        confines=lambda: chosen.confines,
-        reads_reasons=lambda: chosen.reads_reasons,
-        allows_all=chosen.allows_all,
+        guarding=Guarding(confines=lambda: chosen.confines, reads_reasons=lambda: chosen.reads_reasons),
     )
 
 
@@ -192,7 +189,7 @@ async def error_of(checking: Any) -> Any:
         return error.message
 
 
-def kept(permissions: GuardedPermissions, asked: Asked) -> list[Any]:
+def kept(permissions: ClientPermissions, asked: Asked) -> list[Any]:
     return [*described(permissions.decisions), asked.shown]
 
 

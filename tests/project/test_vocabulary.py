@@ -115,6 +115,7 @@ _FOREIGN = re.compile("|".join(rf"(?<![A-Za-z_]){re.escape(name)}(?![A-Za-z_])" 
 
 # The end of a line stands between its words and those of the next, so that no pattern matches over it.
 _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\n")
+_CLASS = re.compile(r"^class ([A-Za-z]\w*)", re.MULTILINE)
 _DEFINED = re.compile(r"\s*(?:async )?(?:def|class) +(\w+)")
 
 
@@ -233,11 +234,17 @@ def public_classes() -> dict[str, list[str]]:
     """Name of a class without underscore -> the modules that define one, generated code left out."""
     found: defaultdict[str, list[str]] = defaultdict(list)
     for path in own_sources():
-        if not is_generated(path):
-            for node in tree_of(path).body:
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    found[node.name].append(str(path.relative_to(PACKAGE)))
+        for name in _CLASS.findall(text_of(path)):
+            if not is_generated(path):
+                found[name].append(str(path.relative_to(PACKAGE)))
+    # A line of a text may look like a class; only for a name that two files have the syntax is read.
+    for name, places in found.items():
+        found[name] = [place for place in places if len(places) == 1 or _defines(PACKAGE / place, name)]
     return found
+
+
+def _defines(path: Path, name: str) -> bool:
+    return any(isinstance(node, ast.ClassDef) and node.name == name for node in tree_of(path).body)
 
 
 def test_no_two_public_classes_have_one_name() -> None:

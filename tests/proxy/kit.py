@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from dragoman.client.confinement import Confinement
 from dragoman.policy import Rule, parse_rule
+from dragoman.process.sandbox.confinement import Confinement
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.guard.conduct import Conduct
 from dragoman.proxy.guard.events import GuardEvents

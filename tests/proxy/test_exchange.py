@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -166,7 +167,15 @@ async def test_an_answer_after_the_cancel_is_too_late(tmp_path: Path) -> None:
         assert guard.agent == []
 
 
-async def test_the_agent_withdraws_its_question(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"result": {"outcome": {"outcome": "cancelled"}, "_meta": {"k": 1}}},
+        {"error": {"code": -32800, "message": "Request cancelled", "data": {"k": 1.5}}},
+        {"result": selected("no")},
+    ],
+)
+async def test_the_agent_withdraws_its_question_and_the_editor_answers(body: dict[str, Any], tmp_path: Path) -> None:
     async with guarded(tmp_path) as guard:
         await guard.open()
         guard.from_agent(
@@ -174,9 +183,32 @@ async def test_the_agent_withdraws_its_question(tmp_path: Path) -> None:
         )
         asked = await guard.for_editor()
         guard.from_agent({"method": "$/cancel_request", "params": {"requestId": 5}})
-        assert (await guard.for_agent())["result"] == {"outcome": {"outcome": "cancelled"}}
         withdrawn = await guard.for_editor()
         assert (withdrawn["method"], withdrawn["params"]) == ("$/cancel_request", {"requestId": asked["id"]})
+        assert guard.agent == []
+        guard.from_editor({"id": asked["id"], **body})
+        assert await guard.for_agent() == {"jsonrpc": "2.0", "id": 5, **body}
+
+
+async def test_a_withdrawn_request_without_an_editor_to_answer_it_ends_at_once(tmp_path: Path) -> None:
+    async with guarded(tmp_path, allow=["execute:sleep *"]) as guard:
+        await guard.open()
+        made = await guard.asked("terminal/create", command="sleep", args=["600"])
+        params = {"sessionId": "s", "terminalId": made["terminalId"]}
+        for request_id, is_begun in ((5, True), (6, False)):  # before its task ran, too
+            guard.from_agent({"id": request_id, "method": "terminal/wait_for_exit", "params": params})
+            if is_begun:
+                await asyncio.sleep(0)
+            guard.from_agent({"method": "$/cancel_request", "params": {"requestId": request_id}})
+            answer = await guard.for_agent()
+            assert (answer["id"], answer["error"]["code"]) == (request_id, -32800)
+        guard.from_agent({"id": 7, "method": "terminal/create", "params": {"sessionId": "s", "command": "reboot"}})
+        asked = await guard.for_editor()  # a question of the guard itself
+        guard.from_agent({"method": "$/cancel_request", "params": {"requestId": 7}})
+        assert (await guard.for_agent())["error"]["code"] == -32800
+        withdrawn = [line for line in guard.editor if asked["id"].encode() in line and b"$/cancel_request" in line]
+        assert len(withdrawn) == 1
+        assert guard.agent == []
 
 
 async def test_an_option_that_was_not_offered_selects_none(tmp_path: Path) -> None:

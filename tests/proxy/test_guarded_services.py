@@ -422,6 +422,23 @@ async def test_a_protected_file_that_changes_during_a_turn_is_reported(tmp_path:
         assert paths == [[str(hooks / "pre-push")]]
 
 
+async def test_a_permitted_command_covers_a_protected_file_by_its_path_and_not_by_its_bare_name(tmp_path: Path) -> None:
+    hooks = tmp_path / "project/.git/hooks"
+    hooks.mkdir(parents=True)
+    async with guarded(tmp_path) as guard:
+        await guard.open()
+        line = "touch x/pre-push .git/hooks/pre-commit"
+        asked = permission(kind="execute", title="Run", rawInput={"command": line})
+        guard.from_agent({"id": 7, "method": "session/request_permission", "params": {"sessionId": "s", **asked}})
+        guard.from_editor({"id": (await guard.for_editor())["id"], "result": selected("yes")})
+        assert (await guard.for_agent())["result"] == selected("yes")
+        for name in ("pre-commit", "pre-push"):
+            (hooks / name).write_text("made by the agent")
+        guard.from_agent({"id": 3, "result": {"stopReason": "end_turn"}})
+        paths = [each["violation"]["paths"] for each in guard.records("violation")]
+        assert paths == [[str(hooks / "pre-push")]]
+
+
 async def test_a_session_is_recorded_with_its_repository(tmp_path: Path) -> None:
     git = tmp_path / "project/.git"
     (git / "refs/heads").mkdir(parents=True)

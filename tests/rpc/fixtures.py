@@ -80,10 +80,10 @@ class RecordingRole:
         self.peer: Peer
         self.cancelled_results: dict[str, object] = {}
 
-    def on_hot(self, frames: list[HotFrame], size_bytes: int) -> None:
+    def on_hot(self, frames: list[HotFrame], lines: list[bytes]) -> None:
         self._note(*[("hot", frame.params["n"]) for frame in frames])
 
-    def on_notification(self, method: str, params: Raw | None) -> None:
+    def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
         self._note((method, msgspec.json.decode(params) if params is not None else None))
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:

@@ -133,7 +133,7 @@ async def test_what_an_earlier_update_woke_runs_before_the_first_step_of_a_later
     woken = asyncio.Event()
 
     class Waking(RecordingRole):
-        def on_hot(self, frames: list[Any], size_bytes: int) -> None:
+        def on_hot(self, frames: list[Any], lines: list[bytes]) -> None:
             woken.set()
 
     async def ask(params: Any, call: Call) -> object:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
+from msgspec import Raw
 
 from dragoman.errors import ConnectionClosed, RemoteProtocolError, RequestError
 from dragoman.rpc import Call, Limits
-from tests.rpc.fixtures import RecordingRole, peer_and_line
+from tests.rpc.fixtures import HotFrame, RecordingRole, peer_and_line
 
 
 async def _echo(params: Any, call: Call) -> object:
@@ -402,3 +404,35 @@ async def test_promise_7_many_senders_share_one_quantum() -> None:
         while max(counts) < 500:
             await line.next()
         assert min(counts) > 0.9 * max(counts)
+
+
+async def test_the_role_gets_the_lines_of_what_it_is_passed_in_one_order_with_responses() -> None:
+    class Lines(RecordingRole):
+        def on_hot(self, frames: list[HotFrame], lines: list[bytes]) -> None:
+            self._note(*[("hot", msgspec.json.decode(line)["params"]) for line in lines])
+
+        def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
+            self._note((method, msgspec.json.decode(line)["params"]))
+
+    async with peer_and_line(Lines()) as (peer, line, role):
+        asked = asyncio.ensure_future(
+            peer.request("ask", {}, Any, on_result=lambda result: role.events.append(("response", result)))
+        )
+        request = await line.next()
+        line.send(
+            line.note("hot", n=1),
+            line.note("hot", n=2),
+            line.note("cold", n=3),
+            line.note("hot", n=4),
+            line.result(request["id"], 5),
+            line.note("cold", n=6),
+        )
+        await asked
+        assert role.events == [
+            ("hot", {"n": 1}),
+            ("hot", {"n": 2}),
+            ("cold", {"n": 3}),
+            ("hot", {"n": 4}),
+            ("response", 5),
+            ("cold", {"n": 6}),
+        ]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dragoman import schema
 from dragoman.errors import INVALID_PARAMS, PARSE_ERROR, RemoteProtocolError
 from dragoman.schema import Loss, v1
+from tests.conftest import IS_SOAK
 from tests.schema.strategies import JSON, Values
 
 KINDS = [
@@ -27,7 +28,7 @@ KINDS = [
     "SubagentUpdate",
 ]
 OPEN = Values(unknown=True)
-MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=400 if IS_SOAK else 50, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def damaged(value: Any, draw: st.DataObject) -> Any:

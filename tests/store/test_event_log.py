@@ -1,240 +1,379 @@
-"""The event log: numbers without gaps, order, pages, and what survives."""
+"""The contract of the event log, for every engine: numbers without gaps, one order, one owner, pages, and accepting."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
-import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from dragoman.errors import StoreError
-from dragoman.store.blob_files import BLOB_BYTES
-from dragoman.store.event_log import EventKind, EventLog, LogEvent, MemoryLog, NewEvent, SessionRecord
-from dragoman.store.sqlite_log import SqliteLog
+from dragoman.store.event_log import (
+    Accepted,
+    Already,
+    EventKind,
+    EventLog,
+    KeyInUse,
+    ListPlace,
+    LogEvent,
+    NewEvent,
+    NoSession,
+    OwnedElsewhere,
+    OwnershipLost,
+    RecordChange,
+)
+from tests.store.log_engines import ENGINES, Engine, record
+
+SECONDS = 30.0
 
 
-def record(id: str, principal: str = "me", at: float = 1.0) -> SessionRecord:
-    return SessionRecord(id, principal, "agent", None, "/work", b"{}", at, at, 0, 1)
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EventLog]:
-    ticks = iter(range(10, 10_000_000))
-    made: EventLog
-    if request.param == "memory":
-        made = MemoryLog(lambda: float(next(ticks)))
-    else:
-        made = SqliteLog(tmp_path / "log" / "events.db", clock=lambda: float(next(ticks)))
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
+    made = Engine(request.param, tmp_path)
     yield made
-    made.close()
+    asyncio.run(made.close())
+
+
+@pytest.fixture
+def log(engine: Engine) -> EventLog:
+    return engine.open()
+
+
+def ignore(events: list[LogEvent]) -> None:
+    """Events that a test reads later."""
+
+
+async def everything(log: EventLog, session: str) -> list[LogEvent]:
+    events: list[LogEvent] = []
+    while page := await log.read(session, events[-1].number if events else 0, 64):
+        events += page
+    return events
+
+
+# Events
 
 
 async def test_events_are_numbered_and_reported_in_the_order_they_came(log: EventLog) -> None:
-    log.create(record("a"))
-    log.create(record("b"))
-    seen: list[tuple[str, int]] = []
+    owned = {id: await log.create(record(id)) for id in "ab"}
+    seen: dict[str, list[int]] = {"a": [], "b": []}
     for number in range(100):
         session = "ab"[number % 2]
         kind: EventKind = "prompt" if number % 7 == 0 else "update"
 
         def note(events: list[LogEvent], session: str = session) -> None:
-            seen.extend((session, event.number) for event in events)
+            seen[session] += [int(event.body) for event in events]
 
-        log.append(session, [NewEvent(kind, b"%d" % number)], note)
+        owned[session].append([NewEvent(kind, b"%d" % number)], note)
         if number % 10 == 0:
             await asyncio.sleep(0)
-    await log.settle()
-    assert seen == [("ab"[number % 2], number // 2 + 1) for number in range(100)]
-    assert [event.number for event in log.read("a", 0, 1000)] == list(range(1, 51))
-    assert [event.body for event in log.read("b", 48, 1000)] == [b"97", b"99"]
-    found = log.find("a")
+    for session in "ab":
+        await owned[session].settle()
+    assert seen == {"a": list(range(0, 100, 2)), "b": list(range(1, 100, 2))}
+    assert [event.number for event in await everything(log, "a")] == list(range(1, 51))
+    assert [event.body for event in await log.read("b", 48, 1000)] == [b"97", b"99"]
+    assert owned["a"].head == 50
+    found = await log.find("a", "me")
     assert found is not None
     assert found.head == 50
 
 
+async def test_an_event_is_reported_only_when_a_reader_can_see_it(log: EventLog) -> None:
+    owned = await log.create(record("a"))
+    seen: list[asyncio.Task[list[LogEvent]]] = []
+    kinds: list[EventKind] = ["update", "prompt", "update"]
+    for kind in kinds:
+        owned.append([NewEvent(kind, b"1")], lambda _: seen.append(asyncio.ensure_future(log.read("a", 0, 10))))
+        await owned.settle()
+        await seen[-1]
+    assert [len(task.result()) for task in seen] == [1, 2, 3]
+
+
+async def test_events_of_one_turn_of_the_loop_are_reported_together(log: EventLog) -> None:
+    owned = await log.create(record("a"))
+    reports: list[list[int]] = []
+
+    def committed(events: list[LogEvent]) -> None:
+        reports.append([event.number for event in events])
+
+    for _ in range(3):
+        owned.append([NewEvent("update", b"1")], committed)
+    await owned.settle()
+    assert reports == [[1, 2, 3]]
+
+
 async def test_pages_go_through_the_whole_log(log: EventLog) -> None:
-    log.create(record("a"))
+    owned = await log.create(record("a"))
     for _ in range(20):
-        log.append("a", [NewEvent("update", b'{"a":"\xc3\xa4"}', turn=3)] * 50, lambda events: None)
-        await log.settle()
-    events: list[LogEvent] = []
-    while page := log.read("a", len(events), 64):
-        events += page
+        owned.append([NewEvent("update", b'{"a":"\xc3\xa4"}', turn=3)] * 50, ignore)
+        await owned.settle()
+    events = await everything(log, "a")
     assert [event.number for event in events] == list(range(1, 1001))
     assert {(event.kind, event.turn, event.body) for event in events} == {("update", 3, b'{"a":"\xc3\xa4"}')}
+    assert await log.read("a", 1000, 10, head=1000) == []
+    assert await log.read("unknown", 0, 10) == []
 
 
-async def test_sessions_are_listed_by_their_last_change_and_deleted_with_their_events(log: EventLog) -> None:
-    for id, principal in (("a", "me"), ("b", "other"), ("c", "me")):
-        log.create(record(id, principal))
-    log.append("a", [NewEvent("update", b"1")], lambda events: None)
-    await log.settle()
-    log.describe("a", agent_session="x", facts=b'{"title":"t"}')
-    assert [each.id for each in log.sessions(principal="me")] == ["a", "c"]
-    assert {each.id for each in log.sessions()} == {"a", "b", "c"}
-    found = log.find("a")
-    assert found is not None
-    assert (found.agent_session, found.facts) == ("x", b'{"title":"t"}')
-    log.delete("a")
-    assert log.find("a") is None
-    log.create(record("a"))
-    assert log.read("a", 0, 10) == []
+async def test_events_of_two_versions_of_the_protocol_stay_apart(log: EventLog) -> None:
+    owned = await log.create(record("a"))
+    owned.append([NewEvent("update", b"1"), NewEvent("update", b"2", version=2), NewEvent("update", b"3")], ignore)
+    await owned.settle()
+    assert [(event.number, event.version) for event in await everything(log, "a")] == [(1, 1), (2, 2), (3, 1)]
 
 
 async def test_joined_events_take_the_place_of_old_ones_and_the_head_stays(log: EventLog) -> None:
-    log.create(record("a"))
+    owned = await log.create(record("a"))
     for number in range(4):  # each is committed in one piece
         bodies = [b"%d" % (3 * number + place) for place in range(3)]
-        log.append("a", [NewEvent("update", body) for body in bodies], lambda events: None)
-        await log.settle()
+        owned.append([NewEvent("update", body) for body in bodies], ignore)
+        await owned.settle()
     joined = [LogEvent(2, "update", b"first", 1, 5.0), LogEvent(7, "end", b"second", 1, 6.0)]
-    await log.replace("a", 7, joined)  # in the middle of the third piece
-    found = log.find("a")
+    await owned.replace(7, joined)  # in the middle of the third piece
+    found = await log.find("a", "me")
     assert found is not None
     assert (found.oldest, found.head) == (8, 12)
-    events = log.read("a", 0, 100)
+    events = await log.read("a", 0, 100)
     assert [event.number for event in events] == [2, 7, 8, 9, 10, 11, 12]
     assert [event.body for event in events[:3]] == [b"first", b"second", b"7"]
-    assert [event.number for event in log.read("a", 2, 100)] == [7, 8, 9, 10, 11, 12]
+    assert [event.number for event in await log.read("a", 2, 100)] == [7, 8, 9, 10, 11, 12]
     seen: list[LogEvent] = []
-    log.append("a", [NewEvent("update", b"new")], seen.extend)
-    await log.settle()
+    owned.append([NewEvent("update", b"new")], seen.extend)
+    await owned.settle()
     assert [event.number for event in seen] == [13]
-    await log.replace("a", 9, [LogEvent(9, "update", b"third", 2, 7.0)])
-    assert [event.number for event in log.read("a", 0, 100)] == [2, 7, 9, 10, 11, 12, 13]
+    await owned.replace(9, [LogEvent(9, "update", b"third", 2, 7.0)])
+    assert [event.number for event in await log.read("a", 0, 100)] == [2, 7, 9, 10, 11, 12, 13]
+
+
+async def test_a_session_whose_events_are_all_joined_away_keeps_its_numbers(engine: Engine) -> None:
+    log = engine.open()
+    owned = await log.create(record("a"))
+    owned.append([NewEvent("update", b"1")] * 3, ignore)
+    await owned.settle()
+    await owned.replace(3, [])
+    assert await log.read("a", 0, 10, head=3) == []
+    await log.close()
+    owned = await engine.open().take("a")
+    assert owned.head == 3
+    seen: list[LogEvent] = []
+    owned.append([NewEvent("update", b"4")], seen.extend)
+    await owned.settle()
+    assert [event.number for event in seen] == [4]
 
 
 async def test_the_surplus_of_a_session_is_what_is_too_old_or_too_much(log: EventLog) -> None:
-    log.create(record("a"))
-    reader = log.open_reader()
-    assert reader.surplus("a", before=1e9, size_bytes=0) == 0
+    owned = await log.create(record("a"))
+    assert await log.surplus("a", before=1e9, size_bytes=0) == 0
     for _ in range(4):
-        log.append("a", [NewEvent("update", b"x" * 100)], lambda events: None)
-        await log.settle()
-    times = [event.at for event in log.read("a", 0, 100)]
-    assert reader.surplus("a", before=0.0, size_bytes=1000) == 0
-    assert reader.surplus("a", before=times[2], size_bytes=1000) == 2
-    assert reader.surplus("a", before=0.0, size_bytes=150) == 2
-    await log.replace("a", 2, [])
-    assert reader.surplus("a", before=0.0, size_bytes=150) == 0
-    assert [event.number for event in reader.read("a", 0, 100)] == [3, 4]
-    reader.close()
+        owned.append([NewEvent("update", b"x" * 100)], ignore)
+        await owned.settle()
+    times = [event.at for event in await log.read("a", 0, 100)]
+    assert await log.surplus("a", before=0.0, size_bytes=1000) == 0
+    assert await log.surplus("a", before=times[2], size_bytes=1000) == 2
+    assert await log.surplus("a", before=0.0, size_bytes=150) == 2
+    await owned.replace(2, [])
+    assert await log.surplus("a", before=0.0, size_bytes=150) == 0
+    assert [event.number for event in await log.read("a", 0, 100)] == [3, 4]
 
 
-async def test_equal_large_bodies_are_one_file_that_stays_while_it_is_named(tmp_path: Path) -> None:
-    log = SqliteLog(tmp_path / "events.db")
-    folder = tmp_path / "events.db-blobs"
-    body = b'"%b"' % (b"x" * BLOB_BYTES)
-    for id in ("a", "b"):
-        log.create(record(id))
-        log.append(id, [NewEvent("update", b"1"), NewEvent("update", body), NewEvent("update", b"3")], lambda _: None)
-        await log.settle()
-    assert len(list(folder.iterdir())) == 1
-    assert [event.body for event in log.read("a", 0, 9)] == [b"1", body, b"3"]
-    log.delete("a")
-    assert next(event.body for event in log.read("b", 1, 1)) == body
-    await log.replace("b", 2, [])
-    assert list(folder.iterdir()) == []
-    assert [event.body for event in log.read("b", 0, 9)] == [b"3"]
-    log.append("b", [NewEvent("update", body)], lambda _: None)
-    await log.settle()
-    (blob,) = folder.iterdir()
-    blob.unlink()
-    with pytest.raises(StoreError, match="is missing"):
-        log.read("b", 0, 9)
-    log.close()
+# Prompts
 
 
-async def test_an_event_is_reported_only_when_another_reader_can_see_it(tmp_path: Path) -> None:
-    log = SqliteLog(tmp_path / "events.db")
-    other = SqliteLog(tmp_path / "events.db")
-    log.create(record("a"))
-    seen: list[int] = []
-    kinds: list[EventKind] = ["update", "prompt", "update"]
-    for kind in kinds:
-        log.append("a", [NewEvent(kind, b"1")], lambda _: seen.append(len(other.read("a", 0, 10))))
-        await log.settle()
-    assert seen == [1, 2, 3]
-    log.close()
-    other.close()
+async def test_a_prompt_is_accepted_once_in_the_life_of_a_session(engine: Engine) -> None:
+    log = engine.open()
+    owned = await log.create(record("a"))
+    found: list[Accepted | Already] = []
+    owned.append([NewEvent("update", b"0")], ignore)
+    for id in ("p", "q", "p"):
+        owned.accept(id, [NewEvent("prompt", b'"%b"' % id.encode())], found.append)
+    owned.append([NewEvent("update", b"9")], ignore)
+    await owned.settle()
+    assert [type(each) for each in found] == [Accepted, Accepted, Already]
+    assert found[2] == Already(2)
+    events = await everything(log, "a")
+    assert [(event.number, event.body) for event in events] == [(1, b"0"), (2, b'"p"'), (3, b'"q"'), (4, b"9")]
+    await log.close()
+    again = engine.open()
+    owned = await again.take("a")
+    owned.accept("q", [NewEvent("prompt", b"1")], found.append)
+    await owned.settle()
+    assert found[-1] == Already(3)
+    assert len(await everything(again, "a")) == 4
+    other = await again.create(record("b"))
+    other.accept("q", [NewEvent("prompt", b"1")], found.append)
+    await other.settle()
+    assert isinstance(found[-1], Accepted), "an id counts in its own session"
 
 
-async def test_a_commit_that_fails_is_reported_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.store.sqlite_log._RETRY_SECONDS", 0.01)
-    reports: list[StoreError | None] = []
-    has_failed = asyncio.Event()
-
-    def failed(error: StoreError | None) -> None:
-        reports.append(error)
-        has_failed.set()
-
-    log = SqliteLog(tmp_path / "events.db", failed=failed)
-    log._writer.execute("PRAGMA busy_timeout=1")
-    log.create(record("a"))
-    blocker = sqlite3.connect(tmp_path / "events.db", isolation_level=None)
-    blocker.execute("BEGIN IMMEDIATE")
-    committed: list[LogEvent] = []
-    log.append("a", [NewEvent("update", b"1")], committed.extend)
-    async with asyncio.timeout(10):
-        await has_failed.wait()
-    assert "cannot be used" in str(reports[0])
-    assert committed == []
-    blocker.execute("COMMIT")
-    blocker.close()
-    await log.settle()
-    assert [event.number for event in committed] == [1]
-    assert reports[-1] is None
-    log.close()
+# Records
 
 
-WRITER = """
-import asyncio, sys
-from pathlib import Path
-from dragoman.store.event_log import NewEvent, SessionRecord
-from dragoman.store.sqlite_log import SqliteLog
+async def test_a_record_is_described_after_the_events_it_speaks_of_and_the_last_one_wins(log: EventLog) -> None:
+    owned = await log.create(record("a"))
+    for number in range(3):
+        owned.append([NewEvent("update", b"1")], ignore)
+        owned.describe(owned.record._replace(agent_session="x", facts=b'{"title":"%d"}' % number, keys=("name:n",)))
+    await owned.settle()
+    found = await log.find("a", "me")
+    assert found is not None
+    assert (found.agent_session, found.facts, found.head, found.keys) == ("x", b'{"title":"2"}', 3, ("name:n",))
+    assert owned.record == found
 
-async def main():
-    log = SqliteLog(Path(sys.argv[1]))
-    log.create(SessionRecord("a", "me", "agent", None, "/", b"{}", 1.0, 1.0, 0, 1))
-    number = 0
+
+async def test_a_session_of_another_principal_is_not_found(log: EventLog) -> None:
+    await log.create(record("a"))
+    assert await log.find("a", "another") is None
+    assert await log.find("b", "me") is None
+
+
+async def test_a_key_opens_one_session_and_finds_it(log: EventLog) -> None:
+    owned = await log.create(record("a"), "key:1")
+    with pytest.raises(KeyInUse) as caught:
+        await log.create(record("b"), "key:1")
+    assert caught.value.session == "a"
+    assert await log.find("b", "me") is None
+    await log.create(record("c", "another"), "key:1")
+    assert [each.id for each in await log.find_keyed("me", "key:1")] == ["a"]
+    owned.describe(owned.record._replace(keys=("key:1", "name:x")))
+    await owned.settle()
+    assert [each.id for each in await log.find_keyed("me", "name:x")] == ["a"]
+    owned.describe(owned.record._replace(keys=()))
+    await owned.settle()
+    assert await log.find_keyed("me", "name:x") == []
+    await log.delete("a")
+    await log.create(record("d"), "key:1")
+
+
+async def test_a_list_is_read_in_pages_the_last_change_first(log: EventLog) -> None:
+    for number in range(25):
+        place = {"agent": "other" if number % 5 == 0 else "agent", "cwd": "/x" if number % 2 else "/work"}
+        await log.create(record(f"s{number:02}", at=float(number // 2), **place))
+    await log.create(record("z", "another"))
+    found: list[str] = []
+    before: ListPlace | None = None
     while True:
-        number += 1
-        kind = "prompt" if number % 50 == 0 else "update"
-        log.append("a", [NewEvent(kind, b"%d" % number)], lambda events: print(events[-1].number, flush=True))
-        await asyncio.sleep(0)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.parametrize("attempt", range(3))
-def test_kill_9_loses_nothing_that_was_reported(tmp_path: Path, attempt: int) -> None:
-    path = tmp_path / "events.db"
-    with subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        reported = [int(writer.stdout.readline()) for _ in range(100 * (attempt + 1))][-1]
-        os.kill(writer.pid, signal.SIGKILL)
-    log = SqliteLog(path)
-    events: list[LogEvent] = []
-    while page := log.read("a", len(events), 100):
-        events += page
-    log.close()
-    assert len(events) >= reported
-    assert [event.body for event in events] == [b"%d" % number for number in range(1, len(events) + 1)]
+        page = await log.page("me", before=before, limit=10)
+        found += [each.id for each in page.records]
+        if page.next is None:
+            break
+        before = page.next
+    assert found == [f"s{number:02}" for number in reversed(range(25))]
+    chosen = await log.page("me", agent="agent", cwd="/x", before=ListPlace(6.0, "s13"), limit=3)
+    assert [each.id for each in chosen.records] == ["s11", "s09", "s07"]
+    assert chosen.next == ListPlace(3.0, "s07")
+    assert len((await log.page(None, limit=100)).records) == 26
 
 
-def test_a_file_of_a_newer_program_is_refused_and_left_alone(tmp_path: Path) -> None:
-    path = tmp_path / "events.db"
-    SqliteLog(path).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version=99")
-    connection.close()
-    with pytest.raises(StoreError, match="newer dragoman"):
-        SqliteLog(path)
-    assert path.stat().st_mode & 0o077 == 0
+async def test_prompts_questions_answers_and_ends_move_a_session_up_and_notices_do_not(log: EventLog) -> None:
+    owned = {id: await log.create(record(id)) for id in "abc"}
+
+    async def order() -> str:
+        return "".join(each.id for each in (await log.page("me", limit=10)).records)
+
+    assert await order() == "cba"
+    kinds: tuple[EventKind, ...] = ("notice", "agent", "update", "start", "setting")
+    for kind in kinds:
+        owned["a"].append([NewEvent(kind, b"1")], ignore)
+    owned["a"].describe(owned["a"].record._replace(facts=b'{"turns":1}'))
+    await owned["a"].settle()
+    assert await order() == "cba"
+    moving: tuple[EventKind, ...] = ("prompt", "question", "answer", "end")
+    for kind, id in zip(moving, "abab", strict=True):
+        owned[id].append([NewEvent(kind, b"1")], ignore)
+        await owned[id].settle()
+        assert (await order())[0] == id
+    owned["c"].describe(owned["c"].record._replace(facts=b'{"title":"new"}', updated_at=1e6))
+    await owned["c"].settle()
+    assert await order() == "cba"
+
+
+async def test_changes_are_followed_from_now_on_and_a_slow_reader_gets_the_last_state(log: EventLog) -> None:
+    await log.create(record("before"))
+    changes = log.changes("me")
+    owned = await log.create(record("a"))
+    await log.create(record("foreign", "another"))
+    for number in range(3):
+        owned.describe(owned.record._replace(facts=b"[%d]" % number))
+        await owned.settle()
+    async with asyncio.timeout(SECONDS):
+        change = await anext(changes)
+    assert change == RecordChange("a", owned.record)
+    assert owned.record.facts == b"[2]"
+    await log.delete("a")
+    async with asyncio.timeout(SECONDS):
+        assert await anext(changes) == RecordChange("a", None)
+
+
+async def test_a_deleted_session_is_gone_with_its_events(log: EventLog) -> None:
+    owned = await log.create(record("a"))
+    owned.append([NewEvent("update", b"1")], ignore)
+    owned.accept("p", [NewEvent("prompt", b"2")], lambda _: None)
+    await owned.settle()
+    await log.delete("a")
+    assert owned.lost.done()
+    assert await log.find("a", "me") is None
+    assert await log.read("a", 0, 10) == []
+    seen: list[LogEvent] = []
+    owned.append([NewEvent("update", b"late")], seen.extend)
+    await owned.settle()
+    owned = await log.create(record("a"))
+    assert await log.read("a", 0, 10) == []
+    owned.append([NewEvent("update", b"new")], seen.extend)
+    await owned.settle()
+    assert [(event.number, event.body) for event in seen] == [(1, b"new")]
+
+
+# Owners
+
+
+async def test_a_session_has_one_owner(log: EventLog) -> None:
+    with pytest.raises(NoSession):
+        await log.take("a")
+    owned = await log.create(record("a"))
+    with pytest.raises(OwnedElsewhere):
+        await log.take("a")
+    owned.append([NewEvent("update", b"1")], ignore)
+    await owned.release()
+    again = await log.take("a")
+    assert again.head == 1
+
+
+async def test_an_owner_that_lost_its_session_commits_and_reports_nothing(log: EventLog) -> None:
+    first = await log.create(record("a"))
+    seen: list[bytes] = []
+
+    def note(events: list[LogEvent]) -> None:
+        seen.extend(event.body for event in events)
+
+    first.append([NewEvent("update", b"1")], note)
+    await first.settle()
+    second = await log.take("a", force=True)
+    assert second.epoch > first.epoch
+    assert isinstance(first.lost.result(), OwnershipLost)
+    first.append([NewEvent("update", b"of the first")], note)
+    first.describe(first.record._replace(facts=b'"of the first"'))
+    second.append([NewEvent("update", b"2")], note)
+    await first.settle()
+    await second.settle()
+    assert seen == [b"1", b"2"]
+    assert [event.body for event in await everything(log, "a")] == [b"1", b"2"]
+    found = await log.find("a", "me")
+    assert found is not None
+    assert found.facts == b"{}"
+    assert not second.lost.done()
+
+
+async def test_a_log_that_was_opened_again_belongs_to_who_opened_it_last(engine: Engine) -> None:
+    log = engine.open()
+    first = await log.create(record("a"))
+    first.append([NewEvent("update", b"1")], ignore)
+    await first.settle()
+    again = engine.open()
+    second = await again.take("a")
+    assert second.epoch > first.epoch
+    seen: list[LogEvent] = []
+    first.append([NewEvent("update", b"late")], seen.extend)
+    async with asyncio.timeout(SECONDS):
+        await first.lost
+    assert seen == []
+    second.append([NewEvent("update", b"2")], seen.extend)
+    await second.settle()
+    assert [event.body for event in await everything(again, "a")] == [b"1", b"2"]

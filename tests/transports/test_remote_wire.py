@@ -15,6 +15,7 @@ from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.errors import ConnectionClosed
 from dragoman.schema import v1
 from dragoman.transports.remote.gate import Principal
+from dragoman.transports.remote.listener import PortListener
 from dragoman.transports.remote.server import NewConnection
 from tests.transports.remote_kit import INITIALIZE, SECONDS, TOKEN, Http, Serving, remote_server
 
@@ -448,3 +449,30 @@ class RawReceiver:
 
     def drained(self) -> None:
         pass
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
+async def test_a_small_answer_leaves_a_served_socket_at_once(address: str) -> None:
+    """Without TCP_NODELAY a small answer behind another one waits for the acknowledgement of the client, 40 ms."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    if ":" in address and not socket.has_ipv6:
+        pytest.skip("this machine has no IPv6")
+    accepted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    class Asked(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            served: socket.socket = transport.get_extra_info("socket")
+            accepted.set_result(bool(served.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)))
+            transport.close()
+
+    try:
+        sock = socket.create_server((address, 0), family=family)
+    except OSError:
+        pytest.skip("this machine has no such loopback address")
+    listener = PortListener(sock, Asked)
+    async with asyncio.timeout(SECONDS):
+        _, writer = await asyncio.open_connection(*sock.getsockname()[:2])
+        assert await accepted
+        writer.close()
+        await writer.wait_closed()
+        await listener.finish()

@@ -94,6 +94,7 @@ def test_a_terminal_that_hangs_up_ends_the_client_and_keeps_the_draft(
     again.until("not sent")
 
 
+@pytest.mark.soak  # test_sent_texts.py and test_input.py have both without a terminal
 def test_text_is_added_to_a_turn_that_runs_and_prompts_behind_it_are_reordered(
     place: HostPlaceKit, terminals: list[Terminal]
 ) -> None:

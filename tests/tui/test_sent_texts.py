@@ -9,7 +9,6 @@ import pytest
 from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.local_host.host_connection import _TurnEvents
 from dragoman.tui.local_host.loaded_turns import LoadedTurns
 from tests.tui.test_turn_order import Place, Remembering, Wire, conversation, ended, started, talk_over
 
@@ -19,7 +18,7 @@ TAKEN = v1.PromptResponse("end_turn", meta={"dragoman": {"isTaken": True}})
 async def test_steered_text_is_before_those_that_wait_until_the_agent_takes_it() -> None:
     talk, interface, wire = await conversation()
     first, second = talk.prompts
-    _TurnEvents(talk).received(started(first.id))
+    talk.turn_started(started(first.id))
     added = talk.steer("use [paste]", "use tabs")
     assert talk.queued == [added, second]
     assert not talk.take_back(added), "the agent has it"
@@ -35,15 +34,14 @@ async def test_steered_text_is_before_those_that_wait_until_the_agent_takes_it()
 async def test_steered_text_that_was_not_taken_is_the_next_prompt() -> None:
     talk, interface, wire = await conversation()
     first, second = talk.prompts
-    events = _TurnEvents(talk)
-    events.received(started(first.id))
+    talk.turn_started(started(first.id))
     added = talk.steer("use tabs")
     await wire.sends(3)
     wire.waiting[0][0](v1.PromptResponse("cancelled"))
     assert talk.queued == [added, second]
     assert "it is the next prompt" in interface.notes[-1]
     assert talk.take_back(second), "a prompt that waits"
-    events.received(started(added.id))
+    talk.turn_started(started(added.id))
     assert added.has_started
     wire.waiting[2][0](v1.PromptResponse("end_turn"))
     assert [reason for reason, _ in interface.ends] == ["cancelled", "end_turn"]
@@ -54,7 +52,7 @@ async def test_steered_text_that_was_not_taken_is_the_next_prompt() -> None:
 async def test_a_prompt_that_the_host_refused_is_given_back_and_the_turn_goes_on(reason: str | None) -> None:
     talk, interface, wire = await conversation()
     first = talk.prompts[0]
-    _TurnEvents(talk).received(started(first.id))
+    talk.turn_started(started(first.id))
     wire.waiting[1][1](RequestError(-32603, "not now", {"reason": reason} if reason else None))
     assert interface.back == [("second", "not now")]
     assert (talk.prompts, interface.ends) == ([first], [])
@@ -64,12 +62,11 @@ async def test_a_prompt_that_the_host_refused_is_given_back_and_the_turn_goes_on
 
 async def test_a_prompt_that_was_cancelled_before_its_turn_is_given_back() -> None:
     talk, interface, wire = await conversation()
-    events = _TurnEvents(talk)
-    events.received(started("of another client"))
+    talk.turn_started(started("of another client"))
     wire.waiting[0][0](v1.PromptResponse("cancelled"))
     assert interface.back == [("first", "it was cancelled before its turn")]
     assert talk.is_foreign_turn
-    events.received(ended("of another client", "end_turn"))
+    talk.turn_ended(ended("of another client", "end_turn"))
     assert not talk.is_running
     await talk_over(talk)
 

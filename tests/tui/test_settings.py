@@ -300,6 +300,20 @@ async def test_shift_tab_goes_through_the_modes(
         assert taken == [("mode", "plan")]
 
 
+async def test_an_agent_with_models_and_without_modes_says_so(
+    monkeypatch: pytest.MonkeyPatch, taken: list[tuple[str, Any]]
+) -> None:
+    """Codex, if its settings are none of its modes."""
+    async with opened(monkeypatch) as (app, pilot):
+        fold(app.talk.state, v1.ConfigOptionUpdate([MODELS]))
+        await pilot.press("shift+tab")
+        await painted(app, pilot)
+        assert any("the agent has no modes" in line for line in grid(app))
+        await pilot.press("alt+m", *"opus", "enter")
+        await painted(app, pilot)
+        assert taken == [("model", "opus")]
+
+
 class FakeSession:
     """A session that takes what it offers."""
 

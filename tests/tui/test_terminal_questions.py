@@ -38,6 +38,7 @@ def enter_card(terminal: Terminal) -> None:
     terminal.until("type a key")
 
 
+@pytest.mark.soak  # test_questions.py fills in forms field by field
 def test_a_form_is_filled_in_with_the_keyboard(place: HostPlaceKit, terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal(place, "-a", "scripted"))
     terminal.until("F1 help")
@@ -96,6 +97,7 @@ def test_an_agent_that_is_killed_in_a_turn_is_started_again_by_a_key(
     assert "│ before" in terminal.text
 
 
+@pytest.mark.soak  # test_questions.py has keys that were read before the card was painted
 def test_keys_that_were_typed_before_the_card_never_answer(
     place: HostPlaceKit,
     terminals: list[Terminal],

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -12,9 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import machine
+
 pytest.importorskip("textual")
-if shutil.which("tmux") is None:
-    pytest.skip("tmux is not installed", allow_module_level=True)
+if reason := machine.why_missing("tmux"):
+    pytest.skip(reason, allow_module_level=True)
 
 from tests.host.local.kit import HostPlaceKit, local_place
 from tests.tui.test_terminal import SCRIPTED
@@ -139,6 +140,7 @@ def test_the_full_screen_answers_resizes_and_leaves_its_last_exchange(tmux: Tmux
     assert "❯ edit a.txt hello => bye" in window.everything, "the last exchange stays"
 
 
+@pytest.mark.soak  # test_terminal.py has two terminals that show the same
 def test_a_prompt_is_typed_in_one_window_and_seen_in_another(tmux: Tmux) -> None:
     first = tmux.open(*SCRIPTED)
     first.until("Enter send")
@@ -163,6 +165,7 @@ def test_a_prompt_is_typed_in_one_window_and_seen_in_another(tmux: Tmux) -> None
         each.until("brings you back")
 
 
+@pytest.mark.soak  # test_inline.py has every line once in a terminal
 def test_inline_mode_leaves_every_line_once_in_the_history_of_tmux(tmux: Tmux, place: HostPlaceKit) -> None:
     (place.project / "b.txt").write_text("bye\n")
     window = tmux.open(*SCRIPTED, "--inline")
@@ -190,6 +193,7 @@ def test_inline_mode_leaves_every_line_once_in_the_history_of_tmux(tmux: Tmux, p
     window.until("brings you back")
 
 
+@pytest.mark.soak  # test_terminal.py has text that does not act
 def test_text_of_an_agent_changes_neither_title_nor_screen(tmux: Tmux, place: HostPlaceKit) -> None:
     (place.project / "evil").write_text(
         "\x1b]2;owned\x07\x1bkowned\x1b\\\x1b[?1049h\x1b[2J\x1b]52;c;b3duZWQ=\x07the end\n"

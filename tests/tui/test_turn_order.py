@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from dragoman.errors import RequestError
 from dragoman.schema import v1
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.local_host.host_connection import _TurnEvents
+from dragoman.tui.local_host import host_connection
 
 
 class Remembering:
@@ -69,13 +72,12 @@ class Place:
         raise NotImplementedError
 
 
-def started(prompt_id: str) -> bytes:
-    return b'{"jsonrpc":"2.0","method":"_dragoman/turn_started","params":{"promptId":"%s"}}' % prompt_id.encode()
+def started(prompt_id: str) -> dict[str, Any]:
+    return {"promptId": prompt_id}
 
 
-def ended(prompt_id: str, reason: str) -> bytes:
-    result = b'{"promptId":"%s","result":{"stopReason":"%s"}}' % (prompt_id.encode(), reason.encode())
-    return b'{"jsonrpc":"2.0","method":"_dragoman/turn_ended","params":%s}' % result
+def ended(prompt_id: str, reason: str) -> dict[str, Any]:
+    return {"promptId": prompt_id, "result": {"stopReason": reason}}
 
 
 async def conversation() -> tuple[HostedConversation, Remembering, Wire]:
@@ -92,14 +94,11 @@ async def conversation() -> tuple[HostedConversation, Remembering, Wire]:
 
 async def test_the_end_of_a_turn_is_noted_before_the_next_one_starts() -> None:
     talk, interface, wire = await conversation()
-    events = _TurnEvents(talk)
     first, second = talk.prompts
-    events.received(
-        b'{"jsonrpc":"2.0","method":"_dragoman/turn_started","params":{"promptId":"%s"}}' % first.id.encode()
-    )
+    talk.turn_started(started(first.id))
     wire.waiting[0][0](v1.PromptResponse("cancelled"))
     assert interface.ends == [("cancelled", "")], "no task had to go on for it"
-    events.received(started(second.id))
+    talk.turn_started(started(second.id))
     assert second.has_started
     assert talk.prompts == [second]
     wire.waiting[1][1](RequestError(-32603, "boom"))
@@ -110,12 +109,11 @@ async def test_the_end_of_a_turn_is_noted_before_the_next_one_starts() -> None:
 
 async def test_a_turn_of_another_client_starts_and_ends_in_order() -> None:
     talk, interface, _ = await conversation()
-    events = _TurnEvents(talk)
-    events.received(started("other"))
+    talk.turn_started(started("other"))
     assert talk.is_running
-    events.received(ended("one that waited", "cancelled"))
+    talk.turn_ended(ended("one that waited", "cancelled"))
     assert talk.is_running, "that was not the turn"
-    events.received(ended("other", "end_turn"))
+    talk.turn_ended(ended("other", "end_turn"))
     assert interface.ends == [("end_turn", "")]
     await talk_over(talk)
 
@@ -123,3 +121,63 @@ async def test_a_turn_of_another_client_starts_and_ends_in_order() -> None:
 async def talk_over(talk: HostedConversation) -> None:
     talk._remote = None
     await talk.leave()
+
+
+async def test_what_a_host_sends_at_once_is_noted_in_order(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """A subagent is announced, works, and its parent's turn ends: one piece of bytes has all of it."""
+    socket = str(tmp_path_factory.mktemp("s") / "host")
+    seen: list[str] = []
+    over = asyncio.Event()
+
+    class Noting(Remembering):
+        def changed(self) -> None:
+            texts = [item.text for child in talk.watched.children.values() for item in child.timeline]  # type: ignore[union-attr]  # messages
+            seen.append(f"{talk.is_foreign_turn} {texts}")
+
+        def ended(self, prompt: Any, stop_reason: str | None, error: str) -> None:
+            seen.append(f"ended {stop_reason}")
+            over.set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def send(**message: Any) -> None:
+            writer.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+        def update(session: str, **members: Any) -> None:
+            send(method="session/update", params={"sessionId": session, "update": members})
+
+        capabilities = {"loadSession": True, "sessionCapabilities": {"list": {}}}
+        answers: dict[str, Any] = {
+            "initialize": {"protocolVersion": 1, "agentCapabilities": capabilities},
+            "session/load": {},
+            "_dragoman/turns": {},
+            "session/list": {"sessions": []},
+        }
+        while line := await reader.readline():
+            request = json.loads(line)
+            if "id" in request and request["method"] != "_dragoman/input":
+                send(id=request["id"], result=answers.get(request["method"], {}))
+            elif "id" in request:  # the last thing that is asked for
+                send(method="_dragoman/turn_started", params={"promptId": "other"})
+                update("s", sessionUpdate="subagent_update", sessionId="child", name="helper", status="running")
+                child = {"type": "text", "text": "found it"}
+                update("child", sessionUpdate="agent_message_chunk", content=child)
+                send(method="_dragoman/turn_ended", params={"promptId": "other", "result": {"stopReason": "end_turn"}})
+                send(id=request["id"], result={})
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, socket)
+    monkeypatch.setattr(host_connection, "_reach", lambda note: socket)
+    talk = HostedConversation(Place(), Noting(), session_id="s")
+    running = asyncio.ensure_future(talk.run())
+    try:
+        async with asyncio.timeout(20):
+            await over.wait()
+        at = seen.index("ended end_turn")
+        assert seen[at - 2 : at] == ["True []", "True ['found it']"]
+    finally:
+        await talk.leave()
+        await running
+        server.close()
+        await server.wait_closed()

@@ -16,6 +16,7 @@ from dragoman.schema import encode, v1, v2
 from dragoman.versions import VERSIONS, Version, translator
 from dragoman.versions.frames import Side
 from dragoman.versions.version2.v2_hosted import V2ClientAtHost
+from tests.conftest import IS_SOAK
 from tests.schema.model import MODEL, MODEL_V2
 from tests.schema.strategies import JSON, Values
 from tests.versions.conversation import Conversation
@@ -23,7 +24,7 @@ from tests.versions.oracle import Watched
 
 # The same examples in every run, and no search for a smaller one: a failure names its frame.
 SOME = settings(
-    max_examples=20,
+    max_examples=100 if IS_SOAK else 8,
     deadline=None,
     derandomize=True,
     database=None,

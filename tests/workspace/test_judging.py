@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import dragoman.client.permission
 import dragoman.policy
+import dragoman.workspace.safety
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.client.permission import ClientPermissions
 from dragoman.policy import Request, Rule, Verdict, parse_rule
@@ -73,7 +73,7 @@ async def agent_decides(request: Request) -> None:
 
 @pytest.mark.parametrize(
     ("decide", "module"),
-    [(client_decides, dragoman.client.permission), (agent_decides, dragoman.policy)],
+    [(client_decides, dragoman.workspace.safety), (agent_decides, dragoman.policy)],
     ids=["client", "agent"],
 )
 async def test_the_event_loop_answers_while_a_long_line_is_judged(

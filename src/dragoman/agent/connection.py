@@ -129,7 +129,7 @@ class AgentConnection:
 
     # Role: what the peer calls, in arrival order
 
-    def on_hot(self, frames: list[Any], size_bytes: int) -> None:
+    def on_hot(self, frames: list[Any], lines: list[bytes]) -> None:
         raise NotImplementedError("an agent has no hot notification")
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
@@ -147,7 +147,7 @@ class AgentConnection:
             return self._extension(call, handler, self._read(call, Any))
         return self._routes.get(name, self._plain)(call, method, handler, self._read(call, method.params))
 
-    def on_notification(self, method: str, params: Raw | None) -> None:
+    def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
         if not self._is_initialized:
             return
         if method == "session/cancel":

@@ -19,9 +19,9 @@ from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
 from dragoman.builtin.model_access import ModelAccess
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.request_errors import SessionClosed, stored, to_request_error
 from dragoman.errors import RequestError, StoreError
+from dragoman.policy.modes import MODES
 from dragoman.schema import Unknown, v1
 from dragoman.text.terminal import sentence
 

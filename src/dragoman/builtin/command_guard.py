@@ -1,11 +1,8 @@
-"""The guard of a session's commands: the environment of safe commands, the sandbox, and the tripwire.
+"""The guard of a session's commands: the environment of safe commands, the sandbox, and the comparison around them.
 
-Owns which sandbox is in force in the folders of one client, the private folders it needs, and the comparison of
-protected files around every command, in the sandbox or not. Does not decide where a command runs (`permission.py`), and
-starts nothing (`access.py`).
-
-What can race: commands run in parallel. The tripwire is armed when the first of them starts and compared when each of
-them ends, so a change is reported with the first command that ends after it, and never missed.
+Owns which sandbox is in force in the folders of one client, and the private folders it needs. The order of the steps
+around a command is that of `process/sandbox/confinement.py`. Does not decide where a command runs (`permission.py`),
+and starts nothing (`access.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +19,6 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.placement import describe_change
 from dragoman.errors import ConfigError
-from dragoman.policy.paths import is_below
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -30,6 +26,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.settings import AgentSettings
     from dragoman.process.sandbox import Available, ProtectedChange, Sandbox, Tripwire
+    from dragoman.process.sandbox.confinement import Confinement
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -86,9 +83,8 @@ class CommandGuard:
         """Why there is no sandbox."""
         self._roots = tuple(roots)
         self._settings = settings
-        self._tripwire: Tripwire | None = None
-        self._is_armed_for = 0
-        self._turn = asyncio.Lock()
+        self._confinement: Confinement | None = None
+        self._making = asyncio.Lock()
 
     @property
     def has_sandbox(self) -> bool:
@@ -116,51 +112,37 @@ class CommandGuard:
     async def watch(self, placement: Placement) -> AsyncIterator[list[ProtectedChange]]:
         """Compare protected files around a command; the list is filled when the block ends."""
         found: list[ProtectedChange] = []
-        async with self._turn:
-            if self._is_armed_for == 0:
-                await asyncio.to_thread(self._arm)
-            self._is_armed_for += 1
+        try:
+            confinement = await self._begin()
+        except (OSError, ValueError) as error:
+            _log.warning("protected files are not compared: %s", error)
+            yield found
+            return
         try:
             yield found
         finally:
             # Also for a command that was cancelled, and then to the end: it may have changed something.
-            found += await asyncio.shield(self._compare(placement))
+            found += await asyncio.shield(_compare(confinement, placement))
 
-    async def _compare(self, placement: Placement) -> list[ProtectedChange]:
-        async with self._turn:
-            changes = await asyncio.to_thread(self._check, placement)
-            self._is_armed_for -= 1
-        for change in changes:
-            _log.warning("%s", describe_change(change))
-        return changes
+    async def _begin(self) -> Confinement:
+        """Raises: OSError, ValueError if the protected files cannot be looked at."""
+        async with self._making:  # two commands that begin at once need one comparison
+            if self._confinement is None:
+                from dragoman.process.sandbox.confinement import Confinement
+
+                self._confinement = Confinement(
+                    sandbox=self.sandbox,
+                    tripwire=await asyncio.to_thread(self._make_tripwire),
+                    restores=self._settings.restores_protected,
+                    rearms=True,
+                )
+        await self._confinement.begin()
+        return self._confinement
 
     async def note_written(self, path: str) -> None:
         """Take note of a change that a tool made with permission, so that it does not count as one of a command."""
-        async with self._turn:  # while the files are being looked at, it is not known yet what was seen of this one
-            if self._is_armed_for and self._tripwire is not None:
-                await asyncio.to_thread(self._tripwire.accept, path)
-
-    def _arm(self) -> None:
-        try:
-            if self._tripwire is None:
-                self._tripwire = self._make_tripwire()
-            self._tripwire.arm()
-        except (OSError, ValueError) as error:
-            _log.warning("protected files are not compared: %s", error)
-
-    def _check(self, placement: Placement) -> list[ProtectedChange]:
-        if self._tripwire is None:
-            return []
-        is_guard = placement.where == "sandbox" and self.sandbox is not None and self.sandbox.must_restore
-        permitted = [os.path.realpath(path) for path in placement.permitted]
-        try:
-            return self._tripwire.check(
-                restore=is_guard or self._settings.restores_protected,
-                is_expected=lambda path: any(is_below(path, each) for each in permitted),
-            )
-        except OSError as error:
-            _log.warning("protected files were not compared: %s", error)
-            return []
+        if self._confinement is not None:
+            await self._confinement.accept(path)
 
     def _make_tripwire(self) -> Tripwire:
         from dragoman.process.sandbox import Tripwire
@@ -171,3 +153,14 @@ class CommandGuard:
             return Tripwire(self.sandbox.policy, kept)
         # Without a sandbox the folders need not be a boundary: the home itself is compared, too.
         return Tripwire(unconfined_policy(self._roots), kept, is_confined=False)
+
+
+async def _compare(confinement: Confinement, placement: Placement) -> Sequence[ProtectedChange]:
+    try:
+        changes = await confinement.end(was_inside=placement.where == "sandbox", permitted=placement.permitted)
+    except OSError as error:
+        _log.warning("protected files were not compared: %s", error)
+        return ()
+    for change in changes:
+        _log.warning("%s", describe_change(change))
+    return changes

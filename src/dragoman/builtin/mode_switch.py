@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.builtin.modes import Mode
     from dragoman.builtin.session import OpenSession
+    from dragoman.policy.modes import Mode
 
 PLAN: Final = "plan"
 # The narrowest first: a client that answers by itself mostly takes the first answer that allows. `full` is only chosen

@@ -35,7 +35,6 @@ from dragoman.builtin.models.find import find_model
 from dragoman.builtin.models.model import ModelAuthError
 from dragoman.builtin.models.providers import default_model
 from dragoman.builtin.models.refreshed import ModelLists
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.past import StoredPast
 from dragoman.builtin.permission import SessionRules
 from dragoman.builtin.queued_prompt import QueuedPrompt
@@ -50,6 +49,7 @@ from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepar
 from dragoman.builtin.usage import SessionUsage, total
 from dragoman.builtin.viewer import Viewer, notice_chunk
 from dragoman.errors import ConfigError, DragomanError, StoreError
+from dragoman.policy.modes import MODES
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_from_row, message_to_row
@@ -66,10 +66,10 @@ if TYPE_CHECKING:
     from dragoman.builtin.environment import UserEnvironment
     from dragoman.builtin.mcp.servers import McpServers
     from dragoman.builtin.models.model import Model
-    from dragoman.builtin.modes import Mode
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.tools.tool import Tool
     from dragoman.policy.decide import Option
+    from dragoman.policy.modes import Mode
     from dragoman.store.sessions import SessionRow, Store, UsageRow
 
 _log = logging.getLogger("dragoman.builtin")

@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from dragoman.builtin.limits import TurnLimits
-from dragoman.builtin.modes import DEFAULT_MODE
+from dragoman.policy.modes import DEFAULT_MODE
 
 
 class AgentSettings(Struct, frozen=True):

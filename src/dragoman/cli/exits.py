@@ -62,7 +62,7 @@ def cli_error_of(error: Exception) -> CliError:
         case errors.ConnectionClosed():
             return CliError(str(error), exit_code=AGENT_DIED)
         case errors.ConfigError() | errors.StoreError():
-            return CliError(str(error))
+            return CliError(str(error), hint=error.hint if isinstance(error, errors.ConfigError) else "")
         case OSError():
             return CliError(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
         case _:

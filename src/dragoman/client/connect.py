@@ -63,8 +63,16 @@ class ClientOptions(TypedDict, total=False):
     name, version, title: how this program introduces itself to the agent.
     permission: answers `session/request_permission`; without it every request is answered `cancelled`.
     files, terminals, elicitation: the services for `fs/*`, `terminal/*` and `elicitation/*`.
-    extensions: handlers for extension methods and notifications, by method.
+    extensions: handlers for extension methods and notifications, by method; each is called with the params. An
+        `async def` runs in a task. A plain function runs in the order in which messages arrive: after every update and
+        response before its message, and before everything behind it. It must not block.
     extension_fallback: answers extension requests that have no handler; called with the method and its params.
+    on_extension: called with the method and the params of extension notifications that have no handler, in the order in
+        which messages arrive.
+    on_updates: called with a session's id, its updates that arrived together, and the line of each, in the order in
+        which messages arrive. It gets the updates of every session, open or not, history that is replayed included. An
+        open session has them in its state by then. One that cannot be read is `Unknown`. From an agent of version 2 it
+        gets what readers of the session get, which may be more or fewer than the lines.
     changes: follows what turns change in the session's folders, for `session.changes` and `session.rewind`.
     terminal_login: this program can start the agent again on the user's terminal to log in there.
     meta: extensions for the `_meta` of the advertised capabilities, by vendor.
@@ -87,6 +95,8 @@ class ClientOptions(TypedDict, total=False):
     elicitation: AnswersForms | OpensUrls | None
     extensions: ExtensionHandlers | None
     extension_fallback: ExtensionFallback | None
+    on_extension: Callable[[str, Any], None] | None
+    on_updates: Callable[[str, Sequence[v1.SessionUpdate], Sequence[bytes]], None] | None
     changes: TracksChanges | None
     terminal_login: bool
     meta: Mapping[str, Any]
@@ -250,6 +260,7 @@ async def _started(transport: Transport, options: ClientOptions) -> ClientConnec
         elicitation=options.get("elicitation"),
         extensions=options.get("extensions"),
         extension_fallback=options.get("extension_fallback"),
+        on_extension=options.get("on_extension"),
         terminal_login=options.get("terminal_login", False),
         changes=options.get("changes"),
     )
@@ -266,6 +277,7 @@ async def _started(transport: Transport, options: ClientOptions) -> ClientConnec
         await transport.wait_closed()
         raise
     connection.prompt_meta = options.get("prompt_meta")
+    connection.on_updates = options.get("on_updates")
     connection.peer.start()
     return connection
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
 
 from dragoman.client.early_updates import EarlyUpdates
 from dragoman.client.requests import RequestHandler
@@ -29,6 +30,7 @@ from dragoman.schema import (
     CLIENT_METHODS,
     PROTOCOL_VERSION,
     UNSET,
+    Unknown,
     decode,
     decoder,
     v1,
@@ -92,6 +94,8 @@ class ClientConnection:
         self.when_lost: Callable[[ConnectionClosed, list[SessionLink]], None] | None = None
         # Called with a session's id before each prompt, for the `_meta` of it.
         self.prompt_meta: Callable[[str], Mapping[str, Any]] | None = None
+        # Called with the updates of any session and their lines, in arrival order.
+        self.on_updates: Callable[[str, Sequence[v1.SessionUpdate], Sequence[bytes]], None] | None = None
         self.changes = services.changes
         self.early = EarlyUpdates(limits)
         self._services = services
@@ -248,26 +252,34 @@ class ClientConnection:
 
     # Called by the peer, in arrival order
 
-    def on_hot(self, frames: list[v1.UpdateFrame], size_bytes: int) -> None:
-        share_bytes = size_bytes // len(frames)
+    def on_hot(self, frames: list[v1.UpdateFrame], lines: list[bytes]) -> None:
+        share_bytes = sum(map(len, lines)) // len(frames)
         session_id = frames[0].params.session_id
         updates = [frame.params.update for frame in frames if frame.params.session_id == session_id]
         if len(updates) == len(frames):
-            self._route(session_id, updates, share_bytes)
+            self._route(session_id, updates, lines, share_bytes)
+            return
+        if self.on_updates is not None:
+            # It sees all sessions, and so the order between them.
+            start = 0
+            for id, group in groupby(frames, lambda frame: frame.params.session_id):
+                updates = [frame.params.update for frame in group]
+                self._route(id, updates, lines[start : start + len(updates)], share_bytes)
+                start += len(updates)
             return
         # Only the order within each session matters: no session sees the updates of another.
         runs: dict[str, list[v1.SessionUpdate]] = {}
         for frame in frames:
             runs.setdefault(frame.params.session_id, []).append(frame.params.update)
         for session_id, updates in runs.items():
-            self._route(session_id, updates, share_bytes)
+            self._route(session_id, updates, (), share_bytes)
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
         return self._requests.serve(call, self._reporter(call.method))
 
-    def on_notification(self, method: str, params: Raw | None) -> None:
+    def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
         if method == "session/update" and params is not None:
-            self._read_forgiving(params)
+            self._read_forgiving(params, line)
         elif method in CLIENT_METHODS or method.startswith("_"):
             work = self._requests.notice(method, params)
             if work is not None:
@@ -285,22 +297,45 @@ class ClientConnection:
         if self.when_lost is not None:
             self.when_lost(reason, links)
 
-    def _read_forgiving(self, params: Raw) -> None:
+    def _read_forgiving(self, params: Raw, line: bytes) -> None:
         """Decode an update that strict decoding refused: unknown variants are kept, bad optional members dropped."""
         kind: Any = v1.SessionNotification
         if self.protocol_version == 2:
             from dragoman.schema import v2
 
             kind = v2.UpdateSessionNotification
-        notification = decode(kind, params, self._reporter("session/update"))
-        self._route(notification.session_id, [notification.update], len(memoryview(params)))
+        try:
+            notification = decode(kind, params, self._reporter("session/update"))
+        except ProtocolError:
+            # No session can fold it. A program that passes lines on may have readers that understand it.
+            match decode(Any, params):
+                case {"sessionId": str(id), "update": dict(update)} if self.on_updates is not None:
+                    self._report(id, [Unknown(str(update.get("sessionUpdate", "")), update)], [line])
+            raise
+        self._route(notification.session_id, [notification.update], [line], len(memoryview(params)))
 
-    def _route(self, session_id: str, updates: list[v1.SessionUpdate], share_bytes: int) -> None:
+    def _route(
+        self, session_id: str, updates: list[v1.SessionUpdate], lines: Sequence[bytes], share_bytes: int
+    ) -> None:
         link = self.links.get(session_id)
+        shown: Sequence[v1.SessionUpdate] = updates
         if link is not None:
-            link.deliver(updates, share_bytes)
+            shown = link.deliver(updates, share_bytes)
         else:
             self.early.keep(session_id, updates, share_bytes)
+            if self.protocol_version == 2 and self.on_updates is not None:
+                from dragoman.state.version2.reading import read_update
+
+                shown = [read_update(update) or update for update in cast("list[Any]", updates)]
+        if self.on_updates is not None:  # after the fold: who is called finds the updates in the state
+            self._report(session_id, shown, lines)
+
+    def _report(self, session_id: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        try:
+            if self.on_updates is not None:
+                self.on_updates(session_id, updates, lines)
+        except Exception:  # the session has its updates; what a program does with them ends nothing
+            _log.exception("on_updates failed")
 
     def _reporter(self, method: str) -> Callable[[Loss], None]:
         return lambda loss: self.peer.observers.lost(method, loss)

@@ -2,33 +2,37 @@
 
 That is: the permission decisions, the files below the session's folders, the terminals, the sandbox of their commands,
 and the comparison of protected files. `exec`, the local host and `serve` use it, so that an agent meets the same guard
-wherever it runs. The parts are `files.py`, `terminals.py`, `confinement.py` and `guarded_permissions.py`; which rules
-hold, who is asked and where a report goes is decided by the program.
+wherever it runs. The parts are `files.py`, `terminals.py`, `confinement.py` and `permission.py`; which rules hold, who
+is asked and where a report goes is decided by the program.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from dragoman.client.confinement import Confinement
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
+from dragoman.process.sandbox.confinement import Confinement
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from dragoman.client import ClientOptions
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.client.session import Session
     from dragoman.policy import Request
+    from dragoman.policy.permitted import Permitted
     from dragoman.process.sandbox import ProtectedChange, Sandbox, Tripwire
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.schema import v1
     from dragoman.workspace import Change, Workspace
 
 
 class GuardDecisions(Protocol):
-    """What decides for a guard; `GuardedPermissions` is one."""
+    """What decides for a guard; `ClientPermissions` is one."""
+
+    @property
+    def permitted(self) -> Permitted: ...
 
     async def permission(
         self, request: v1.RequestPermissionRequest, session: Session
@@ -41,8 +45,6 @@ class GuardDecisions(Protocol):
     async def check_confined(
         self, request: Request, session: Session, *, env: Mapping[str, str] | None = None
     ) -> bool: ...
-
-    def is_expected(self, path: str) -> bool: ...
 
 
 class AgentGuard:
@@ -82,12 +84,13 @@ class AgentGuard:
         on_finished: Callable[[FinishedCommand], None] | None = None,
         on_changes: Callable[[Sequence[ProtectedChange]], None] | None = None,
     ) -> None:
+        self._decisions = decisions
         self.confinement = Confinement(
             sandbox=sandbox,
             tripwire=watch_protected(roots, sandbox),
             is_required=is_required,
             restores=restores,
-            is_expected=decisions.is_expected,
+            is_expected=self._is_expected,
             on_finished=on_finished,
             on_changes=on_changes,
         )
@@ -98,12 +101,14 @@ class AgentGuard:
             )
         files = WorkspaceFiles(permissions=decisions, missing=missing, open_workspace=open_workspace)
         self._files = withhold_files(files, frozenset(withheld)) if offers_files else None
-        self._decisions = decisions
 
     @property
     def has_sandbox(self) -> bool:
         """Whether commands of the agent's terminals run in a sandbox."""
         return self.confinement.sandbox is not None and self.terminals is not None
+
+    def _is_expected(self, path: str) -> bool:
+        return self._decisions.permitted.covers(path)  # what decides may be made by this first question about a change
 
     def options(self) -> ClientOptions:
         """The services for the connection to the agent."""

@@ -10,22 +10,25 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
-import os
+import time
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.client.permission_request import describe, settle_evidence, settle_paths
+from dragoman.client.reading import read_request
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
-from dragoman.policy import Rule, Verdict, judge, parse_rule, proposals
+from dragoman.policy import Verdict, parse_rule, proposals
 from dragoman.policy.decide import (
+    ALLOW_ALL,
+    ASK_DENY,
     ASKING_FAILED,
     CANCELLED,
     NO_USER,
     TIMEOUT,
     TURN_PERMISSION,
+    USER,
     Decision,
     Option,
     Selection,
@@ -33,43 +36,40 @@ from dragoman.policy.decide import (
     command_line,
     decide_by_answer,
     decide_by_rules,
+    is_allowing,
+    is_clear,
     judge_all,
     offer_short_options,
     option_for,
     read_option,
     rule_to_remember,
 )
-from dragoman.policy.paths import is_below
+from dragoman.policy.permitted import Permitted
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
+from dragoman.workspace.folders import SessionFolders
 from dragoman.workspace.judging import off_loop_if_long
-from dragoman.workspace.safety import with_facts
+from dragoman.workspace.safety import judge_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dragoman.client.permission_request import Evidence
     from dragoman.client.session import Session
-    from dragoman.policy import Action, Request, Scope
+    from dragoman.policy import Action, Request, Rule, Scope
     from dragoman.workspace import Change
+    from dragoman.workspace.safety import Judgement
 
     Remember: TypeAlias = Callable[[str, Action, Scope], None]
 
 _log = logging.getLogger("dragoman.client")
 
-Answer: TypeAlias = str | None
-"""The id of the chosen option, None when none was chosen."""
-
 # A long session makes thousands of decisions; programs show the latest ones.
 _MOST_DECISIONS: Final = 10_000
-_READING: Final = "reading a file of the project needs no rule"
 SANDBOX: Final = "sandbox"
 """`Decision.decided_by` of a command that needs no permission because it runs in a sandbox."""
 OWN_CALL: Final = "dragoman-"
 """Begins the id of a tool call in a question of the client's own."""
-# What the sandbox adds to the rules. Like every allow it covers nothing that is denied, asked about or protected.
-_INSIDE: Final = Rule("allow", "execute:*", "flag", "the sandbox")
 # An error is one sentence; a command line may be a page.
 _ERROR_CHARACTERS: Final = 120
 
@@ -94,30 +94,102 @@ class Question(Struct, frozen=True):
     also: tuple[Request, ...] = ()
 
 
-class Asker(Protocol):
-    """A user interface that can ask the user."""
+class Answer(Struct, frozen=True):
+    """What was answered to a question.
 
-    async def ask(self, question: Question, session: Session) -> Answer:
-        """Return the id of the option the user chose, None for none.
+    Attributes:
+        option_id: the chosen option, None for none.
+        reason: what the user wrote about it, for an agent that reads it.
+        decided_by: who chose, as `Decision.decided_by` has it; with no option, why there is none.
+    """
+
+    option_id: str | None
+    reason: str = ""
+    decided_by: str = USER
+
+
+class Asker(Protocol):
+    """Decides what the rules leave open: a user, the clients of a session, an editor, or a fixed answer."""
+
+    async def ask(self, question: Question, session: Session) -> Answer | str | None:
+        """Return the answer, or only the id of the option that the user chose; None for none.
 
         May be cancelled at any time, because the turn was cancelled or the time to answer has passed.
         """
+
+
+class NoUser:
+    """An asker for programs without a user: nothing is chosen."""
+
+    async def ask(self, question: Question, session: Session) -> Answer:
+        return Answer(None, decided_by=NO_USER)
+
+
+class AllowAll:
+    """An asker that allows everything (`--dangerously-allow-all`). Deny rules hold, because nothing is asked then."""
+
+    async def ask(self, question: Question, session: Session) -> Answer:
+        options = offered_by(question.permission)
+        allowing = [option for option in options if is_allowing(option.kind) and is_clear(option, options)]
+        # "Once" first: an "always" would be remembered for later requests.
+        allowing.sort(key=lambda option: option.kind != "allow_once")
+        return Answer(allowing[0].id if allowing else None, decided_by=ALLOW_ALL)
+
+
+class RefuseOpen:
+    """An asker that refuses everything (`--ask deny`)."""
+
+    async def ask(self, question: Question, session: Session) -> Answer:
+        if question.permission.tool_call.tool_call_id.startswith(OWN_CALL):
+            return Answer(None, decided_by=NO_USER)
+        # The agent offered a way to be refused; `cancelled` would look as if the turn had been.
+        options = offered_by(question.permission)
+        rejecting = (option.id for option in options if option.kind == "reject_once" and is_clear(option, options))
+        return Answer(next(rejecting, None), decided_by=ASK_DENY)
+
+
+def _never() -> bool:
+    return False
+
+
+class Guarding(Struct, frozen=True):
+    """What a program that runs the agent adds to the decisions.
+
+    The protocol's answer to a permission request is an option or nothing, so an agent cannot distinguish the user's
+    answer from a rule, or a user who does not answer from one who does not exist. The reason is therefore added in
+    `_meta`.
+
+    Attributes:
+        confines: whether commands that the agent asks permission for come back to run in the sandbox.
+        reads_reasons: whether the agent states that it is a built-in agent. It gets a refusal where other agents get
+            `cancelled`, because `cancelled` has no place for a reason.
+        states_reasons: whether a refusal has its reason in `_meta`.
+        own_files: files in which the agent remembers an answer of "always", below the project.
+        before_permitted: called with the paths of what is permitted, before the agent gets the answer.
+    """
+
+    confines: Callable[[], bool] = _never
+    reads_reasons: Callable[[], bool] = _never
+    states_reasons: bool = True
+    own_files: tuple[str, ...] = ()
+    before_permitted: Callable[[Sequence[str]], None] | None = None
 
 
 class ClientPermissions:
     """Permission decisions for the sessions of one agent.
 
     `permission` is the service for `session/request_permission`; `check` is what the file and terminal services call
-    before they act.
+    before they act. `permitted` states which protected files may change because of what was decided.
 
     Args:
         rules: the user's rules; a callable is called for each request, so that changed rules count at once.
         agent: the agent's name, as rules state it in `AGENT@KIND`.
-        asker: asks the user; None answers every open question with no.
+        asker: decides what the rules leave open; None answers every open question with no.
         remember: stores the rule that an answer of "always" writes.
         ask_seconds: how long the user may take to answer; None sets no limit.
         on_decision: called with each decision.
         root: the project's folder, if that is not the session's folder.
+        guarding: what a program adds that runs the agent itself.
     """
 
     def __init__(
@@ -130,16 +202,23 @@ class ClientPermissions:
         ask_seconds: float | None = None,
         on_decision: Callable[[Decision], None] | None = None,
         root: str | None = None,
+        guarding: Guarding | None = None,
     ) -> None:
         self.agent: Final = agent
         self.decisions: list[Decision] = []
+        self.unasked: list[tuple[Request, ...]] = []
+        """What no user could be asked about, in the order of the decisions."""
         self._rules = rules
         self._remembered: list[Rule] = []  # answers of "always" since this object was made
-        self._asker = asker
+        self._asker: Asker = NoUser() if asker is None else asker
         self._remember = remember
         self._ask_seconds = ask_seconds
         self._on_decision = on_decision
         self._root = root
+        self._guarding = Guarding(states_reasons=False) if guarding is None else guarding
+        # What is allowed in advance is not permitted one by one: its commands stay in the sandbox.
+        self._allows_all = isinstance(asker, AllowAll)
+        self.permitted: Final = Permitted(root or "/", self._guarding.own_files, is_everything=self._allows_all)
         self._turn_permissions = TurnPermissions()
         self._numbers = itertools.count(1)
 
@@ -159,47 +238,58 @@ class ClientPermissions:
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> v1.SelectedPermissionOutcome | None:
         """Answer `session/request_permission`; None is the outcome `cancelled`."""
-        root = self._root if self._root is not None else session.cwd
         tool_call_id = request.tool_call.tool_call_id
-        found = describe(request, session.state, session.announced(tool_call_id), agent=self.agent, root=root)
-        evidence = settle_evidence(found, session, agent=self.agent, root=self._root)
-        evidence, verdict, first = await off_loop_if_long(evidence.requests, self._judge, evidence, session)
-        if verdict.action == "ask" and self._is_confined_later(evidence, session):
+        folders, announced = self._folders(session), session.announced(tool_call_id)
+        evidence = read_request(request, session.state, announced, folders, agent=self.agent)
+        judged = await off_loop_if_long(evidence.requests, self._judge_all, evidence.requests, folders)
+        evidence = replace(evidence, requests=tuple(judgement.request for judgement in judged))
+        verdicts = iter([judgement.verdict for judgement in judged])
+        verdict, _ = judge_all(evidence.requests, lambda request: next(verdicts))
+        first = next(judgement.request for judgement in judged if judgement.verdict.action == verdict.action)
+        # All that the agent asks about are commands that it then runs through the client, in the sandbox.
+        is_confined = verdict.action == "ask" and not evidence.problem and all(map(_is_acceptable_inside, judged))
+        if is_confined and self._guarding.confines():
             verdict = Verdict("allow", None, SANDBOX)
-        # The agent asked, so an "always" is the agent's to remember: a rule here would be a second one.
-        options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
+        options = offered_by(request)
         option = option_for(verdict, options)
+        words = ""
         if verdict.action == "deny" or option is not None:
-            decision = self._record(decide_by_rules(first, verdict, option), session, tool_call_id)
+            decision = replace(decide_by_rules(first, verdict, option), offered=options)
+            self._permit_first(evidence.requests, decision)
+            decision = self._record(decision, session, tool_call_id)
         else:
             question = replace(
                 _question(request, first, verdict),
                 diffs=tuple(_shown_diff(change.path, change.old, change.new) for change in evidence.changes),
                 also=tuple(other for other in evidence.requests if other is not first),
             )
-            decision = await self._ask(question, options, verdict, session, tool_call_id)
+            decision, words = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:
-            self.note_permitted(evidence.requests, decision)
+            self.permitted.add(evidence.requests, decision)
             if decision.decided_by != SANDBOX:
                 self._turn_permissions.add(evidence, session)
-        return None if decision.option_id is None else v1.SelectedPermissionOutcome(decision.option_id)
+        return self._outcome(decision, words)
 
-    def _judge(self, evidence: Evidence, session: Session) -> tuple[Evidence, Verdict, Request]:
-        """The evidence with facts of the disk, the verdict about all its requests, and the request that decided it.
+    def _outcome(self, decision: Decision, words: str) -> v1.SelectedPermissionOutcome | None:
+        """The answer for the agent, with the reason of a refusal; `words` are the user's own."""
+        chosen, reason = decision.option_id, decision.reason
+        if decision.is_allowed or not self._guarding.states_reasons:
+            return None if chosen is None else v1.SelectedPermissionOutcome(chosen)
+        if decision.decided_by == USER:
+            reason = words if self._guarding.reads_reasons() else ""
+        elif chosen is None and self._guarding.reads_reasons():
+            chosen = next((option.id for option in decision.offered if option.kind == "reject_once"), None)
+        if chosen is None:
+            return None
+        reported = {"dragoman": {"decidedBy": decision.decided_by, "reason": reason}}
+        return v1.SelectedPermissionOutcome(chosen, meta=reported if reason else UNSET)
 
-        What could not be read is not covered by a wide allow.
-        """
+    def _folders(self, session: Session) -> SessionFolders:
+        return SessionFolders(session.cwd, session.additional_directories, project=self._root)
+
+    def _judge_all(self, requests: Sequence[Request], folders: SessionFolders) -> list[Judgement]:
         rules = self.rules
-        evidence = replace(evidence, requests=tuple(_with_facts(rules, each, session) for each in evidence.requests))
-        deciding: dict[str, Request] = {}
-
-        def judge_one(request: Request) -> Verdict:
-            verdict = _judge_one(rules, request, session)
-            deciding.setdefault(verdict.action, request)
-            return verdict
-
-        verdict, _ = judge_all(evidence.requests, judge_one)
-        return evidence, verdict, deciding[verdict.action]
+        return [judge_in(folders, rules, request) for request in requests]
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
@@ -215,11 +305,12 @@ class ClientPermissions:
         Raises:
             RequestError: it is not permitted; this is the response for the agent.
         """
-        asked = settle_paths(request, session, agent=self.agent, root=self._root)
-        asked, verdict, options = await off_loop_if_long((asked,), self._weigh, asked, session)
+        folders = self._folders(session)
+        judgement, texts = await self._weigh(request, folders)
+        asked, verdict = judgement.request, judgement.verdict
         if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
             return  # reading below the roots is what an agent is for; only a rule restricts it
-        await self._decide(asked, verdict, options, session, change=change, env=env)
+        await self._decide(judgement, texts, session, folders, change=change, env=env)
 
     async def check_confined(self, request: Request, session: Session, *, env: Mapping[str, str] | None = None) -> bool:
         """Return whether the user permitted this very command: by a rule that names it, or by an answer.
@@ -230,67 +321,72 @@ class ClientPermissions:
         Raises:
             RequestError: it is not permitted, not even in the sandbox; this is the response for the agent.
         """
-        asked = settle_paths(request, session, agent=self.agent, root=self._root)
-        asked, verdict, options = await off_loop_if_long((asked,), self._weigh, asked, session)
+        folders = self._folders(session)
+        judgement, texts = await self._weigh(request, folders)
+        asked, verdict = judgement.request, judgement.verdict
         if verdict.action == "allow":
-            self.note_permitted((asked,), self._record(decide_by_rules(asked, verdict), session))
-            return verdict.rule is not None and _names_command(verdict.rule)
+            self._permit(asked, decide_by_rules(asked, verdict), session)
+            return verdict.rule is not None and _names_command(verdict.rule) and not self._allows_all
         # A permission that was given for exactly this command is worth more than the sandbox.
-        is_covered = not asked.caution and self._turn_permissions.cover(asked, session, None)
-        if verdict.action == "ask" and (is_covered or self._is_acceptable_inside(asked, session)):
-            decision = self._record(_allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
-            self.note_permitted((asked,), decision)
-            return is_covered
-        await self._decide(asked, verdict, options, session, env=env)
-        return True
+        is_covered = not asked.caution and self._turn_permissions.cover(asked, session, folders, None)
+        if verdict.action == "ask" and (is_covered or _is_acceptable_inside(judgement)):
+            self._permit(asked, _allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
+            return is_covered and not self._allows_all
+        await self._decide(judgement, texts, session, folders, env=env)
+        return not self._allows_all
 
-    def _is_acceptable_inside(self, request: Request, session: Session) -> bool:
-        """Whether a command needs no permission in a sandbox: nothing but the lack of a rule speaks against it."""
-        return request.kind == "execute" and _judge_one((*self.rules, _INSIDE), request, session).action == "allow"
+    def _permit(self, asked: Request, decision: Decision, session: Session) -> None:
+        """Record that the client may do this for the agent."""
+        self._permit_first((asked,), decision)
+        self.permitted.add((asked,), self._record(decision, session))
 
-    def _is_confined_later(self, evidence: Evidence, session: Session) -> bool:
-        """Whether all that the agent asks about are commands that it then runs through the client, in the sandbox."""
-        if evidence.problem or not self.confines_requests():
-            return False
-        return all(self._is_acceptable_inside(request, session) for request in evidence.requests)
-
-    def confines_requests(self) -> bool:
-        """Whether a command that the agent asks permission for is run by the client, in a sandbox; False here."""
-        return False
-
-    def note_permitted(self, requests: Sequence[Request], decision: Decision) -> None:
-        """Called with what was permitted, for programs that keep track of it; does nothing by itself."""
+    def _permit_first(self, requests: Sequence[Request], decision: Decision) -> None:
+        """Report the paths of what will be permitted: after the answer the agent may change them at any time."""
+        if self._guarding.before_permitted is None or not decision.is_allowed:
+            return
+        try:
+            self._guarding.before_permitted([path for request in requests for path in request.paths])
+        except Exception:
+            _log.exception("what is done before a permission failed")
 
     async def _decide(
         self,
-        asked: Request,
-        verdict: Verdict,
-        options: Sequence[Option],
+        judgement: Judgement,
+        texts: tuple[str, ...],
         session: Session,
+        folders: SessionFolders,
         *,
         change: Change | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
+        asked, verdict = judgement.request, judgement.verdict
         if verdict.action != "ask":
-            decision = self._record(decide_by_rules(asked, verdict), session)
+            decision = decide_by_rules(asked, verdict)
         # The user who gave the permission could not know of the caution.
-        elif not asked.caution and self._turn_permissions.cover(asked, session, change):
-            decision = self._record(_allowed_by(TURN_PERMISSION, asked), session)
+        elif not asked.caution and self._turn_permissions.cover(asked, session, folders, change):
+            decision = _allowed_by(TURN_PERMISSION, asked)
         else:
+            options = offer_short_options(texts)
             permission = self._permission_request(asked, options, change, session)
-            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=proposals(asked))
-            decision = await self._ask(question, options, verdict, session)
+            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=texts)
+            decision, _ = await self._ask(question, options, verdict, session)
+            if decision.is_allowed:
+                self.permitted.add((asked,), decision)
+                return
+            raise _not_permitted(asked, decision)
         if not decision.is_allowed:
-            title, reason = (shorten(text, _ERROR_CHARACTERS) for text in (asked.title, decision.reason))
-            raise RequestError.internal_error(f"Not permitted: {title}: {reason}")
-        self.note_permitted((asked,), decision)
+            raise _not_permitted(asked, self._record(decision, session))
+        self._permit(asked, decision, session)
 
-    def _weigh(self, asked: Request, session: Session) -> tuple[Request, Verdict, tuple[Option, ...]]:
-        """The request with facts of the disk, the verdict about it, and the options to offer if that is to ask."""
-        rules = self.rules
-        asked = _with_facts(rules, asked, session)
-        verdict = _judge_one(rules, asked, session)
-        return asked, verdict, offer_short_options(asked) if verdict.action == "ask" else ()
+    async def _weigh(self, request: Request, folders: SessionFolders) -> tuple[Judgement, tuple[str, ...]]:
+        """The judgement of a request of the client's own, and the rules to propose if the user has to be asked."""
+        settled = folders.settle_request(request, self.agent)
+
+        def weigh() -> tuple[Judgement, tuple[str, ...]]:
+            judgement = judge_in(folders, self.rules, settled)
+            return judgement, proposals(judgement.request) if judgement.verdict.action == "ask" else ()
+
+        return await off_loop_if_long((settled,), weigh)
 
     def _permission_request(
         self, asked: Request, options: Sequence[Option], change: Change | None, session: Session
@@ -312,15 +408,32 @@ class ClientPermissions:
         verdict: Verdict,
         session: Session,
         tool_call_id: str | None = None,
-    ) -> Decision:
-        """Ask the user, record the decision and keep an "always"."""
+    ) -> tuple[Decision, str]:
+        """Ask the user, record the decision and keep an "always"; the decision, and what the user wrote about it."""
+        requests = (question.request, *question.also)
+        # A question of the client's own was not offered by the agent.
+        offered = tuple(options) if tool_call_id is not None else ()
+        began = time.monotonic()
+
+        def decided(selection: Selection) -> Decision:
+            decision = replace(
+                decide_by_answer(question.request, verdict, selection),
+                offered=offered,
+                proposals=question.proposals,
+                waited_ms=round((time.monotonic() - began) * 1000),
+            )
+            self._permit_first(requests, decision)
+            return self._record(decision, session, tool_call_id)
+
         try:
-            selection = await self.select(question, options, session)
+            selection, words = await self._select(question, options, session)
         except asyncio.CancelledError:
             # The request itself was withdrawn. Its response is made elsewhere; the record is made here.
-            self._record(decide_by_answer(question.request, verdict, Selection(None, CANCELLED)), session, tool_call_id)
+            decided(Selection(None, CANCELLED))
             raise
-        decision = self._record(decide_by_answer(question.request, verdict, selection), session, tool_call_id)
+        decision = decided(selection)
+        if decision.is_unasked and len(self.unasked) < _MOST_DECISIONS:
+            self.unasked.append(requests)
         rule = rule_to_remember(selection.option)
         if rule is not None:
             text, action, scope = rule
@@ -330,32 +443,33 @@ class ClientPermissions:
                     self._remember(text, action, scope)
             except ConfigError as error:
                 _log.warning("the answer holds for this session only: %s", error)
-        return decision
+        return decision, words
 
-    async def select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
-        """Let the user select an option. Any failure while asking selects none.
+    async def _select(self, question: Question, options: Sequence[Option], session: Session) -> tuple[Selection, str]:
+        """Let the asker select an option; any failure while asking selects none. The second value is what was written.
 
         Raises: CancelledError if the calling task is cancelled, and not merely the question.
         """
-        if self._asker is None:
-            return Selection(None, NO_USER)
         if session.is_cancelled:
-            return Selection(None, CANCELLED)
+            return Selection(None, CANCELLED), ""
         asking = asyncio.ensure_future(self._asker.ask(question, session))
         try:
             with session.on_cancel(asking.cancel):
                 async with asyncio.timeout(self._ask_seconds):
-                    return choose(options, await asking)
+                    answer = await asking
+            if not isinstance(answer, Answer):
+                answer = Answer(answer)
+            return choose(options, answer.option_id, answer.decided_by), answer.reason
         except TimeoutError:
-            return Selection(None, TIMEOUT)
+            return Selection(None, TIMEOUT), ""
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            return Selection(None, CANCELLED)
+            return Selection(None, CANCELLED), ""
         except Exception:
             _log.exception("asking for permission failed; the request is cancelled")
-            return Selection(None, ASKING_FAILED)
+            return Selection(None, ASKING_FAILED), ""
         finally:
             asking.cancel()
 
@@ -371,23 +485,19 @@ class ClientPermissions:
         return decision
 
 
-def _with_facts(rules: Sequence[Rule], request: Request, session: Session) -> Request:
-    return with_facts(rules, request, (session.cwd, *session.additional_directories))
+def _is_acceptable_inside(judgement: Judgement) -> bool:
+    """Whether this is a command that needs no permission in a sandbox."""
+    return judgement.request.kind == "execute" and judgement.is_free
 
 
-def _judge_one(rules: Sequence[Rule], request: Request, session: Session) -> Verdict:
-    """The verdict about one request. Reading below the session's folders is allowed unless a rule restricts it."""
-    added = [os.path.realpath(folder) for folder in session.additional_directories]
-    # The session's additional folders belong to the project: a command in one of them is not outside.
-    is_added = any(is_below(request.cwd, folder) for folder in added)
-    request = _with_facts(rules, request, session)  # it may have them already; then they stay the same
-    verdict = judge(rules, replace(request, cwd="") if is_added else request)
-    if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
-        return verdict
-    roots = (request.root, os.path.realpath(session.cwd), *added)
-    if request.paths and all(any(is_below(path, root) for root in roots) for path in request.paths):
-        return Verdict("allow", None, _READING)
-    return verdict
+def offered_by(request: v1.RequestPermissionRequest) -> tuple[Option, ...]:
+    """The options that an agent offers. An "always" is the agent's to remember: a rule here would be a second one."""
+    return tuple(read_option(option.option_id, option.name, option.kind, ()) for option in request.options)
+
+
+def _not_permitted(asked: Request, decision: Decision) -> RequestError:
+    title, reason = (shorten(text, _ERROR_CHARACTERS) for text in (asked.title, decision.reason))
+    return RequestError.internal_error(f"Not permitted: {title}: {reason}")
 
 
 def _allowed_by(decided_by: str, request: Request) -> Decision:

@@ -6,6 +6,7 @@ permission request that fails is answered `cancelled`. Does not know what a serv
 
 from __future__ import annotations
 
+import inspect
 import logging
 import os.path
 from functools import partial
@@ -20,7 +21,7 @@ from dragoman.client.services import (
     WritesFiles,
 )
 from dragoman.errors import LocalProtocolError, RequestError
-from dragoman.rpc.binding import awaitable, bind
+from dragoman.rpc.binding import bind
 from dragoman.schema import CLIENT_METHODS, UNSET, decode, v1
 
 if TYPE_CHECKING:
@@ -58,7 +59,10 @@ class RequestHandler:
             if services.permission is None
             else bind("session/request_permission", services.permission, _SESSION, _permission_members)
         )
-        self._extensions = {name: _bind_extension(name, each) for name, each in services.extensions.items()}
+        self._extensions = services.extensions
+        for name, extension in services.extensions.items():
+            if not callable(extension):
+                raise LocalProtocolError(f"the handler of {name} is not callable")
         self._links = links
         self._early = early
         self._is_unstable = is_unstable
@@ -120,7 +124,7 @@ class RequestHandler:
             if extension is None or (method is not None and not self._is_unstable):
                 raise RequestError.method_not_found(call.method)
             params = decode(Any if method is None else method.params, call.params or _NO_PARAMS, report)
-            return _call(extension, params)
+            return _rest_of(extension(params))
         handler = self._handlers.get(call.method)
         if handler is None or method.kind != "request":
             raise RequestError.method_not_found(call.method)
@@ -146,8 +150,13 @@ class RequestHandler:
                 self._open_urls.discard(elicitation_id)
                 return elicitation.complete(elicitation_id)
             return None  # an id that is not known is ignored (rule 319)
-        extension = self._extensions.get(method)
-        return None if extension is None else _call(extension, decode(Any, params or _NO_PARAMS))
+        extension, rest = self._extensions.get(method), self._services.on_extension
+        if extension is not None:
+            result = extension(decode(Any, params or _NO_PARAMS))
+            return _rest_of(result) if inspect.isawaitable(result) else None
+        if rest is not None:
+            rest(method, decode(Any, params or _NO_PARAMS))
+        return None
 
     def end(self, session: Session) -> list[Coroutine[Any, Any, object]]:
         """The coroutines by which the services release what they hold for a session that has ended."""
@@ -230,10 +239,13 @@ def _permission_members() -> Sequence[str]:
     return v1.RequestPermissionRequest.__struct_fields__
 
 
-def _bind_extension(method: str, handler: Callable[[Any], Any]) -> Callable[[Any], Awaitable[Any]]:
-    if not callable(handler):
-        raise LocalProtocolError(f"the handler of {method} is not callable")
-    return awaitable(handler)
+def _rest_of(result: object) -> Coroutine[Any, Any, object]:
+    """What is left to do after an extension was called: all of an `async def`, nothing of a plain function."""
+    return result if inspect.iscoroutine(result) else _result_of(result)
+
+
+async def _result_of(result: object) -> object:
+    return await result if inspect.isawaitable(result) else result
 
 
 async def _read_text_file(files: ReadsFiles, request: v1.ReadTextFileRequest, session: Session) -> object:

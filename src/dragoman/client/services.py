@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     PermissionAnswer: TypeAlias = str | v1.RequestPermissionOutcome | None
     # Called with the request and its session, in this order or by name: `request`, `session`, `tool_call`, `options`.
     PermissionService: TypeAlias = Callable[..., Awaitable[PermissionAnswer]] | Callable[..., PermissionAnswer]
+    # An `async def` runs in a task, a plain function in the order in which messages arrive.
     ExtensionHandlers: TypeAlias = Mapping[str, Callable[[Any], Any]]
     # Called with the method and its params.
     ExtensionFallback: TypeAlias = Callable[[str, Any], Coroutine[Any, Any, object]]
@@ -207,8 +208,8 @@ class ClientServices:
     """The services of one connection. A service that is None is a capability that is not advertised."""
 
     __slots__ = (
-        *("changes", "elicitation", "extension_fallback", "extensions", "files", "permission", "terminal_login"),
-        "terminals",
+        *("changes", "elicitation", "extension_fallback", "extensions", "files", "on_extension", "permission"),
+        *("terminal_login", "terminals"),
     )
 
     def __init__(
@@ -220,6 +221,7 @@ class ClientServices:
         elicitation: AnswersForms | OpensUrls | None = None,
         extensions: ExtensionHandlers | None = None,
         extension_fallback: ExtensionFallback | None = None,
+        on_extension: Callable[[str, Any], None] | None = None,
         terminal_login: bool = False,
         changes: TracksChanges | None = None,
     ) -> None:
@@ -229,5 +231,6 @@ class ClientServices:
         self.elicitation = elicitation
         self.extensions: ExtensionHandlers = extensions or {}
         self.extension_fallback = extension_fallback
+        self.on_extension = on_extension
         self.terminal_login = terminal_login
         self.changes = changes

@@ -111,19 +111,20 @@ class SessionLink:
 
     # Updates
 
-    def deliver(self, updates: Sequence[v1.SessionUpdate], share_bytes: int) -> None:
-        """Fold updates into the state and put them into every reader's queue.
+    def deliver(self, updates: Sequence[v1.SessionUpdate], share_bytes: int) -> Sequence[v1.SessionUpdate]:
+        """Fold updates into the state, put them into every reader's queue, and return them as readers get them.
 
         Args:
             updates: updates that arrived one after another.
             share_bytes: what each of them counts against the limits of a queue.
         """
+        new = updates
         if self._skips_replay:
-            updates = [update for update in updates if type(update) not in HISTORY]
-            if not updates:
-                return
-        fold_all(self.state, updates)
-        self.hand_out(updates, share_bytes)
+            new = [update for update in updates if type(update) not in HISTORY]
+        if new:
+            fold_all(self.state, new)
+            self.hand_out(new, share_bytes)
+        return updates
 
     def hand_out(self, updates: Sequence[v1.SessionUpdate], share_bytes: int) -> None:
         """Put updates that are folded into every reader's queue."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, UnsetType
 
-from dragoman.client.confinement import Confinement, FinishedCommand
 from dragoman.client.services import ChecksConfined
 from dragoman.errors import ConfigError, DragomanError, RequestError
 from dragoman.process.command import child_environment, resolve_command
+from dragoman.process.sandbox.confinement import Confinement, FinishedCommand
 from dragoman.process.terminal import CEILING_BYTES, COLUMNS, ROWS, Terminal
 from dragoman.schema import UNSET, v1
 
@@ -155,17 +155,15 @@ class LocalTerminals:
         line = request.command if is_shell else shlex.join(argv)
         described = _described(argv, line, is_shell, added, cwd, session)
         is_inside = await self._check(described, added, session)
-        # The session may have ended while the user was asked.
-        if session.is_closed:
-            raise RequestError.not_found("The session has ended", {"sessionId": session.id})
-        if len(self._of(session)) >= self._most_terminals:
-            raise RequestError.internal_error(
-                f"This session already has {self._most_terminals} terminals; release one before creating another"
-            )
-        terminal_id = f"term-{os.urandom(8).hex()}"
         command = _Command(argv, line, cwd, env, added, described, is_inside)
-        self._owned[terminal_id] = self._start(terminal_id, command, request, session)
-        return terminal_id
+        if self._confinement is None:
+            return self._start(command, request, session)
+        await self._confinement.begin()
+        try:
+            return self._start(command, request, session)
+        except BaseException:
+            await self._confinement.end(was_inside=False)
+            raise
 
     async def output(self, request: v1.TerminalOutputRequest, session: Session) -> v1.TerminalOutputResponse:
         owned = self._find(request.terminal_id, session)
@@ -236,25 +234,26 @@ class LocalTerminals:
             await permissions.check(described, session, env=added)
         return has_sandbox
 
-    def _start(
-        self, terminal_id: str, command: _Command, request: v1.CreateTerminalRequest, session: Session
-    ) -> _Owned:
+    def _start(self, command: _Command, request: v1.CreateTerminalRequest, session: Session) -> str:
+        """Start a command; its terminal's id. Does not wait, so that what it checks stays true until it is started."""
+        # The session may have ended while the user was asked, or while the protected files were looked at.
+        if session.is_closed:
+            raise RequestError.not_found("The session has ended", {"sessionId": session.id})
+        if len(self._of(session)) >= self._most_terminals:
+            raise RequestError.internal_error(
+                f"This session already has {self._most_terminals} terminals; release one before creating another"
+            )
+        terminal_id = f"term-{os.urandom(8).hex()}"
         confinement = self._confinement
-        if confinement is None:
-            terminal = self._start_terminal(terminal_id, command, None, request, session)
-            return _Owned(terminal, session, command.line, command.cwd)
-        confinement.begin()
-        try:
-            confined = _confine(confinement, command) if command.is_inside else None
-            terminal = self._start_terminal(terminal_id, command, confined, request, session)
-        except BaseException:
-            confinement.end(was_inside=False)
-            raise
-        backend = confinement.sandbox.backend if confinement.sandbox is not None and command.is_inside else None
-        owned = _Owned(terminal, session, command.line, command.cwd, sandbox=backend)
-        finishing = _finish(confinement, terminal_id, owned, command.request, confined)
-        owned.finishing = asyncio.get_running_loop().create_task(finishing)
-        return owned
+        confined = _confine(confinement, command) if confinement is not None and command.is_inside else None
+        terminal = self._start_terminal(terminal_id, command, confined, request, session)
+        owned = self._owned[terminal_id] = _Owned(terminal, session, command.line, command.cwd)
+        if confinement is not None:
+            if confinement.sandbox is not None and command.is_inside:
+                owned.sandbox = confinement.sandbox.backend
+            finishing = _finish(confinement, terminal_id, owned, command.request, confined)
+            owned.finishing = asyncio.get_running_loop().create_task(finishing)
+        return terminal_id
 
     def _start_terminal(
         self,
@@ -343,7 +342,7 @@ async def _finish(
         exit_code=terminal.exit_code,
         signal=terminal.signal,
         denials=() if confined is None else tuple(confined.denials(terminal.text)),
-        changes=confinement.end(was_inside=confined is not None),
+        changes=await confinement.end(was_inside=confined is not None),
     )
     if confinement.on_finished is not None:
         try:

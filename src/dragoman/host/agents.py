@@ -1,7 +1,6 @@
 """The agents that a host can run, and one that runs.
 
-Owns starting an agent for a session and the connection to it: what it sends is passed to the session as it came, what
-it asks is answered by the services of the host. Decides nothing about the session.
+Owns starting an agent for a session and the connection to it. Decides nothing about the session.
 """
 
 from __future__ import annotations
@@ -11,12 +10,8 @@ import logging
 from contextlib import AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
-import msgspec
-from msgspec import UNSET, Raw, UnsetType
-
 from dragoman.client import connect
 from dragoman.errors import ConnectionClosed
-from dragoman.rpc import Observer
 from dragoman.schema import is_advertised
 
 if TYPE_CHECKING:
@@ -61,81 +56,24 @@ class DescribedSource(Protocol):
     def version(self) -> str | None: ...
 
 
+@runtime_checkable
+class EndsCommands(Protocol):
+    """The connection to an agent whose processes run on this machine."""
+
+    async def end_commands(self, since: float) -> None: ...
+
+
 def command_of(source: object) -> tuple[str, ...]:
     """The command line of an agent; empty if it is not known."""
     return source.command if isinstance(source, DescribedSource) else ()
 
 
-class _Params(msgspec.Struct, gc=False):
-    sessionId: str  # noqa: N815 - the protocol's name
-    update: Raw
-    _meta: Raw | UnsetType = UNSET
-
-
-class _Update(msgspec.Struct, gc=False):
-    method: str
-    params: _Params
-
-
-class _Other(msgspec.Struct, gc=False):
-    method: str = ""
-    params: Raw | UnsetType = UNSET
-    id: Raw | UnsetType = UNSET
-
-
-_read_update: Final = msgspec.json.Decoder(_Update).decode
-_read_other: Final = msgspec.json.Decoder(_Other).decode
-
-
-class Listens(Protocol):
-    """Gets what an agent sends by itself, as it came."""
-
-    def on_update(self, agent_session: str, update: bytes, meta: bytes | None) -> None: ...
-
-    def on_extension(self, method: str, params: bytes) -> None: ...
-
-
-class Tap(Observer):
-    """Sees each line of the agent before the client role does, and passes the updates on as they came."""
-
-    def __init__(self, listener: Listens, traffic: AgentTraffic | None = None) -> None:
-        self._listener = listener
-        self._traffic = traffic
-
-    def sent(self, line: bytes) -> None:
-        if self._traffic is not None:
-            self._traffic.add(line, is_sent=True)
-
-    def received(self, line: bytes) -> None:
-        if self._traffic is not None:
-            self._traffic.add(line, is_sent=False)
-        if b'"session/update"' not in line:
-            if b'"_' in line and b'"method"' in line:
-                self._extension(line)
-            return
-        try:
-            found = _read_update(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return  # the client role reports it
-        if found.method == "session/update":
-            params = found.params
-            meta = None if params._meta is UNSET else bytes(params._meta)
-            self._listener.on_update(params.sessionId, bytes(params.update), meta)
-
-    def _extension(self, line: bytes) -> None:
-        try:
-            found = _read_other(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return
-        if found.method.startswith("_") and found.id is UNSET:
-            self._listener.on_extension(found.method, b"{}" if found.params is UNSET else bytes(found.params))
-
-
 class RunningAgent:
     """A started agent with one session."""
 
-    def __init__(self, remote: RemoteAgent, stack: AsyncExitStack) -> None:
+    def __init__(self, remote: RemoteAgent, stack: AsyncExitStack, transport: Transport) -> None:
         self.remote = remote
+        self._transport = transport
         self.session: Session
         self.changes: TracksChanges | None = None
         self._stack = stack
@@ -147,7 +85,6 @@ class RunningAgent:
         source: AgentSource,
         cwd: str,
         env: Mapping[str, str] | None,
-        listener: Listens,
         options: ClientOptions,
         traffic: AgentTraffic | None = None,
     ) -> RunningAgent:
@@ -157,7 +94,6 @@ class RunningAgent:
             source: The agent.
             cwd: The folder of the session.
             env: The environment of the client that opened the session; None for that of the host.
-            listener: Gets what it sends by itself.
             options: Of the connection.
             traffic: Keeps the last lines of the connection.
 
@@ -170,15 +106,15 @@ class RunningAgent:
                 transport = await source.start(cwd, env)
                 if traffic is not None:
                     traffic.begin(transport)
-                tapped: ClientOptions = {**options, "observers": (Tap(listener, traffic),)}
-                remote = await stack.enter_async_context(connect(transport, **tapped))
+                    options = {**options, "observers": (traffic,)}
+                remote = await stack.enter_async_context(connect(transport, **options))
         except TimeoutError:
             await stack.aclose()
             raise ConnectionClosed(f"{source.name} did not start within {_START_SECONDS:g} seconds") from None
         except BaseException:
             await stack.aclose()
             raise
-        running = cls(remote, stack)
+        running = cls(remote, stack, transport)
         running.changes = options.get("changes")
         return running
 
@@ -233,6 +169,11 @@ class RunningAgent:
         """Return when it is known what the last turn changed in the folders, if that is followed."""
         if self.changes is not None:
             await self.changes.end_session(self.session)
+
+    async def end_commands(self, since: float) -> None:
+        """End what the agent started at or after a moment of `time.monotonic`, if its processes are on this machine."""
+        if isinstance(self._transport, EndsCommands):
+            await self._transport.end_commands(since)
 
     async def close(self) -> None:
         """End the agent with everything it started."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from dragoman.errors import ConnectionClosed
     from dragoman.host.host import Host, HostSettings, Visitor
+    from dragoman.host.session import HostedSession
     from dragoman.host.working.questions import Method
     from dragoman.rpc import Call, Pending, Transport
 
@@ -92,7 +94,7 @@ class HostConnection:
 
     # Role
 
-    def on_hot(self, frames: list[Any], size_bytes: int) -> None:
+    def on_hot(self, frames: list[Any], lines: list[bytes]) -> None:
         raise NotImplementedError("a client sends no updates")
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
@@ -111,15 +113,25 @@ class HostConnection:
             return self._extensions.request(call)
         raise RequestError.method_not_found(call.method)
 
-    def on_notification(self, method: str, params: Raw | None) -> None:
+    def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
         if self._hello is None or params is None:
             return
         if method == "session/cancel":
-            session = self._host.find(decode(v1.CancelNotification, params).session_id, self.visitor)
-            if session is not None and self.may("prompt", session.id):
-                session.prompts.cancel(self)
+            id = decode(v1.CancelNotification, params).session_id
+            if self._host.is_restoring(id, self.visitor):  # a prompt in front of this one may wait for it too
+                _ = self.run(self._cancel_later(id))
+            else:
+                self._cancel(self._host.find_live(id, self.visitor))
         elif method.startswith("_") and not method.startswith("_dragoman/"):
             self._extensions.notify(method, params)
+
+    async def _cancel_later(self, id: str) -> None:
+        with suppress(RequestError):  # the log cannot be read: nothing runs in the session
+            self._cancel(await self._host.find(id, self.visitor))
+
+    def _cancel(self, session: HostedSession | None) -> None:
+        if session is not None and self.may("prompt", session.id):
+            session.prompts.cancel(self)
 
     def on_close(self, reason: ConnectionClosed) -> None:
         self.sessions.leave_all()

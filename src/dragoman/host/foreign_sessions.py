@@ -20,6 +20,7 @@ from dragoman.store.event_log import SessionRecord
 if TYPE_CHECKING:
     from dragoman.host.host import Host, Visitor
     from dragoman.schema import v1
+    from dragoman.store.event_log import ListPlace, OwnedSession
 
 _log = logging.getLogger("dragoman.host")
 _MOST: Final = 500
@@ -37,7 +38,7 @@ class ForeignSessions:
         running = self._host.running_agent(agent, visitor)
         if running is None or not running.can("sessionCapabilities.list") or not running.can_come_back:
             return []
-        hosted = {each.agent_session for each in self._host.log.sessions() if each.agent == agent}
+        hosted = await self._hosted(agent)
         found: list[SessionRecord] = []
         try:
             async for info in running.remote.sessions():
@@ -50,14 +51,25 @@ class ForeignSessions:
         self._known.update((each.id, each) for each in found)
         return found
 
-    def adopt(self, id: str, visitor: Visitor) -> SessionRecord | None:
-        """Enter a session that was listed in the log of the host."""
+    async def _hosted(self, agent: str) -> set[str | None]:
+        """The agent's ids of the sessions that the host has, of all principals."""
+        found: set[str | None] = set()
+        place: ListPlace | None = None
+        while True:
+            page = await self._host.log.page(None, agent=agent, before=place, limit=_MOST)
+            found |= {record.agent_session for record in page.records}
+            place = page.next
+            if place is None:
+                return found
+
+    async def adopt(self, id: str, visitor: Visitor) -> OwnedSession | None:
+        """Enter a session that was listed in the log of the host. Raises: StoreError."""
         record = self._known.get(id)
         if record is None or record.principal != visitor.principal:
             return None
+        owned = await self._host.log.create(record)
         del self._known[id]
-        self._host.log.create(record)
-        return record
+        return owned
 
 
 def _record(agent: str, info: v1.SessionInfo, visitor: Visitor) -> SessionRecord:

@@ -11,7 +11,7 @@ import base64
 import logging
 import secrets
 import time
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -19,24 +19,25 @@ import msgspec
 
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
-from dragoman.host.clients.opening_keys import OpeningKeys
+from dragoman.host.clients.opening_keys import FACT, OpeningKeys
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
-from dragoman.host.history.facts import CLOSED
+from dragoman.host.history.facts import CLOSED, session_key
 from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, SlicedJoin
 from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
+from dragoman.host.session_log import read_page
 from dragoman.host.working.agent_end import end_members
 from dragoman.store.event_log import SessionRecord
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping
+    from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource, RunningAgent
     from dragoman.rpc import Call, Transport
-    from dragoman.store.event_log import EventLog, LogReader
+    from dragoman.store.event_log import EventLog, ListPlace, LogEvent, OwnedSession
     from dragoman.store.ledger import Ledger
 
 T = TypeVar("T")
@@ -44,6 +45,7 @@ _log = logging.getLogger("dragoman.host")
 _ALL: Final = frozenset(("view", "prompt", "answer", "admin"))
 _SWEEP_SECONDS: Final = 30.0
 _JOIN_SECONDS: Final = 600.0
+_JOINED_TOGETHER: Final = 100
 
 
 class Visitor(msgspec.Struct, frozen=True):
@@ -127,6 +129,8 @@ class Host:
         self._foreign = ForeignSessions(self)
         self.opening_keys = OpeningKeys(self)
         self._sessions: dict[str, HostedSession] = {}
+        self._restoring: dict[tuple[str, str], asyncio.Task[None]] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         self._connections: set[HostConnection] = set()
         self._principals: set[str] = set()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -164,17 +168,15 @@ class Host:
         self._sessions.clear()
         for connection in list(self._connections):
             await connection.peer.close(why)
-        while self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._tasks or self._restoring:
+            await asyncio.wait([*self._tasks, *self._restoring.values()])
         self.services.close()
         await self.settle()
 
     async def settle(self) -> None:
         """Return when everything is in the log, or when the log cannot be written."""
-        for session in self._sessions.values():
-            session.flush()
         if not self._has_broken_log:
-            await self.log.settle()
+            await asyncio.gather(*(session.settle() for session in list(self._sessions.values())))
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run work that outlives the connection it came from; a failure is logged."""
@@ -187,6 +189,10 @@ class Host:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("work of a session failed", exc_info=task.exception())
+
+    def now(self) -> float:
+        """The time, in seconds since 1970."""
+        return self._clock()
 
     def _log_failed(self, error: StoreError | None) -> None:
         """No new prompts while the log cannot be written; what can be read is still served."""
@@ -270,7 +276,7 @@ class Host:
 
     # What a kind of host may add
 
-    def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+    async def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
         """What of the `_meta.dragoman` of a local `session/new` is kept with the session."""
         return {}
 
@@ -291,14 +297,15 @@ class Host:
 
     # Sessions
 
-    def make_session(self, visitor: Visitor, *, agent: object, cwd: str) -> HostedSession:
+    async def make_session(self, visitor: Visitor, *, agent: object, cwd: str) -> HostedSession:
         """A session that is not open yet.
 
         Raises:
             RequestError: the agent is not known, or the visitor has too many sessions.
         """
         name = self.require_agent(agent if isinstance(agent, str) else self.default_agent(cwd))
-        if len(self.records(visitor)) >= self.settings.sessions_per_principal:
+        most = self.settings.sessions_per_principal
+        if len((await self.log.page(visitor.principal, limit=most)).records) >= most:
             raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})
         now = self._clock()
         record = SessionRecord(new_id(), visitor.principal, name, None, cwd, b"{}", now, now, 0, 1)
@@ -343,7 +350,7 @@ class Host:
             title and "title" not in session.facts
         ):  # the agent has not named it: two sessions with one title cannot be distinguished
             session.facts["title"] = f"{title} (fork)"
-            session.keep_facts()
+            session.describe()
             session.append("update", {"sessionUpdate": "session_info_update", "title": session.facts["title"]}, turn=0)
 
     async def _open(
@@ -365,21 +372,18 @@ class Host:
             raise RequestError(-32603, f"{name} could not be started: {error}", data) from None
         session.facts["servers"] = [server.name for server in session.servers if hasattr(server, "name")]
         session.facts["directories"] = list(session.directories)
+        key = session.facts.get(FACT)
         try:
-            self.log.create(session.record)
+            record = session.described(session.record)
+            owned = await self.log.create(record, None if key is None else session_key(FACT, key))
         except StoreError as error:
             await session.agent.end()
             self.services.release(session)
             raise RequestError(-32603, f"no session is opened now: {error}", {"reason": "store"}) from None
-        session.keep_facts()
-        self._sessions[session.id] = session
+        self._add(session, owned)
         session.append("agent", {"started": True}, turn=0)
         self.opened(session)
         session.agent.release_early(keeps=keeps_early)
-
-    def records(self, visitor: Visitor) -> list[SessionRecord]:
-        """The sessions a visitor may see, the one that changed last first."""
-        return self.log.sessions(principal=visitor.principal)
 
     async def foreign_sessions(self, agent: str, visitor: Visitor) -> list[SessionRecord]:
         """Sessions that only an agent knows, if it runs and the visitor may see them."""
@@ -392,24 +396,91 @@ class Host:
     def live(self, id: str) -> HostedSession | None:
         return self._sessions.get(id)
 
-    def find(self, id: str, visitor: Visitor) -> HostedSession | None:
-        """A session by its id; None if it does not exist, was closed, or belongs to another principal."""
+    def find_live(self, id: str, visitor: Visitor) -> HostedSession | None:
+        """A session in memory; None if it is not there, was closed, or belongs to another principal."""
         session = self._sessions.get(id)
-        if session is None:
-            record = self.log.find(id) or self._foreign.adopt(id, visitor)
-            if record is None or record.principal != visitor.principal:
-                return None
-            session = HostedSession(self, record)
-            session.restore()
-            self._sessions[id] = session
-        return session if session.record.principal == visitor.principal and not session.is_closed else None
+        is_seen = session is not None and session.record.principal == visitor.principal and not session.is_closed
+        return session if is_seen else None
 
-    def ancestry(self, session: HostedSession) -> list[tuple[str, int | None]]:
+    async def find(self, id: str, visitor: Visitor) -> HostedSession | None:
+        """A session by its id; None if it does not exist, was closed, or belongs to another principal.
+
+        Raises:
+            RequestError: the log cannot be read.
+        """
+        if id not in self._sessions:
+            # Shielded: others may wait for the same session.
+            await asyncio.shield(self.restore(id, visitor))
+        return self.find_live(id, visitor)
+
+    def is_restoring(self, id: str, visitor: Visitor) -> bool:
+        """Whether a session is on its way into memory."""
+        return (id, visitor.principal) in self._restoring
+
+    def restore(self, id: str, visitor: Visitor) -> asyncio.Task[None]:
+        """Read a session into memory, if there is such a one. Two that ask at the same time wait for one task.
+
+        Those who wait go on in the order in which they came, each with its next step before any further message is
+        read: so a cancel behind a prompt finds the prompt.
+        """
+        place = (id, visitor.principal)
+        task = self._restoring.get(place)
+        if task is None:
+            task = self._restoring[place] = asyncio.get_running_loop().create_task(self._restore(id, visitor))
+            task.add_done_callback(lambda done: self._restored(place, done))
+        return task
+
+    def _restored(self, place: tuple[str, str], task: asyncio.Task[None]) -> None:
+        del self._restoring[place]
+        if not task.cancelled() and task.exception() is not None:
+            _log.warning("a session could not be read: %s", task.exception())
+
+    async def _restore(self, id: str, visitor: Visitor) -> None:
+        try:
+            async with self._alone(id):
+                if id in self._sessions:
+                    return
+                record = await self.log.find(id, visitor.principal)
+                owned = await (self._foreign.adopt(id, visitor) if record is None else self.log.take(id))
+                if owned is not None:
+                    session = HostedSession(self, owned.record)
+                    await session.restore()
+                    self._add(session, owned)
+        except StoreError as error:
+            raise RequestError(-32603, f"the session cannot be read now: {error}", {"reason": "store"}) from None
+
+    def _add(self, session: HostedSession, owned: OwnedSession) -> None:
+        session.log.own(owned)
+        self._sessions[session.id] = session
+        owned.lost.add_done_callback(lambda lost: self._lost(session, str(lost.result())))
+
+    def _lost(self, session: HostedSession, why: str) -> None:
+        if self._sessions.get(session.id) is session and not session.is_ending:
+            del self._sessions[session.id]
+            _log.error("%s", why)
+            _ = self.run(session.abandon(f"{why}; connect again"))
+
+    @asynccontextmanager
+    async def _alone(self, id: str) -> AsyncIterator[None]:
+        """Be the only one that becomes the owner of a session, or gives it up."""
+        lock = self._locks.setdefault(id, asyncio.Lock())
+        try:
+            async with lock:
+                yield
+        finally:
+            if not lock.locked() and self._locks.get(id) is lock:
+                del self._locks[id]
+
+    async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
+        """A page of the events of a session, in memory or not."""
+        return await read_page(self.log, session, after, limit, head=head)
+
+    async def ancestry(self, session: HostedSession) -> list[tuple[str, int | None]]:
         """The logs that make up the history of a session: ids, and up to which number; None for all of it."""
         found: list[tuple[str, int | None]] = [(session.id, None)]
         facts, seen = session.facts, {session.id}
         while isinstance(parent := facts.get("parent"), dict) and parent["id"] not in seen:
-            record = self.log.find(parent["id"])
+            record = await self.log.find(parent["id"], session.record.principal)
             if record is None:
                 break
             seen.add(record.id)
@@ -420,8 +491,8 @@ class Host:
     async def close_session(self, session: HostedSession, why: str) -> None:
         """End a session's turn and its agent; its history stays."""
         session.facts[CLOSED] = True
-        session.keep_facts()
-        await session.close(why)
+        session.describe()
+        await session.close(why)  # which gives it up, before it can be found in the log again
         self._sessions.pop(session.id, None)
         self.services.release(session)
 
@@ -438,8 +509,7 @@ class Host:
             except DragomanError as error:
                 _log.warning("the agent did not delete its copy of a session: %s", error)
         await self.close_session(session, "The session was deleted.")
-        session.is_deleted = True
-        self.log.delete(session.id)
+        await self.log.delete(session.id)
 
     # Time
 
@@ -464,34 +534,41 @@ class Host:
     async def join_old_events(self) -> None:
         """Join the events of old turns, in every session that is not in use; other work goes on meanwhile."""
         before = self._clock() - self.settings.kept_seconds
-        reader = self.log.open_reader()
-        try:
-            for record in self.log.sessions():
+        place: ListPlace | None = None
+        while not self._is_closing:
+            page = await self.log.page(None, before=place, limit=_JOINED_TOGETHER)
+            for record in page.records:
                 await self.settle()
                 if not self._is_in_use(record.id):
-                    surplus = await asyncio.to_thread(
-                        reader.surplus, record.id, before=before, size_bytes=self.settings.kept_bytes
-                    )
-                    await self._join(reader, record, surplus)
-        finally:
-            reader.close()
+                    size = self.settings.kept_bytes
+                    surplus = await self.log.surplus(record.id, before=before, size_bytes=size)
+                    await self._join(record, surplus)
+            place = page.next
+            if place is None:
+                return
 
-    async def _join(self, reader: LogReader, record: SessionRecord, surplus: int) -> None:
-        joining = SlicedJoin(reader, record.id, record.oldest - 1, surplus)
+    async def _join(self, record: SessionRecord, surplus: int) -> None:
+        joining = SlicedJoin(self.log, record.id, record.oldest - 1, surplus)
         while not self._is_closing:
-            found = await asyncio.to_thread(joining.next)
-            if found is None or self._is_in_use(record.id):
+            found = await joining.next()
+            if found is None:
                 return
             through, events = found
-            await self.log.replace(record.id, through, events)
-            live = self._sessions.get(record.id)
-            if live is not None:
-                live.oldest = through + 1
+            async with self._alone(record.id):
+                live = self._sessions.get(record.id)
+                if self._is_in_use(record.id):
+                    return
+                if live is not None:
+                    await live.log.replace(through, events)
+                else:
+                    owned = await self.log.take(record.id)
+                    await owned.replace(through, events)
+                    await owned.release()
 
     def _is_in_use(self, id: str) -> bool:
         """Whether a turn runs in a session, or a client has still to get events of it."""
         live = self._sessions.get(id)
-        return live is not None and (live.is_busy or any(each.cursor < live.head for each in live.attachments))
+        return live is not None and (live.is_busy or any(client.cursor < live.head for client in live.attachments))
 
 
 def new_id() -> str:

@@ -23,16 +23,6 @@ if TYPE_CHECKING:
     from dragoman.host.host import Host
 
 
-class _Ignored:
-    """What an agent without a session sends by itself."""
-
-    def on_update(self, agent_session: str, update: bytes, meta: bytes | None) -> None:
-        pass
-
-    def on_extension(self, method: str, params: bytes) -> None:
-        pass
-
-
 class AgentLogins:
     """The logins of a host's agents."""
 
@@ -85,7 +75,7 @@ class AgentLogins:
         try:
             source = host.source(name)
             options: Any = host.services.options_without_session(scope)
-            agent = await RunningAgent.start(source, str(Path.home()), None, _Ignored(), options)
+            agent = await RunningAgent.start(source, str(Path.home()), None, options)
         except DragomanError as error:
             raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.client.files import WorkspaceFiles
+from dragoman.client.permission import Answer
 from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.terminals import LocalTerminals
 from dragoman.host.working.agent_extensions import ask_client
@@ -19,6 +20,7 @@ from dragoman.host.working.question_details import question_details
 from dragoman.host.working.served_files import ServedFiles
 from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.session_guard import GuardTerms, SessionGuard
+from dragoman.policy.decide import NO_USER
 from dragoman.schema import UNSET, decode, encode, v1
 
 if TYPE_CHECKING:
@@ -124,7 +126,6 @@ class AsksClients:
     def __init__(self, session: HostedSession, guard: Callable[[str], SessionGuard | None]) -> None:
         self._session = session
         self._guard = guard
-        self._reasons: dict[str, str] = {}
 
     async def __call__(
         self, request: v1.RequestPermissionRequest, session: Session
@@ -133,27 +134,21 @@ class AsksClients:
         outcome: v1.RequestPermissionOutcome = decode(v1.RequestPermissionResponse, msgspec.json.encode(answer)).outcome
         return outcome
 
-    async def ask(self, question: Question, session: Session) -> str | None:
-        """Ask what the rules left open; gives the id of the option that was chosen."""
+    async def ask(self, question: Question, session: Session) -> Answer:
+        """Ask what the rules left open."""
         guard = self._guard(self._session.id)
         rule_file = None if guard is None else guard.rule_file
         details = question_details(question, self._session.record.cwd, rule_file)
         if guard is not None and guard.reads_reasons:
             details["readsReasons"] = True
         answer = await self._ask("session/request_permission", question.permission, details)
-        found = answer["outcome"].get("optionId")
-        self._keep_reason(question.permission.tool_call.tool_call_id, answer["outcome"].get("_meta"))
-        return found if isinstance(found, str) else None
-
-    def take_reason(self, tool_call_id: str) -> str:
-        """What the client wrote about its answer; empty for nothing."""
-        return self._reasons.pop(tool_call_id, "")
-
-    def _keep_reason(self, tool_call_id: str, meta: object) -> None:
+        found, meta = answer["outcome"].get("optionId"), answer["outcome"].get("_meta")
+        if not isinstance(found, str):
+            # No client made a choice: for the agent that is the same as a user who does not exist.
+            return Answer(None, decided_by=NO_USER)
         own = meta.get("dragoman") if isinstance(meta, dict) else None
         reason = own.get("reason") if isinstance(own, dict) else None
-        if isinstance(reason, str) and reason:
-            self._reasons[tool_call_id] = reason[:_LONGEST_REASON]
+        return Answer(found, reason[:_LONGEST_REASON] if isinstance(reason, str) else "")
 
     async def form(self, request: v1.ElicitationFormMode, session: Session | None) -> Elicited:
         return await self._elicit(request)

@@ -2,8 +2,9 @@
 
 Theory of operation
 -------------------
-Whatever happens is an event. It is appended to the log, and only when it is committed, `publish` moves the cursors of
-the attached clients over it. So all clients see one order, and what one of them saw survives the death of the host.
+Whatever happens is an event. It is appended to the log (`session_log.py`), and only when it is committed, `_publish`
+moves the cursors of the attached clients over it. So all clients see one order, and what one of them saw survives the
+death of the host.
 
 The parts: `prompt_queue.py` runs one prompt at a time; its outcome is the `end` event of its turn, and the client that
 sent it gets its answer when its cursor passes that event. `session_agent.py` has the agent's process. `asking.py` has
@@ -16,19 +17,17 @@ questions cancelled, queued prompts dropped. Nothing is run again by itself.
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from dragoman.errors import StoreError
-from dragoman.host.history.facts import kept_state, note_outcome
-from dragoman.host.history.frames import PreparedUpdate, SharedRun
+from dragoman.host.history.facts import kept_state, note_outcome, session_keys
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.session_ledger import SessionLedger
 from dragoman.host.history.terminal_items import ShownTerminals
+from dragoman.host.session_log import SessionLog
 from dragoman.host.working.asking import SessionQuestions
 from dragoman.host.working.prompt_queue import PromptQueue
 from dragoman.host.working.session_agent import SessionAgent
@@ -48,12 +47,8 @@ if TYPE_CHECKING:
     from dragoman.store.event_log import EventKind, LogEvent, SessionRecord
 
 T = TypeVar("T")
-_log = logging.getLogger("dragoman.host")
 _RESTORED_EVENTS: Final = 2000
 _PAGE: Final = 1000
-_READ: Final = 256
-_TAIL: Final = 1024
-_TAIL_BYTES: Final = 1024 * 1024
 _TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
 
 
@@ -63,11 +58,9 @@ class HostedSession:
     def __init__(self, host: Host, record: SessionRecord) -> None:
         self.id = record.id
         self.record = record
-        self.log = host.log
-        self.head = record.head
-        self.oldest = record.oldest
-        self.published_bytes = 0
-        """How much was committed since this session was loaded into memory; clients measure by it how far they are."""
+        self.log = SessionLog(host.log, record, self._publish, self.described)
+        self.describe = self.log.describe
+        """Write down what answers need after a restart, soon and behind the events that led to it."""
         self.attachments: set[Attachment] = set()
         self.env: Mapping[str, str] | None = None
         self.servers: Sequence[v1.McpServer] = ()
@@ -91,16 +84,14 @@ class HostedSession:
         self.settings = SharedSettings(self)
         self.ledger = SessionLedger(host)
         self._host = host
-        self._prepared: dict[int, PreparedUpdate] = {}
-        self._id = msgspec.json.encode(record.id)
-        self._outgoing: list[NewEvent] = []
-        self._loop = asyncio.get_running_loop()
-        self._tail: list[LogEvent] = []
-        self._tail_bytes = 0
-        self._fresh = 0
-        self._runs: dict[tuple[int, bool], SharedRun] = {}
+        self._title = self.facts.get("title")
 
     # State
+
+    @property
+    def head(self) -> int:
+        """The number of the last event that is committed."""
+        return self.log.head
 
     @property
     def state(self) -> str:
@@ -148,7 +139,7 @@ class HostedSession:
         children: dict[str, str] = self.facts.setdefault("children", {})
         if agent_id not in children:
             children[agent_id] = f"{self.id}-{secrets.token_hex(4)}"
-            self.keep_facts()
+            self.describe()
         return children[agent_id]
 
     def knows_child(self, agent_id: str) -> bool:
@@ -180,21 +171,7 @@ class HostedSession:
     def append(self, kind: EventKind, body: object, *, turn: int | None = None) -> None:
         """Log an event; clients see it when it is committed."""
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        number = self.prompts.turn_number if turn is None else turn
-        # What happens in one turn of the loop is one piece of the log.
-        if not self._outgoing:
-            self._loop.call_soon(self.flush)
-        self._outgoing.append(NewEvent(kind, data, number))
-
-    def flush(self) -> None:
-        """Pass what was appended to the log; code that appends there directly calls this first."""
-        events, self._outgoing = self._outgoing, []
-        if not events or self.is_deleted:
-            return
-        try:
-            self.log.append(self.id, events, self.publish)
-        except StoreError as error:
-            _log.warning("events of a session were not kept: %s", error)
+        self.log.append(NewEvent(kind, data, self.prompts.turn_number if turn is None else turn))
 
     def notice(self, text: str, kind: str | None = None) -> None:
         """A sentence about the session, for its clients; those that know the host get its kind too."""
@@ -208,12 +185,8 @@ class HostedSession:
             answer = {"questionId": None, "by": "", "who": "rule", "option": decision.option_id, "decision": body}
             self.append("answer", answer)
 
-    def publish(self, events: list[LogEvent]) -> None:
+    def _publish(self, events: list[LogEvent]) -> None:
         """Events are committed: everything that waits for them goes on."""
-        self.head = events[-1].number
-        self._keep_tail(events)
-        self._fresh = events[0].number - 1
-        self._runs.clear()
         for event in events:
             if event.kind == "update":
                 self._note_terminals(event)
@@ -226,71 +199,24 @@ class HostedSession:
         for attachment in list(self.attachments):
             attachment.pump()
 
-    def read(self, after: int) -> list[LogEvent]:
-        """Events behind a number: the last ones from memory, which all clients share, others from the log."""
-        tail = self._tail
-        if tail and tail[0].number <= after + 1:
-            return tail[after + 1 - tail[0].number :]
-        return self.log.read(self.id, after, _READ)
-
-    def _keep_tail(self, events: list[LogEvent]) -> None:
-        """The last events, within a bound: a client whose socket was full for a moment needs them again."""
-        size = sum([len(event.body) for event in events])
-        self.published_bytes += size
-        self._tail_bytes += size
-        if len(self._tail) > _TAIL or self._tail_bytes > _TAIL_BYTES:
-            self._tail, self._tail_bytes = [], size
-            self._prepared.clear()
-        self._tail += events
-
-    def shared_run(self, cursor: int, *, with_number: bool) -> SharedRun | None:
-        """The updates behind a number that every client gets as they are, as one piece of bytes for all of them.
-
-        None if the next event is not such an update, or was not in the last commit.
-        """
-        if cursor < self._fresh:
-            return None
-        found = self._runs.get((cursor, with_number))
-        if found is None:
-            frames, last = [], cursor
-            for event in self.read(cursor):
-                if event.kind != "update":
-                    break
-                prepared = self.prepared(event)
-                if not prepared.is_for_all:
-                    break
-                frames.append(prepared.frame(with_number=with_number))
-                last = event.number
-            if frames:
-                found = self._runs[cursor, with_number] = SharedRun(last, b"".join(frames))
-        return found
-
-    def is_shared(self, event: LogEvent) -> bool:
-        """Whether an update is a part of a shared run."""
-        return event.number > self._fresh and self.prepared(event).is_for_all
-
-    def prepared(self, event: LogEvent) -> PreparedUpdate:
-        """An update on its way to clients; one that was committed just now is read once for all."""
-        found = self._prepared.get(event.number)
-        if found is None:
-            found = PreparedUpdate(event.body, event.number, self._id)
-            if self._tail and event.number >= self._tail[0].number:  # old ones are read by one client at a time
-                self._prepared[event.number] = found
-        return found
-
     def _note_terminals(self, event: LogEvent) -> None:
         if b'"terminal' in event.body:
-            stored = self.prepared(event).stored
+            stored = self.log.prepared(event).stored
             if stored.variant in _TOOLS:
                 self.shown.note_update(msgspec.json.decode(stored.update))
 
-    def keep_facts(self) -> None:
-        """Write down what answers need after a restart."""
+    def described(self, record: SessionRecord) -> SessionRecord:
+        """The record, with what answers need after a restart."""
         self.facts["turns"] = self.prompts.turn_number
-        try:
-            self.log.describe(self.id, agent_session=self.agent_session, facts=msgspec.json.encode(self.facts))
-        except StoreError as error:
-            _log.warning("the facts of a session were not kept: %s", error)
+        moved_at = record.updated_at
+        if self.facts.get("title") != self._title:  # a new title moves a session up in lists, other facts do not
+            self._title, moved_at = self.facts.get("title"), self._host.now()
+        return record._replace(
+            agent_session=self.agent_session,
+            facts=msgspec.json.encode(self.facts),
+            updated_at=max(record.updated_at, moved_at),
+            keys=session_keys(self.facts),
+        )
 
     # Turns
 
@@ -298,7 +224,7 @@ class HostedSession:
         """A prompt was accepted: a host that comes after this one looks from here on for what was left open."""
         if not self.facts.get("busyFrom"):
             self.facts["busyFrom"] = number
-            self.keep_facts()
+            self.describe()
         self.last_used = monotonic()
 
     def turn_ended(self, prompt_id: str, outcome: dict[str, Any]) -> None:
@@ -308,15 +234,16 @@ class HostedSession:
         note_outcome(self.facts, outcome)
         if not self.prompts.is_busy:
             self.facts.pop("busyFrom", None)
-        self.keep_facts()
+        self.describe()
 
     async def release_terminals(self) -> None:
         if self.terminals is not None:
             await self.terminals.release_all()
 
     async def settle(self) -> None:
-        """Return when everything is in the log."""
-        await self._host.settle()
+        """Return when everything is in the log, or when the log cannot be written."""
+        if self._host.store_error is None:
+            await self.log.settle()
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Run work of this session that no client waits for."""
@@ -331,24 +258,35 @@ class HostedSession:
         self.is_ending = True
         await self.prompts.close()
         self.append("notice", {"text": why}, turn=0)
-        await self._host.settle()
+        await self.settle()
         self.is_closed = True
         await self.agent.end()
         await self.prompts.finish(seconds=1.0)
-        await self._host.settle()
         for attachment in list(self.attachments):
             self.detach(attachment)
+        if self._host.store_error is None:
+            await self.log.release()
 
-    def restore(self) -> None:
+    async def abandon(self, why: str) -> None:
+        """Another owner has the session: end the agent, and show nothing more. Clients may come back elsewhere."""
+        self.is_ending = self.is_closed = True
+        for attachment in list(self.attachments):
+            attachment.client.cut_off(why)
+            self.detach(attachment)
+        await self.agent.end()
+        await self.prompts.close()
+
+    async def restore(self) -> None:
         """Close what a host that was killed left open."""
         from_start = int(self.facts.get("busyFrom") or self.head)
         cursor = max(0, min(from_start - 1, self.head - _RESTORED_EVENTS))
         left = LeftOpen()
-        while events := self.log.read(self.id, cursor, _PAGE):
+        while events := await self.log.read(cursor, _PAGE):
             left.take(events)
             cursor = events[-1].number
         self.prompts.restore(left)
         found = endings(left)
         if found:
             self.facts.pop("busyFrom", None)
-            self.log.append(self.id, found, self.publish)
+            for event in found:
+                self.log.append(event)

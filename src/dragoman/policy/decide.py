@@ -35,13 +35,15 @@ _ALLOWING: Final = frozenset({"allow_once", "allow_always"})
 _REJECTING: Final = ("reject_once", "reject_always")  # narrowest first
 _ALWAYS: Final = frozenset({"allow_always", "reject_always"})
 
-# Values of `Decision.decided_by` when no rule decided. They are part of the output of `dragoman exec`.
+# Values of `Decision.decided_by` when no rule decided. They are part of the output of `dragoman exec` and `guard`.
 USER: Final = "person"
 NO_USER: Final = "nobody"
 TIMEOUT: Final = "timeout"
 CANCELLED: Final = "cancelled"
 ASKING_FAILED: Final = "an error while asking"
 TURN_PERMISSION: Final = "grant"
+ALLOW_ALL: Final = "--dangerously-allow-all"
+ASK_DENY: Final = "--ask deny"
 _UNKNOWN_OPTION: Final = "unknown option"
 _UNKNOWN_KIND: Final = "unknown kind of option"
 
@@ -72,7 +74,8 @@ class Decision(Struct, frozen=True, kw_only=True):
 
     `decided_by` names the rule or, where no rule decided, is one of the constants of this module. `reason` is a
     sentence for the agent or the model. `command` and `paths` are what the request was about. The client fills in the
-    session and the tool call.
+    session, the tool call and what follows it: the options that the agent offered (none if the agent did not ask), the
+    rules that "always" could have written, and how long the user took.
     """
 
     action: Literal["allow", "deny", "cancelled"]
@@ -87,6 +90,9 @@ class Decision(Struct, frozen=True, kw_only=True):
     tool_call_id: str | None = None
     command: str | None = None
     paths: tuple[str, ...] = ()
+    offered: tuple[Option, ...] = ()
+    proposals: tuple[str, ...] = ()
+    waited_ms: int = 0
 
     @property
     def is_allowed(self) -> bool:
@@ -153,9 +159,11 @@ def offer_options(requests: Sequence[Request]) -> tuple[Option, ...]:
     return tuple(options)
 
 
-def offer_short_options(request: Request) -> tuple[Option, ...]:
-    """The options the client offers when an agent writes or runs something without having asked for permission."""
-    texts = proposals(request)
+def offer_short_options(texts: Sequence[str]) -> tuple[Option, ...]:
+    """The options the client offers when an agent writes or runs something without having asked for permission.
+
+    `texts` are the `proposals` for its request.
+    """
     options = [Option("allow", "Allow", "allow_once"), Option("reject", "Reject", "reject_once")]
     if texts:
         options.insert(1, Option("always", "Always allow", "allow_always", texts[0], "project"))
@@ -169,17 +177,17 @@ def read_option(id: str, label: str, kind: str, texts: Sequence[str]) -> Option:
     return Option(id, label, kind)
 
 
-def choose(options: Sequence[Option], option_id: str | None) -> Selection:
-    """The option with this id, if it was offered and its meaning is clear; None means that the user chose none."""
+def choose(options: Sequence[Option], option_id: str | None, decided_by: str = USER) -> Selection:
+    """The option with this id, if it was offered and its meaning is clear; None means that none was chosen."""
     if option_id is None:
-        return Selection(None, USER)
+        return Selection(None, decided_by)
     option = next((option for option in options if option.id == option_id), None)
     if option is None:
         return Selection(None, _UNKNOWN_OPTION)
     # A kind of a later version might mean yes; it is not treated as one (rule 261).
     if not is_known_kind(option.kind) or not is_clear(option, options):
         return Selection(None, _UNKNOWN_KIND)
-    return Selection(option, USER)
+    return Selection(option, decided_by)
 
 
 def option_for(verdict: Verdict, options: Sequence[Option]) -> Option | None:

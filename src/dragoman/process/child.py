@@ -54,7 +54,7 @@ from dragoman.process.guard import guard, kill_now
 from dragoman.process.launch import Launched, Starter, StrPath, launch
 from dragoman.process.proctable import group_is_alive
 from dragoman.process.ring import TAIL_BYTES, Ring
-from dragoman.process.sweep import Spare, sweeper
+from dragoman.process.sweep import Spare, end_commands, sweeper
 
 _log = logging.getLogger("dragoman.process")
 
@@ -255,6 +255,10 @@ class Child:
                 self._starter.terminate(self.pid)
             else:
                 os.killpg(self.pid, number)
+
+    async def end_commands(self, since: float) -> None:
+        """End what it started at or after a moment of `time.monotonic`, and leave itself and everything older alone."""
+        await asyncio.to_thread(end_commands, self.marker, self.pid, self._spare, since)
 
     async def _sweep(self) -> None:
         swept: asyncio.Future[None] = self._loop.create_future()

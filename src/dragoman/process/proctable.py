@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 _READ_BYTES: Final = 1 << 16
 _DEAD: Final = "ZX"
 _KTHREADD: Final = 2  # the parent of all kernel threads
+TICK_SECONDS: Final = 1 / os.sysconf("SC_CLK_TCK")
 
 
 class Status(NamedTuple):
@@ -22,6 +23,8 @@ class Status(NamedTuple):
     group: int
     terminal: int = 0
     """The number of its terminal; 0 if it has none."""
+    started: float = 0.0
+    """When it was started, in seconds of CLOCK_BOOTTIME, rounded down to `TICK_SECONDS`."""
 
     @property
     def is_alive(self) -> bool:
@@ -43,10 +46,12 @@ def pids() -> list[int]:
 
 def working_below(folder: str) -> list[int]:
     """The processes without a terminal whose working folder is this one, a real path, or below it."""
+    from dragoman.policy.paths import is_below  # few programs look for processes by their folder
+
     found = []
     for pid in pids() if is_readable() else ():
         with suppress(OSError):
-            if f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{folder}/"):
+            if is_below(os.readlink(f"/proc/{pid}/cwd"), folder):
                 now = status(pid)
                 found += [pid] if now.is_alive and not now.terminal else []
     return found
@@ -59,7 +64,8 @@ def owner(pid: int) -> int:
 def status(pid: int) -> Status:
     # The second field is the program's name in parentheses and may itself contain spaces and parentheses.
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    return Status(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[4]))
+    started = int(fields[19]) * TICK_SECONDS
+    return Status(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[4]), started)
 
 
 def environment(pid: int) -> bytes:

@@ -1,8 +1,9 @@
-"""The sweep: finds and ends processes that left the process group of a child.
+"""The sweep: finds and ends processes that left the process group of a child, or that were started for one command.
 
 Every child carries a random marker in its environment, and everything it starts inherits that. After the group is gone,
-a process that still carries the marker has escaped (`setsid`, a double fork, a daemon) and is ended here. Does nothing
-on systems without `/proc`. Runs on a thread, because with thousands of processes it takes tens of milliseconds.
+a process that still carries the marker has escaped (`setsid`, a double fork, a daemon) and is ended here. A command
+that an agent leaves running after a cancelled turn is found by the marker and the moment of its start. Does nothing on
+systems without `/proc`. Runs on a thread, because with thousands of processes it takes tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from dragoman.process import proctable
@@ -30,12 +32,24 @@ Some agents start a daemon that other programs share; killing it would hurt thos
 
 SWEEP_SECONDS: Final = 3.0  # for everything together; a tree that still forks after that is reported, not waited for
 _TERM_SECONDS: Final = 0.5  # a daemon gets a moment to remove its socket and lock files
+_PATIENT_SECONDS: Final = 0.02  # between two looks at a command that its agent may be ending
 _MOMENT_SECONDS: Final = 0.002  # between two looks; an `exec` takes half of that
 _LOOKS: Final = 5  # at most, if nothing is found but something was unclear; on a busy machine something always is
 
 
-def sweep(orders: Mapping[str, Spare], seconds: float = SWEEP_SECONDS) -> None:
-    """End every process that carries one of these markers and is not spared; return when they are gone."""
+def sweep(
+    orders: Mapping[str, Spare],
+    seconds: float = SWEEP_SECONDS,
+    *,
+    choose: Callable[[Collection[int]], Collection[int]] = frozenset,
+) -> None:
+    """End every process that carries one of these markers and is not spared; return when they are gone.
+
+    Args:
+        orders: For each marker, what is left alone.
+        seconds: For everything together.
+        choose: Which of the processes that carry one of the markers are meant; all, if it is left out.
+    """
     if not proctable.is_readable():
         return
     deadline = time.monotonic() + seconds
@@ -47,9 +61,12 @@ def sweep(orders: Mapping[str, Spare], seconds: float = SWEEP_SECONDS) -> None:
         try:
             found, unclear = _scan(spares)
         except OSError as error:
-            _log.warning("cannot look for processes that an ended agent left behind: %s", error)
+            _log.warning("cannot look for processes that an agent left behind: %s", error)
             return
-        doomed = {pid: marker for pid, marker in found.items() if not _is_spared(pid, spares[marker], found)}
+        chosen = choose(found)
+        doomed = {
+            pid: marker for pid, marker in found.items() if pid in chosen and not _is_spared(pid, spares[marker], found)
+        }
         if doomed:
             _end(doomed, deadline)
         elif unclear <= unclear_before or looks_left == 0:
@@ -57,9 +74,47 @@ def sweep(orders: Mapping[str, Spare], seconds: float = SWEEP_SECONDS) -> None:
         else:
             looks_left -= 1
         if time.monotonic() > deadline:
-            _log.warning("processes of an ended agent are still there: %s", sorted(doomed))
+            _log.warning("processes of an agent could not be ended: %s", sorted(doomed))
             return
         time.sleep(_MOMENT_SECONDS)
+
+
+def end_commands(marker: str, group: int, spare: Spare, moment: float) -> None:
+    """End what a running program started at or after a moment of `time.monotonic`; return when it is gone.
+
+    The program may be about to end it, or may tidy up: both get a moment before the first signal.
+
+    Args:
+        marker: Of the program.
+        group: Its process group.
+        spare: What is left alone.
+        moment: Older processes are left alone, and what older ones start in their own groups: a server that a command
+            started before may start workers at any time.
+    """
+    if not proctable.is_readable():
+        return
+    # The kernel rounds the start of a process down to its tick.
+    since = time.clock_gettime(time.CLOCK_BOOTTIME) - (time.monotonic() - moment) - proctable.TICK_SECONDS
+    choose = partial(_started_since, group=group, since=since)
+    patient_until = time.monotonic() + _TERM_SECONDS
+    while choose(marked(marker)):
+        if time.monotonic() > patient_until:
+            sweep({marker: spare}, choose=choose)
+            return
+        time.sleep(_PATIENT_SECONDS)
+
+
+def _started_since(pids: Collection[int], group: int, since: float) -> set[int]:
+    found: dict[int, proctable.Status] = {}
+    for pid in pids:
+        with suppress(OSError):  # it has ended meanwhile
+            found[pid] = proctable.status(pid)
+    old_groups = {status.group for status in found.values() if status.started < since} - {group}
+    return {
+        pid
+        for pid, status in found.items()
+        if status.is_alive and status.started >= since and status.group not in old_groups and pid != group
+    }
 
 
 def marked(marker: str) -> list[int]:
@@ -113,11 +168,12 @@ def _names_one_of(pid: int, words: Collection[str]) -> bool:
 
 def _end(doomed: Mapping[int, bytes], deadline: float) -> None:
     """TERM, a moment, KILL."""
-    waiting: set[int] = set()
+    waiting: list[int] = []
     try:
-        for pid, marker in doomed.items():
+        # The oldest first: a script whose command is ended before it would go on with its next one.
+        for pid in sorted(doomed):
             with suppress(OSError):
-                _hold(pid, marker, waiting)
+                _hold(pid, doomed[pid], waiting)
         _signal_and_wait(waiting, signal.SIGTERM, min(deadline, time.monotonic() + _TERM_SECONDS))
         _signal_and_wait(waiting, signal.SIGKILL, deadline)
     finally:
@@ -125,7 +181,7 @@ def _end(doomed: Mapping[int, bytes], deadline: float) -> None:
             os.close(fd)
 
 
-def _hold(pid: int, marker: bytes, waiting: set[int]) -> None:
+def _hold(pid: int, marker: bytes, waiting: list[int]) -> None:
     """Take hold of a process by pidfd and look again, so that a number reused meanwhile is never hit."""
     try:
         fd = os.pidfd_open(pid)
@@ -133,14 +189,14 @@ def _hold(pid: int, marker: bytes, waiting: set[int]) -> None:
         if error.errno in (errno.ENOSYS, errno.EPERM, errno.EMFILE, errno.ENFILE):
             os.kill(pid, signal.SIGKILL)  # no pidfd to be had; the marker was seen a moment ago
         return
-    waiting.add(fd)
+    waiting.append(fd)
     if marker not in proctable.environment(pid):
         waiting.remove(fd)
         os.close(fd)
 
 
-def _signal_and_wait(waiting: set[int], number: signal.Signals, deadline: float) -> None:
-    """Signal all of `waiting` and drop those that ended."""
+def _signal_and_wait(waiting: list[int], number: signal.Signals, deadline: float) -> None:
+    """Signal all of `waiting`, in this order, and drop those that ended."""
     poll = select.poll()
     for fd in waiting:
         with suppress(OSError):

@@ -1,36 +1,29 @@
 """Answers permission requests by the user's rules alone, where the client cannot be asked.
 
-Reads a request as the client does (`client/permission_request.py`): everything that the turn reported of the tool call
+Reads a request as the client does (`client/reading.py`): everything that the turn reported of the tool call
 counts. What the rules do not decide is refused, and so is what cannot be read.
 """
 
 from __future__ import annotations
 
-import os
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.client.permission_request import describe, settle_evidence
+from dragoman.client.reading import read_request
 from dragoman.errors import DragomanError
-from dragoman.policy import Verdict, judge
 from dragoman.policy.decide import judge_all, option_for, read_option
-from dragoman.policy.paths import is_below
 from dragoman.schema import decode, encode, v1
 from dragoman.state import SessionState, fold
-from dragoman.workspace.safety import with_facts
+from dragoman.workspace.folders import SessionFolders
+from dragoman.workspace.safety import judge_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dragoman.policy import Request, Rule
+    from dragoman.policy import Rule
     from dragoman.versions import Frame
 
 # Judging takes tens of milliseconds for 200 KB, and it is done between two frames.
 _LONGEST_BYTES: Final = 256 * 1024
-_READING: Final = "reading a file of the project needs no rule"
-
-
-class _Place(NamedTuple):
-    cwd: str
 
 
 class RuleAnswers:
@@ -56,11 +49,10 @@ class RuleAnswers:
             rules = self._rules(folder)
         except DragomanError:
             return None
-        place = _Place(folder)
+        folders = SessionFolders(folder)
         announced = state.tool_calls.get(request.tool_call.tool_call_id)
-        found = describe(request, state, announced, agent=self._agent, root=folder)
-        evidence = settle_evidence(found, place, agent=self._agent, root=folder)
-        verdict, _ = judge_all(evidence.requests, lambda each: _judge_one(rules, each, folder))
+        evidence = read_request(request, state, announced, folders, agent=self._agent)
+        verdict, _ = judge_all(evidence.requests, lambda asked: judge_in(folders, rules, asked).verdict)
         options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
         chosen = option_for(verdict, options)
         return None if chosen is None else chosen.id
@@ -74,15 +66,3 @@ def _state(reported: list[Frame]) -> SessionState:
         update: Any = decode(v1.ToolCall, encode({"title": "", **call}))
         fold(state, update)
     return state
-
-
-def _judge_one(rules: Sequence[Rule], request: Request, folder: str) -> Verdict:
-    """The verdict about one request. Reading below the folder is allowed unless a rule restricts it."""
-    request = with_facts(rules, request, (folder,))
-    verdict = judge(rules, request)
-    if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
-        return verdict
-    root = os.path.realpath(folder)
-    if request.paths and all(is_below(path, root) for path in request.paths):
-        return Verdict("allow", None, _READING)
-    return verdict

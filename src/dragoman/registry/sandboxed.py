@@ -28,10 +28,6 @@ _TRIAL: Final = ("bwrap", "--unshare-user", "--ro-bind", "/", "/", "true")
 class NotConfinable(ConfigError):
     """The agent cannot run in the sandbox. `hint` says what to do."""
 
-    def __init__(self, message: str, hint: str = "") -> None:
-        super().__init__(message)
-        self.hint = hint
-
 
 class AgentSandbox(Struct, frozen=True):
     """The sandbox of one agent. `close` it."""

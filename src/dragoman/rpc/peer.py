@@ -89,14 +89,14 @@ class Role(Protocol):
     hot_mark: bytes
     hot_decoder: Decoder[Any] | None
 
-    def on_hot(self, frames: list[Any], size_bytes: int) -> None:
-        """Hot notifications that arrived directly one after another."""
+    def on_hot(self, frames: list[Any], lines: list[bytes]) -> None:
+        """Hot notifications that arrived directly one after another, and the line of each."""
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
         """The work that answers a request. Raise RequestError or RemoteProtocolError to refuse it at once."""
 
-    def on_notification(self, method: str, params: Raw | None) -> None:
-        """A notification. If it fails, that is logged; the peer gets no answer."""
+    def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
+        """A notification, and its line. If it fails, that is logged; the peer gets no answer."""
 
     def on_close(self, reason: ConnectionClosed) -> None:
         """Once, after the last frame."""
@@ -319,14 +319,15 @@ class Peer:
                     self.observers.received(line)
             self._noise_run = 0
             self._may_step = False
-            self._role.on_hot(run, sum(map(len, lines)))
+            self._role.on_hot(run, lines)
         return len(run)
 
     def _handle(self, frame: Frame) -> int:
         """Handles one frame of any kind."""
+        line = frame if isinstance(frame, bytes) else frame.head
         message = read_message(frame) if isinstance(frame, bytes) else refuse(frame)
         if self._is_observed:
-            self.observers.received(frame if isinstance(frame, bytes) else frame.head)
+            self.observers.received(line)
         if isinstance(message, Malformed):
             self._complain(message, is_whole=isinstance(frame, bytes))
             return 1
@@ -336,7 +337,7 @@ class Peer:
         elif isinstance(message, Request):
             self._serve(message)
         else:
-            self._notified(message)
+            self._notified(message, line)
         return 1
 
     def _settle(self, message: Response) -> None:
@@ -400,13 +401,13 @@ class Peer:
         if frame is not None and self.closed_by is None:
             self.outbox.send(frame)
 
-    def _notified(self, message: Notification) -> None:
+    def _notified(self, message: Notification, line: bytes) -> None:
         try:
             if message.method == CANCEL_REQUEST:
                 self._cancel_call(message.params)
             else:
                 self._may_step = False
-                self._role.on_notification(message.method, message.params)
+                self._role.on_notification(message.method, message.params, line)
         except ProtocolError as error:
             _log.warning("ignored an unreadable %s: %s", message.method, error)
         except Exception:

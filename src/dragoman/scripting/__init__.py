@@ -8,7 +8,7 @@ calls `spawn` starts without rules and files.
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from dragoman.scripting.changes import follow_changes
+    from dragoman.runs.changes import follow_changes
     from dragoman.scripting.content import image, link, resource
     from dragoman.scripting.named import spawn
     from dragoman.scripting.policies import allow_once, deny_all, rules
@@ -40,7 +40,7 @@ if not TYPE_CHECKING:
     __getattr__ = lazy_exports(
         globals(),
         {
-            ".changes": ("follow_changes",),
+            "dragoman.runs.changes": ("follow_changes",),
             ".content": ("image", "link", "resource"),
             ".named": ("spawn",),
             ".policies": ("allow_once", "deny_all", "rules"),

@@ -1,19 +1,22 @@
 """The event log of live sessions: what happened in each, numbered 1, 2, 3..., committed before anyone sees it.
 
-Owns the interface of a log and the engine in memory; `sqlite_log.py` is the one on disk. A log keeps the content of
-events, not the messages that carried them: each client gets its own envelope.
+Owns the interface of a log, its types and its errors. `memory_log.py` and `sqlite_log.py` are the engines. A log keeps
+the content of events, not the messages that carried them: each client gets its own envelope.
+
+Everything that may wait for a disk or a network is `async`. `append`, `accept` and `describe` are calls, because their
+order is the order of the calls; what became of them is reported to a callback in the thread of the event loop.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+from dragoman.errors import StoreError
 
-    from dragoman.errors import StoreError
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import AsyncIterator, Callable, Sequence
+    from pathlib import Path
 
 EventKind = Literal[
     "prompt",
@@ -39,6 +42,48 @@ ended; the session continues another one."""
 
 # These have to survive a power cut: a client acts on them.
 DURABLE: Final[frozenset[EventKind]] = frozenset(("prompt", "question", "answer", "end", "agent"))
+# These move a session to the top of the lists. A notice or a restart does not: lists stay in their order.
+MOVING: Final[frozenset[EventKind]] = frozenset(("prompt", "question", "answer", "end"))
+
+
+class StoreUnavailable(StoreError):
+    """The log cannot be used now, for example because the disk is full. The log itself tries again, with pauses."""
+
+
+class OwnershipLost(StoreError):
+    """Another owner writes the session now. Nothing is tried again."""
+
+
+class OwnedElsewhere(StoreError):
+    """A session that another host writes."""
+
+    def __init__(self, session: str, host: str) -> None:
+        super().__init__(f"the session {session} is in use by {host}")
+        self.host = host
+
+
+class NoSession(StoreError):
+    """The log has no such session."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"the log has no session {session}")
+
+
+class KeyInUse(StoreError):
+    """A session was opened with this key before."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"the session {session} was opened with this key")
+        self.session = session
+
+
+class Hole(StoreError):
+    """Events that were committed are not there any more."""
+
+    def __init__(self, first: int, last: int) -> None:
+        super().__init__(f"the events {first} to {last} are missing in the log")
+        self.first = first
+        self.last = last
 
 
 class NewEvent(NamedTuple):
@@ -82,21 +127,43 @@ class SessionRecord(NamedTuple):
     """The number of the last event."""
     oldest: int
     """The number of the first event that is kept as it was; earlier ones are joined."""
+    keys: tuple[str, ...] = ()
+    """Words by which its principal finds it: the key of the request that opened it, its name."""
 
 
-class LogReader(Protocol):
-    """Reads what is committed, in a thread of its own."""
+class ListPlace(NamedTuple):
+    """A place in the list of a principal's sessions: that of the record with this time and id."""
 
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        """As `EventLog.read`."""
+    updated_at: float
+    id: str
 
-    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        """The number of the last event that is older than `before`, or has `size_bytes` of events behind it; 0: none.
 
-        Only events that are kept as they were count.
-        """
+class RecordPage(NamedTuple):
+    """A part of a list."""
 
-    def close(self) -> None: ...
+    records: list[SessionRecord]
+    next: ListPlace | None
+    """Where the next part begins, as `before`; None at the end."""
+
+
+class RecordChange(NamedTuple):
+    """A record that changed, or went."""
+
+    id: str
+    record: SessionRecord | None
+
+
+class Accepted(NamedTuple):
+    """A prompt is in the log."""
+
+    events: list[LogEvent]
+
+
+class Already(NamedTuple):
+    """A prompt with this id was accepted before."""
+
+    number: int
+    """Of its event."""
 
 
 class EventLog(Protocol):
@@ -106,141 +173,134 @@ class EventLog(Protocol):
     def folder(self) -> Path | None:
         """Where a host may keep files next to the log; None if the log is not on disk."""
 
+    async def create(self, record: SessionRecord, key: str | None = None) -> OwnedSession:
+        """Add a session that this host owns.
+
+        Args:
+            record: Of the session.
+            key: One of its keys; no other session of the principal may have it.
+
+        Raises:
+            KeyInUse: a session of the principal has the key.
+            StoreUnavailable: it cannot be kept now.
+        """
+
+    async def take(self, session: str, *, force: bool = False) -> OwnedSession:
+        """Become the owner of a session, in a new epoch.
+
+        Raises:
+            NoSession: there is none.
+            OwnedElsewhere: it has an owner, and `force` was not given.
+            StoreUnavailable: it cannot be read now.
+        """
+
+    async def find(self, session: str, principal: str) -> SessionRecord | None:
+        """A session of this principal."""
+
+    async def find_keyed(self, principal: str, key: str) -> list[SessionRecord]:
+        """The sessions of this principal that have a key."""
+
+    async def page(
+        self,
+        principal: str | None,
+        *,
+        agent: str | None = None,
+        cwd: str | None = None,
+        before: ListPlace | None = None,
+        limit: int,
+    ) -> RecordPage:
+        """Records, the one that changed last first; of one principal, or of all."""
+
+    def changes(self, principal: str) -> AsyncIterator[RecordChange]:
+        """Records of a principal as they change or go, from now on. A reader that is slow gets the last state."""
+
+    async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
+        """At least one and about `limit` events behind the number `after`; empty at the end.
+
+        Args:
+            session: Whose events.
+            after: The number in front of the first one.
+            limit: About how many.
+            head: A number that is known to be committed: an end before it is a hole.
+
+        Raises:
+            Hole: the next events are missing.
+        """
+
+    async def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
+        """The number of the last event that is older than `before`, or has `size_bytes` of events behind it; 0: none.
+
+        Only events that are kept as they were count.
+        """
+
+    async def delete(self, session: str) -> None:
+        """Remove a session with its events; its owner has lost it."""
+
     def watch(self, failed: Callable[[StoreError | None], None]) -> None:
         """Call back with the reason when events cannot be committed, and with None when they can be again."""
 
-    def create(self, record: SessionRecord) -> None:
-        """Add a session; committed when it returns."""
+    async def close(self) -> None:
+        """Commit what waits, and end."""
 
-    def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
-        """Replace what the host keeps of a session; committed when it returns."""
 
-    def delete(self, session: str) -> None:
-        """Remove a session with its events."""
+class OwnedSession(Protocol):
+    """The right to write one session, until it is lost."""
 
-    def find(self, session: str) -> SessionRecord | None: ...
+    @property
+    def record(self) -> SessionRecord:
+        """As it was committed last."""
 
-    def sessions(self, *, principal: str | None = None) -> list[SessionRecord]:
-        """Sessions, the one that changed last first; those of one principal, or all."""
+    @property
+    def epoch(self) -> int:
+        """Grows with each owner."""
 
-    def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
-        """Add events. `committed` is called with them, in the order of the calls, once they are kept."""
+    @property
+    def head(self) -> int:
+        """The number of the last event that is committed."""
 
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        """At least one and about `limit` events behind the number `after`; empty at the head."""
+    @property
+    def lost(self) -> asyncio.Future[OwnershipLost]:
+        """Has a result once another owner writes the session: nothing is committed or reported after that."""
 
-    def open_reader(self) -> LogReader:
-        """What reads the log in another thread than that of the event loop; the caller closes it."""
+    def append(self, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
+        """Add events. `committed` is called with them, in the order of the calls, once they are kept.
 
-    async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+        Events that wait together for the same callback are reported together.
+        """
+
+    def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
+        """As `append`, once for each prompt id in the life of the session."""
+
+    def describe(self, record: SessionRecord) -> None:
+        """Replace the agent's session, facts and keys of the record; the last one wins, soon.
+
+        Never before the events that were appended earlier. A later `updated_at` moves the session up in lists.
+        """
+
+    async def replace(self, through: int, events: Sequence[LogEvent]) -> None:
         """Put joined events in the place of those that are kept as they were, up to the number `through`.
 
         The joined ones have numbers of events that they replace. Committed when it returns.
         """
 
     async def settle(self) -> None:
-        """Return when everything that was appended is committed."""
+        """Return when everything that was appended or described is committed, or the session is lost."""
 
-    def close(self) -> None: ...
-
-
-class MemoryLog:
-    """A log that ends with the program."""
-
-    folder: Path | None = None
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._records: dict[str, SessionRecord] = {}
-        self._events: dict[str, list[LogEvent]] = {}
-
-    def watch(self, failed: Callable[[StoreError | None], None]) -> None:
-        """Memory does not fail."""
-
-    def create(self, record: SessionRecord) -> None:
-        self._records[record.id] = record
-        self._events[record.id] = []
-
-    def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
-        if session in self._records:
-            self._records[session] = self._records[session]._replace(agent_session=agent_session, facts=facts)
-
-    def delete(self, session: str) -> None:
-        self._records.pop(session, None)
-        self._events.pop(session, None)
-
-    def find(self, session: str) -> SessionRecord | None:
-        return self._records.get(session)
-
-    def sessions(self, *, principal: str | None = None) -> list[SessionRecord]:
-        found = [each for each in self._records.values() if principal is None or each.principal == principal]
-        return sorted(found, key=lambda each: (each.updated_at, each.id), reverse=True)
-
-    def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
-        now = self._clock()
-        record = self._records[session]
-        added = number_events(events, record.head, now)
-        self._events[session] += added
-        self._records[session] = record._replace(head=added[-1].number, updated_at=now)
-        committed(added)
-
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        events = self._events[session]
-        start = bisect_right(events, after, key=_number)
-        return events[start : start + limit]
-
-    def open_reader(self) -> LogReader:
-        return _MemoryReader(self._records, self._events)
-
-    async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
-        kept, record = self._events[session], self._records[session]
-        start, end = bisect_left(kept, record.oldest, key=_number), bisect_right(kept, through, key=_number)
-        self._events[session] = [*kept[:start], *events, *kept[end:]]
-        self._records[session] = record._replace(oldest=through + 1)
-
-    async def settle(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-
-class _MemoryReader:
-    """Reads lists that grow meanwhile."""
-
-    def __init__(self, records: dict[str, SessionRecord], events: dict[str, list[LogEvent]]) -> None:
-        self._records = records
-        self._events = events
-
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        events = self._events.get(session, [])
-        start = bisect_right(events, after, key=_number)
-        return events[start : start + limit]
-
-    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        record = self._records.get(session)
-        if record is None:
-            return 0
-        behind = 0
-        for event in reversed(list(self._events.get(session, ()))):
-            if event.number < record.oldest:
-                break
-            if event.at < before or behind >= size_bytes:
-                return event.number
-            behind += len(event.body)
-        return 0
-
-    def close(self) -> None:
-        pass
-
-
-def _number(event: LogEvent) -> int:
-    return event.number
+    async def release(self, successor: str | None = None) -> None:
+        """Give the session up, after what waits. `successor` names the host that shall take it."""
 
 
 def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[LogEvent]:
     """The events with their numbers and their time."""
     return [
-        LogEvent(head + place, event.kind, event.body, event.turn, now, event.version)
-        for place, event in enumerate(events, 1)
+        LogEvent(number, event.kind, event.body, event.turn, now, event.version)
+        for number, event in enumerate(events, head + 1)
     ]
+
+
+def page_of(records: list[SessionRecord], limit: int) -> RecordPage:
+    """A page of records, of which one more than the limit was read if there are more."""
+    if len(records) <= limit:
+        return RecordPage(records, None)
+    last = records[limit - 1]
+    return RecordPage(records[:limit], ListPlace(last.updated_at, last.id))

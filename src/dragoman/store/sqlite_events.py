@@ -1,17 +1,46 @@
-"""Reads the events of a log in SQLite. Many of them are one row, a segment: their marks, and their bodies as lines."""
+"""The rows of an event log in SQLite, as its threads read and write them.
+
+Many events are one row, a segment: their marks, and their bodies as lines. A row per event would cost more than
+everything else that happens to an update. Owns no thread; every function works on the connection that it is given.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.store.event_log import EventKind, LogEvent
+from dragoman.store.blob_files import BLOB_BYTES
+from dragoman.store.event_log import (
+    MOVING,
+    Already,
+    EventKind,
+    Hole,
+    LogEvent,
+    OwnershipLost,
+    SessionRecord,
+    number_events,
+)
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterator, Sequence
 
     from dragoman.store.blob_files import BlobFiles
+    from dragoman.store.event_log import ListPlace
+    from dragoman.store.log_writes import Kept, LogWrite
+
+# The library lets go of the interpreter for each statement and then waits for it again, behind the event loop if that
+# is busy. So the segments of a commit are few statements with many rows; these sizes keep them in the statement cache.
+_ROWS: Final = (64, 8, 1)
+_INSERT: Final = "INSERT INTO segments (session, first, last, at, version, kinds, bodies) VALUES "
+_COLUMNS: Final = "id, principal, agent, agent_session, cwd, facts, created_at, updated_at"
+_HEAD: Final = "max(head, coalesce((SELECT last FROM segments WHERE session=hosted.id ORDER BY first DESC LIMIT 1), 0))"
+_RECORD: Final = f"SELECT {_COLUMNS}, {_HEAD}, oldest FROM hosted"
+
+SegmentRow = tuple[str, int, int, float, int, bytes, bytes]
 
 
 class SegmentMark(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -23,57 +52,295 @@ class SegmentMark(msgspec.Struct, array_like=True, omit_defaults=True):
     hash: str | None = None
 
 
+@lru_cache(1024)
+def _plain_mark(kind: EventKind, turn: int) -> bytes:
+    return msgspec.json.encode(SegmentMark(kind, turn))
+
+
+_read_marks: Final = msgspec.json.Decoder(list[SegmentMark]).decode
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[None]:
+    """Keep what the block writes as a whole, or nothing of it."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+# Writing
+
+
+def write_batch(
+    db: sqlite3.Connection, blobs: BlobFiles, batch: Sequence[LogWrite], heads: dict[str, int], epoch: int
+) -> tuple[list[Kept], dict[str, int]]:
+    """Write a batch in the transaction that is open.
+
+    Args:
+        db: The connection of the writer.
+        blobs: Where large bodies go.
+        batch: What to write.
+        heads: The last numbers of the sessions that have an owner here.
+        epoch: The one in which they are owned.
+
+    Returns:
+        What became of each write, and the new heads, for after the commit.
+
+    Raises:
+        OwnershipLost: another program has opened the file.
+    """
+    if db.execute("SELECT number FROM epoch").fetchone()[0] != epoch:
+        raise OwnershipLost("another program has opened the event log")
+    changed: dict[str, int] = {}
+    added: dict[str, list[LogEvent]] = {}
+    moved: dict[str, float] = {}
+    described: dict[str, LogWrite] = {}
+    results: list[Kept] = []
+    for write in batch:
+        session = write.owner.record.id
+        head = changed.get(session) or heads.get(session)
+        if head is None or write.owner.lost.done():
+            results.append(None)
+            continue
+        if write.prompt_id is not None:
+            earlier = _accept(db, session, write.prompt_id, head + len(write.events))
+            if earlier is not None:
+                results.append(earlier)
+                continue
+        if write.record is not None:
+            described[session] = write
+        events = number_events(write.events, head, write.at)
+        results.append(events)
+        if events:
+            changed[session] = events[-1].number
+            added[session] = [*added[session], *events] if session in added else events
+            if any(event.kind in MOVING for event in events):
+                moved[session] = write.at
+    insert_segments(db, [row for session, events in added.items() for row in pack(db, blobs, session, events)])
+    for session, at in moved.items():
+        db.execute("UPDATE hosted SET updated_at=max(updated_at, ?) WHERE id=?", (at, session))
+    for session, write in described.items():
+        _describe(db, session, write, changed.get(session) or heads[session])
+    return results, changed
+
+
+def _accept(db: sqlite3.Connection, session: str, prompt_id: str, number: int) -> Already | None:
+    row = db.execute("SELECT number FROM prompts WHERE session=? AND prompt_id=?", (session, prompt_id)).fetchone()
+    if row is not None:
+        return Already(row[0])
+    db.execute("INSERT INTO prompts (session, prompt_id, number) VALUES (?,?,?)", (session, prompt_id, number))
+    return None
+
+
+def _describe(db: sqlite3.Connection, session: str, write: LogWrite, head: int) -> None:
+    record = write.record
+    assert record is not None
+    db.execute(
+        "UPDATE hosted SET agent_session=?, facts=?, head=?, updated_at=max(updated_at, ?) WHERE id=?",
+        (record.agent_session, record.facts, head, record.updated_at, session),
+    )
+    if record.keys != write.owner.record.keys:
+        db.execute("DELETE FROM keys WHERE session=?", (session,))
+        insert_keys(db, record)
+
+
+def insert_keys(db: sqlite3.Connection, record: SessionRecord) -> None:
+    """Write the keys of a session."""
+    rows = [(record.principal, key, record.id) for key in dict.fromkeys(record.keys)]
+    db.executemany("INSERT INTO keys (principal, key, session) VALUES (?,?,?)", rows)
+
+
+def insert_record(db: sqlite3.Connection, record: SessionRecord) -> None:
+    """Write the record of a new session."""
+    db.execute(f"INSERT INTO hosted ({_COLUMNS}, head, oldest) VALUES (?,?,?,?,?,?,?,?,?,?)", tuple(record)[:10])
+    insert_keys(db, record)
+
+
+def insert_segments(db: sqlite3.Connection, rows: list[SegmentRow]) -> None:
+    """Write segments, many in one statement."""
+    start = 0
+    for size in _ROWS:
+        while len(rows) - start >= size:
+            part = rows[start : start + size]
+            start += size
+            db.execute(_INSERT + ",".join(["(?,?,?,?,?,?,?)"] * size), [value for row in part for value in row])
+
+
+def pack(db: sqlite3.Connection, blobs: BlobFiles, session: str, events: Sequence[LogEvent]) -> list[SegmentRow]:
+    """The events as one row, or several if the version of the protocol changes in between.
+
+    A large body is a file of its own, on disk before the row that names it: a crash leaves at most a file too many.
+    """
+    rows = []
+    start = 0
+    for place in range(1, len(events) + 1):
+        if place < len(events) and events[place].version == events[start].version:
+            continue
+        part = events[start:place]
+        start = place
+        is_joined = part[-1].number - part[0].number >= len(part)
+        marks, bodies = [], []
+        for event in part:
+            body = event.body
+            if is_joined or len(body) > BLOB_BYTES:
+                hash = None
+                if len(body) > BLOB_BYTES:
+                    hash = blobs.keep(body)
+                    size, body = len(body), b""
+                    db.execute(
+                        "INSERT INTO blobs (session, number, hash, size) VALUES (?,?,?,?)",
+                        (session, event.number, hash, size),
+                    )
+                mark = SegmentMark(event.kind, event.turn, event.number if is_joined else None, hash)
+                marks.append(msgspec.json.encode(mark))
+            else:
+                marks.append(_plain_mark(event.kind, event.turn))
+            bodies.append(body)
+        first = part[0]
+        kinds = b"[%b]" % b",".join(marks)
+        rows.append((session, first.number, part[-1].number, first.at, first.version, kinds, b"\n".join(bodies)))
+    return rows
+
+
+def replace_events(
+    db: sqlite3.Connection, blobs: BlobFiles, session: str, through: int, events: Sequence[LogEvent]
+) -> set[str]:
+    """Put joined events in the place of old ones, in the transaction that is open; gives the bodies to look after."""
+    found = db.execute("SELECT oldest FROM hosted WHERE id=?", (session,)).fetchone()
+    if found is None:
+        return set()
+    # A segment can reach over the border: what was committed together with the end of a turn stays as it was.
+    over = db.execute(
+        "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
+        (session, through, through),
+    ).fetchall()
+    rest = [event for row in over for event in unpack(blobs, *row) if event.number > through]
+    hashes = {row[0] for row in db.execute("SELECT hash FROM blobs WHERE session=?", (session,))}
+    # Before the segments go: a session may be left without any.
+    db.execute(f"UPDATE hosted SET head={_HEAD} WHERE id=?", (session,))
+    span = (session, found[0], rest[-1].number if rest else through)
+    db.execute("DELETE FROM segments WHERE session=? AND first>=? AND first<=?", span)
+    db.execute("DELETE FROM blobs WHERE session=? AND number>=? AND number<=?", span)
+    insert_segments(db, [row for part in (events, rest) for row in pack(db, blobs, session, part)])
+    db.execute("UPDATE hosted SET oldest=? WHERE id=?", (through + 1, session))
+    return hashes
+
+
+def remove_unused(db: sqlite3.Connection, blobs: BlobFiles, hashes: set[str]) -> None:
+    """Remove large bodies that no event names any more."""
+    for hash in hashes:
+        if db.execute("SELECT 1 FROM blobs WHERE hash=? LIMIT 1", (hash,)).fetchone() is None:
+            blobs.remove(hash)
+
+
+# Reading
+
+
 def unpack(blobs: BlobFiles, first: int, at: float, version: int, kinds: bytes, bodies: bytes) -> list[LogEvent]:
     """The events of one segment."""
     events = []
-    marks: list[SegmentMark] = msgspec.json.decode(kinds, type=list[SegmentMark])
-    for place, (mark, body) in enumerate(zip(marks, bodies.split(b"\n"), strict=True)):
+    for place, (mark, body) in enumerate(zip(_read_marks(kinds), bodies.split(b"\n"), strict=True)):
         number = first + place if mark.number is None else mark.number
         data = body if mark.hash is None else blobs.read(mark.hash)
         events.append(LogEvent(number, mark.kind, data, mark.turn, at, version))
     return events
 
 
-def read_events(db: sqlite3.Connection, blobs: BlobFiles, session: str, after: int, limit: int) -> list[LogEvent]:
-    """At least one and about `limit` events behind the number `after`; empty at the head."""
-    found: list[LogEvent] = []
+def read_events(
+    db: sqlite3.Connection, blobs: BlobFiles, session: str, after: int, limit: int, head: int
+) -> list[LogEvent]:
+    """At least one and about `limit` events behind the number `after`; empty at the end. Raises: Hole."""
+    found = db.execute("SELECT oldest FROM hosted WHERE id=?", (session,)).fetchone()
+    if found is None:
+        return []
+    oldest: int = found[0]
+    events: list[LogEvent] = []
+    # The segment that `after` is in is found by the key: of a long session the ones before it are not looked at.
     rows = db.execute(
-        "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND last>? ORDER BY first",
+        "SELECT first, at, version, kinds, bodies FROM segments WHERE session=?1 AND last>?2 AND first>=coalesce("
+        "(SELECT first FROM segments WHERE session=?1 AND first<=?2+1 ORDER BY first DESC LIMIT 1), 0) ORDER BY first",
         (session, after),
     )
+    expected = max(after + 1, oldest)  # numbers before the oldest were joined, and have gaps
     for row in rows:
-        found += [event for event in unpack(blobs, *row) if event.number > after]
-        if len(found) >= limit:
+        if row[0] > expected:
+            if not events:
+                rows.close()
+                raise Hole(expected, row[0] - 1)
+            break  # what is in front of the hole comes first
+        events += [event for event in unpack(blobs, *row) if event.number > after]
+        expected = max(expected, events[-1].number + 1)
+        if len(events) >= limit:
             break
     rows.close()
-    return found
+    if not events and expected <= head:
+        raise Hole(expected, head)
+    return events
 
 
-class SqliteReader:
-    """Reads a log over a connection of its own, in any one thread. `close` it."""
+def surplus(db: sqlite3.Connection, session: str, before: float, size_bytes: int) -> int:
+    """The last event that is older than `before`, or has `size_bytes` of events behind it; 0: none."""
+    behind = 0
+    rows = db.execute(
+        "SELECT last, at, length(bodies) + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=?1 "
+        "AND number BETWEEN first AND last) FROM segments WHERE session=?1 AND first>="
+        "(SELECT oldest FROM hosted WHERE id=?1) ORDER BY first DESC",
+        (session,),
+    )
+    for last, at, size in rows:
+        if at < before or behind >= size_bytes:
+            rows.close()
+            return int(last)
+        behind += size
+    return 0
 
-    def __init__(self, connection: sqlite3.Connection, blobs: BlobFiles) -> None:
-        self._connection = connection
-        self._blobs = blobs
 
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        """At least one and about `limit` events behind the number `after`; empty at the head."""
-        return read_events(self._connection, self._blobs, session, after, limit)
+def find_record(db: sqlite3.Connection, session: str, principal: str | None = None) -> SessionRecord | None:
+    """The record of a session, of this principal or of any."""
+    rows = db.execute(f"{_RECORD} WHERE id=?", (session,)).fetchall()
+    found = _records(db, rows)
+    return found[0] if found and principal in (None, found[0].principal) else None
 
-    def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        """The last event that is older than `before`, or has `size_bytes` of events behind it; 0: none."""
-        behind = 0
-        rows = self._connection.execute(
-            "SELECT last, at, length(bodies) + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=?1 "
-            "AND number BETWEEN first AND last) FROM segments WHERE session=?1 AND first>="
-            "(SELECT oldest FROM hosted WHERE id=?1) ORDER BY first DESC",
-            (session,),
-        )
-        for last, at, size in rows:
-            if at < before or behind >= size_bytes:
-                return int(last)
-            behind += size
-        return 0
 
-    def close(self) -> None:
-        self._connection.close()
+def find_keyed(db: sqlite3.Connection, principal: str, key: str) -> list[SessionRecord]:
+    """The sessions of a principal that have a key."""
+    chosen = f"{_RECORD} WHERE id IN (SELECT session FROM keys WHERE principal=? AND key=?)"
+    return _records(db, db.execute(chosen, (principal, key)).fetchall())
+
+
+def list_records(
+    db: sqlite3.Connection,
+    principal: str | None,
+    agent: str | None,
+    cwd: str | None,
+    before: ListPlace | None,
+    limit: int,
+) -> list[SessionRecord]:
+    """Records in the order of lists; an index gives the order, so that only these rows are read."""
+    conditions, values = [], []
+    for column, value in (("principal", principal), ("agent", agent), ("cwd", cwd)):
+        if value is not None:
+            conditions.append(f"{column}=?")
+            values.append(value)
+    place: tuple[float | str, ...] = ()
+    if before is not None:
+        conditions.append("(updated_at, id) < (?, ?)")
+        place = tuple(before)
+    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+    chosen = f"{_RECORD} {where}ORDER BY updated_at DESC, id DESC LIMIT ?"
+    return _records(db, db.execute(chosen, (*values, *place, limit)).fetchall())
+
+
+def _records(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> list[SessionRecord]:
+    keys: dict[str, list[str]] = {}
+    for start in range(0, len(rows), 500):  # SQLite has a limit of values in one statement
+        ids = [row[0] for row in rows[start : start + 500]]
+        places = ",".join("?" * len(ids))
+        for session, key in db.execute(f"SELECT session, key FROM keys WHERE session IN ({places})", ids):
+            keys.setdefault(session, []).append(key)
+    return [SessionRecord._make((*row, (*keys.get(row[0], ()),))) for row in rows]

@@ -2,110 +2,91 @@
 
 Theory of operation
 -------------------
-A row is a *segment*: the events of one session that were committed together, joined. A row per event would cost more
-than everything else that happens to an update.
+The thread of the event loop never touches the file. A thread that writes and a thread that reads have a connection
+each, which SQLite refuses to every other thread; write-ahead logging lets both work at the same time, and the reader
+sees all that was committed.
 
-What is appended in one turn of the event loop is committed together at its end, with `synchronous=NORMAL`: it survives
-the death of this program. If a durable event is among it, the commit runs in a thread with `synchronous=FULL`, because
-it waits for the disk; what is appended meanwhile waits for the next commit. So there is one order, and `committed` is
-called in it.
+`log_writes.py` gives the writer one batch at a time: what all sessions appended in a turn of the loop, or while the
+batch before was written. A batch is one transaction. It is written with `synchronous=NORMAL`, which survives the death
+of this program, or with `FULL` if an event in it has to survive a power cut; then the writer waits for the disk, and
+what comes meanwhile is the next batch. The callbacks run in the loop after the commit, so nothing is shown before it.
 
-A commit that fails calls `failed` with the reason and keeps its events; the host then takes no prompts. They are tried
-again with the next commit.
+Numbers are given by the writer, because only there it is known whether a prompt was accepted before. `_heads` belongs
+to that thread; owners in the loop learn the number with the commit.
 
-A large body (an image, the diff of a long file) is a file of its own, named by its hash; `blob_files.py` has these. It
-is written before the row that names it, so a crash leaves at most a file without a row.
+*Epoch.* A counter in the file, raised when it is opened. Each commit compares it, so that a program whose file was
+opened by another one writes nothing more: `OwnershipLost`, for all its sessions. Within one program a session has one
+owner; `take` with `force` makes another one.
+
+A commit that fails (a full disk, a file that another program keeps busy) is reported to `watch`, and tried again with
+pauses; the host then takes no prompts. What fails elsewhere is raised to the caller as `StoreUnavailable`.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dragoman.errors import StoreError
-from dragoman.store.blob_files import BLOB_BYTES, BlobFiles
-from dragoman.store.event_log import DURABLE, LogEvent, NewEvent, SessionRecord, number_events
-from dragoman.store.sqlite_events import SegmentMark, SqliteReader, read_events, unpack
-from dragoman.workspace.private import make_private_folder, open_private
+from dragoman.store import sqlite_events
+from dragoman.store.blob_files import BlobFiles
+from dragoman.store.database import BUSY_SECONDS
+from dragoman.store.event_log import KeyInUse, NoSession, OwnedElsewhere, RecordChange, page_of
+from dragoman.store.log_writes import LogWrites
+from dragoman.store.sqlite_events import transaction
+from dragoman.store.sqlite_tables import connect, explain, migrate
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-_FORMAT: Final = 1
-_BUSY_SECONDS: Final = 5.0
+    from dragoman.store.event_log import ListPlace, LogEvent, OwnedSession, RecordPage, SessionRecord
+    from dragoman.store.log_writes import Kept, LogWrite
+
+T = TypeVar("T")
 _CHECKPOINT_SECONDS: Final = 5.0
-_RETRY_SECONDS: Final = 1.0
-
-_TABLES: Final = """
-CREATE TABLE hosted (
-    id TEXT PRIMARY KEY, principal TEXT NOT NULL, agent TEXT NOT NULL, agent_session TEXT, cwd TEXT NOT NULL,
-    facts BLOB NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL,
-    head INTEGER NOT NULL, oldest INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE INDEX hosted_by_time ON hosted (updated_at, id);
-CREATE TABLE segments (
-    session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE,
-    first INTEGER NOT NULL, last INTEGER NOT NULL, at REAL NOT NULL, version INTEGER NOT NULL,
-    kinds BLOB NOT NULL, bodies BLOB NOT NULL,
-    PRIMARY KEY (session, first)
-) WITHOUT ROWID;
-CREATE TABLE blobs (
-    session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE, number INTEGER NOT NULL, hash TEXT NOT NULL,
-    size INTEGER NOT NULL,
-    PRIMARY KEY (session, number)
-) WITHOUT ROWID;
-CREATE INDEX blobs_by_hash ON blobs (hash)
-"""
-_COLUMNS: Final = "id, principal, agent, agent_session, cwd, facts, created_at, updated_at, head, oldest"
-
-
-_Waiting = tuple[str, list[LogEvent], "Callable[[list[LogEvent]], None]"]
+# A commit costs as much as the way of several updates to clients, and with many sessions that stream there would be one
+# for almost each of them. The first update after a pause does not wait, and an event that is acted upon never does.
+_APART_SECONDS: Final = 0.002
 
 
 class SqliteLog:
     """A log in a file of its own, used by one program at a time."""
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        clock: Callable[[], float] = time.time,
-        failed: Callable[[StoreError | None], None] = lambda error: None,
+        self, path: Path, *, clock: Callable[[], float] = time.time, busy_seconds: float = BUSY_SECONDS
     ) -> None:
-        """Open or make the file.
+        """Open or make the file; blocks until that is done.
 
         Args:
             path: The file; its folder is closed to others.
             clock: The time of events.
-            failed: Called with the reason when events cannot be committed, and with None when they can be again.
+            busy_seconds: How long another program may keep the file locked.
 
         Raises:
             StoreError: the file cannot be used.
         """
         self.path = path
         self._blobs = BlobFiles(path.with_name(path.name + "-blobs"))
-        self._clock = clock
-        self._failed = failed
-        self._has_failed = False
-        self._writer = self._open()
+        self._writer = _FileThread(path, "dragoman-log-write", busy_seconds)
         try:
-            self._connection = self._open()  # for everything else: a commit in the thread must not be seen half done
+            self._epoch = self._writer.call(lambda db: migrate(db, path))
+            self._reader = _FileThread(path, "dragoman-log-read", busy_seconds)
         except BaseException:
             self._writer.close()
             raise
-        self._heads: dict[str, int] = {}
-        self._waiting: list[_Waiting] = []
-        self._is_due = False
-        self._is_busy = False
+        self._writes = LogWrites(clock, self._commit, self._replace, apart_seconds=_APART_SECONDS)
+        self._taking: set[str] = set()
         self._is_closed = False
-        self._thread: ThreadPoolExecutor | None = None
-        self._settled: list[asyncio.Future[None]] = []
+        # Of the thread that writes, and the epoch too from here on:
+        self._heads: dict[str, int] = {}
+        self._is_full = False
         self._last_checkpoint = time.monotonic()
 
     @property
@@ -115,290 +96,227 @@ class SqliteLog:
 
     def watch(self, failed: Callable[[StoreError | None], None]) -> None:
         """Call back with the reason when events cannot be committed, and with None when they can be again."""
-        self._failed = failed
+        self._writes.watch = failed
 
     # Sessions
 
-    def create(self, record: SessionRecord) -> None:
-        """Add a session; committed when it returns."""
-        self._run(f"INSERT INTO hosted ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?,?)", tuple(record))
+    async def create(self, record: SessionRecord, key: str | None = None) -> OwnedSession:
+        """Add a session; see `EventLog`."""
+        if key is not None:
+            record = record._replace(keys=(*dict.fromkeys((*record.keys, key)),))
 
-    def describe(self, session: str, *, agent_session: str | None, facts: bytes) -> None:
-        """Replace what the host keeps of a session; committed when it returns."""
-        self._run("UPDATE hosted SET agent_session=?, facts=? WHERE id=?", (agent_session, facts, session))
+        def create(db: sqlite3.Connection) -> int:
+            with transaction(db):
+                if key is not None and (found := sqlite_events.find_keyed(db, record.principal, key)):
+                    raise KeyInUse(found[0].id)
+                sqlite_events.insert_record(db, record)
+            self._heads[record.id] = record.head
+            return self._epoch
 
-    def delete(self, session: str) -> None:
-        """Remove a session with its events."""
-        self._heads.pop(session, None)
-        hashes = {row[0] for row in self._all("SELECT hash FROM blobs WHERE session=?", (session,))}
-        self._run("DELETE FROM hosted WHERE id=?", (session,))
-        self._remove_unused(hashes, self._connection)
+        owner = self._writes.own(record, await self._writer.run(create))
+        self._writes.listeners.note(owner.record)
+        return owner
 
-    def find(self, session: str) -> SessionRecord | None:
-        rows = self._all(f"SELECT {_COLUMNS} FROM hosted WHERE id=?", (session,))
-        return SessionRecord(*rows[0]) if rows else None
+    async def take(self, session: str, *, force: bool = False) -> OwnedSession:
+        """Become the owner of a session; see `EventLog`."""
+        earlier = self._writes.owners.get(session)
+        if session in self._taking or (earlier is not None and not force):
+            raise OwnedElsewhere(session, "this host")
+        if earlier is not None:
+            # Before its place is read: it must not append anything behind that.
+            self._writes.owners.pop(session).lose(f"the session {session} was taken by another owner")
 
-    def sessions(self, *, principal: str | None = None) -> list[SessionRecord]:
-        """Sessions, the one that changed last first; those of one principal, or all."""
-        rows = self._all(
-            f"SELECT {_COLUMNS} FROM hosted WHERE ?1 IS NULL OR principal=?1 ORDER BY updated_at DESC, id DESC",
-            (principal,),
+        def take(db: sqlite3.Connection) -> tuple[SessionRecord, int]:
+            with transaction(db):
+                found = sqlite_events.find_record(db, session)
+                if found is None:
+                    raise NoSession(session)
+                if earlier is not None:
+                    db.execute("UPDATE epoch SET number=number+1")
+                    self._epoch += 1
+            self._heads[session] = found.head
+            return found, self._epoch
+
+        self._taking.add(session)
+        try:
+            return self._writes.own(*await self._writer.run(take))
+        finally:
+            self._taking.discard(session)
+
+    async def find(self, session: str, principal: str) -> SessionRecord | None:
+        """A session of this principal."""
+        return await self._reader.run(lambda db: sqlite_events.find_record(db, session, principal))
+
+    async def find_keyed(self, principal: str, key: str) -> list[SessionRecord]:
+        """The sessions of this principal that have a key."""
+        return await self._reader.run(lambda db: sqlite_events.find_keyed(db, principal, key))
+
+    async def page(
+        self,
+        principal: str | None,
+        *,
+        agent: str | None = None,
+        cwd: str | None = None,
+        before: ListPlace | None = None,
+        limit: int,
+    ) -> RecordPage:
+        """Records, the one that changed last first; see `EventLog`."""
+        found = await self._reader.run(
+            lambda db: sqlite_events.list_records(db, principal, agent, cwd, before, limit + 1)
         )
-        return [SessionRecord(*row) for row in rows]
+        return page_of(found, limit)
+
+    def changes(self, principal: str) -> AsyncIterator[RecordChange]:
+        """Records of a principal as they change or go, from now on."""
+        return self._writes.listeners.follow(principal)
+
+    async def delete(self, session: str) -> None:
+        """Remove a session with its events."""
+
+        def delete(db: sqlite3.Connection) -> None:
+            with transaction(db):
+                hashes = {row[0] for row in db.execute("SELECT hash FROM blobs WHERE session=?", (session,))}
+                db.execute("DELETE FROM hosted WHERE id=?", (session,))
+            self._heads.pop(session, None)
+            sqlite_events.remove_unused(db, self._blobs, hashes)
+
+        await self._writer.run(delete)
+        self._writes.dropped(session)
 
     # Events
 
-    def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
-        """Add events. `committed` is called with them, in the order of the calls, once they are kept."""
-        if self._is_closed:
-            raise StoreError(f"the log {self.path} is closed")
-        head = self._heads.get(session)
-        if head is None:
-            found = self.find(session)
-            if found is None:
-                raise StoreError(f"the log {self.path} has no session {session}")
-            head = found.head
-        added = number_events(events, head, self._clock())
-        self._heads[session] = head + len(added)
-        self._waiting.append((session, added, committed))
-        if not self._is_due and not self._is_busy:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._commit_waiting)
-
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        """At least one and about `limit` events behind the number `after`; empty at the head."""
-        return read_events(self._connection, self._blobs, session, after, limit)
-
-    def open_reader(self) -> SqliteReader:
-        """What reads the log in another thread than that of the event loop; the caller closes it."""
-        return SqliteReader(self._open(), self._blobs)
-
-    async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
-        """Put joined events in the place of those that are kept as they were, up to the number `through`.
-
-        Written by the thread that commits; what is appended meanwhile waits, and the event loop does not.
-        """
-        while self._is_busy or self._waiting:
-            await self.settle()
-        if self._is_closed:
-            return
-        self._is_busy = True
-        writing = self._in_thread(lambda: self._replace(session, through, events))
-        writing.add_done_callback(lambda _: self._replaced())
-        await asyncio.shield(writing)
-
-    def _replaced(self) -> None:
-        self._is_busy = False
-        if self._waiting and not self._is_due:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._commit_waiting)
-        self._is_settled()
-
-    def _replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
-        import sqlite3
-
-        db = self._writer
-        try:
-            oldest = db.execute("SELECT oldest FROM hosted WHERE id=?", (session,)).fetchone()
-            if oldest is None:
-                return
-            # A segment can reach over the border: what was committed together with the end of a turn stays as it was.
-            rows = db.execute(
-                "SELECT first, at, version, kinds, bodies FROM segments WHERE session=? AND first<=? AND last>?",
-                (session, through, through),
-            ).fetchall()
-            rest = [event for row in rows for event in unpack(self._blobs, *row) if event.number > through]
-            hashes = {row[0] for row in db.execute("SELECT hash FROM blobs WHERE session=?", (session,))}
-            db.execute("BEGIN IMMEDIATE")
-            span = (session, oldest[0], rest[-1].number if rest else through)
-            db.execute("DELETE FROM segments WHERE session=? AND first>=? AND first<=?", span)
-            db.execute("DELETE FROM blobs WHERE session=? AND number>=? AND number<=?", span)
-            for part in (events, rest):
-                if part:
-                    self._write_segment(db, session, list(part))
-            db.execute("UPDATE hosted SET oldest=? WHERE id=?", (through + 1, session))
-            db.execute("COMMIT")
-        except sqlite3.Error as error:
-            if db.in_transaction:
-                db.execute("ROLLBACK")
-            raise self._explain(error) from None
-        self._remove_unused(hashes, db)
-
-    def _remove_unused(self, hashes: set[str], db: sqlite3.Connection) -> None:
-        for hash in hashes:
-            if db.execute("SELECT 1 FROM blobs WHERE hash=? LIMIT 1", (hash,)).fetchone() is None:
-                self._blobs.remove(hash)
-
-    async def settle(self) -> None:
-        """Return when everything that was appended is committed."""
-        if self._waiting or self._is_busy:
-            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._settled.append(settled)
-            await settled
-
-    def close(self) -> None:
-        """Commit what waits and close the file."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        if self._thread is not None:
-            self._thread.shutdown()
-        if self._waiting and not self._is_busy:
-            self._commit(self._waiting, is_durable=True)
-        self._writer.close()
-        self._connection.close()
-
-    # Committing
-
-    def _commit_waiting(self) -> None:
-        self._is_due = False
-        batch, self._waiting = self._waiting, []
-        if not batch or self._is_closed:
-            self._is_settled()
-            return
-        if any(event.kind in DURABLE or len(event.body) > BLOB_BYTES for _, events, _ in batch for event in events):
-            self._is_busy = True
-            committing = self._in_thread(lambda: self._commit(batch, is_durable=True))
-            committing.add_done_callback(lambda done: self._committed(batch, done.exception()))
-            return
-        try:
-            self._commit(batch, is_durable=False)
-        except StoreError as error:
-            self._committed(batch, error)
-        else:
-            self._committed(batch, None)
-
-    def _in_thread(self, work: Callable[[], None]) -> asyncio.Future[None]:
-        if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "dragoman-log")
-        return asyncio.get_running_loop().run_in_executor(self._thread, work)
-
-    def _committed(self, batch: list[_Waiting], error: BaseException | None) -> None:
-        self._is_busy = False
-        loop = asyncio.get_running_loop()
-        if error is not None:
-            self._waiting = [*batch, *self._waiting]
-            self._has_failed = True
-            self._failed(error if isinstance(error, StoreError) else StoreError(str(error)))
-            self._is_due = True
-            loop.call_later(_RETRY_SECONDS, self._commit_waiting)
-            return
-        if self._has_failed:
-            self._has_failed = False
-            self._failed(None)
-        for _, events, committed in batch:
-            committed(events)
-        if self._waiting and not self._is_due:
-            self._is_due = True
-            loop.call_soon(self._commit_waiting)
-        self._is_settled()
-
-    def _is_settled(self) -> None:
-        if not self._waiting and not self._is_busy:
-            settled, self._settled = self._settled, []
-            for each in settled:
-                if not each.done():
-                    each.set_result(None)
-
-    def _commit(self, batch: list[_Waiting], *, is_durable: bool) -> None:
-        import sqlite3
-
-        joined: dict[str, list[LogEvent]] = {}
-        for session, events, _ in batch:
-            joined.setdefault(session, []).extend(events)
-        connection = self._writer
-        try:
-            connection.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
-            connection.execute("BEGIN IMMEDIATE")
-            for session, events in joined.items():
-                self._write_segment(connection, session, events)
-            connection.execute("COMMIT")
-        except (sqlite3.Error, OSError) as error:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise self._explain(error) from None
-        if is_durable and time.monotonic() - self._last_checkpoint > _CHECKPOINT_SECONDS:
-            self._last_checkpoint = time.monotonic()
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
-    def _write_segment(self, connection: sqlite3.Connection, session: str, events: list[LogEvent]) -> None:
-        """One row, or several if the version of the protocol changes in between."""
-        start = 0
-        for place in range(1, len(events) + 1):
-            if place < len(events) and events[place].version == events[start].version:
-                continue
-            part = events[start:place]
-            start = place
-            first, is_joined = part[0].number, part[-1].number - part[0].number >= len(part)
-            marks, bodies = [], []
-            for event in part:
-                hash = None
-                if len(event.body) > BLOB_BYTES:
-                    hash = self._blobs.keep(event.body)
-                    connection.execute(
-                        "INSERT INTO blobs (session, number, hash, size) VALUES (?,?,?,?)",
-                        (session, event.number, hash, len(event.body)),
-                    )
-                marks.append(SegmentMark(event.kind, event.turn, event.number if is_joined else None, hash))
-                bodies.append(event.body if hash is None else b"")
-            connection.execute(
-                "INSERT INTO segments (session, first, last, at, version, kinds, bodies) VALUES (?,?,?,?,?,?,?)",
-                (
-                    session,
-                    first,
-                    part[-1].number,
-                    part[0].at,
-                    part[0].version,
-                    msgspec.json.encode(marks),
-                    b"\n".join(bodies),
-                ),
-            )
-        # Joined events are behind the head.
-        connection.execute(
-            "UPDATE hosted SET head=?1, updated_at=?2 WHERE id=?3 AND head<?1",
-            (events[-1].number, events[-1].at, session),
+    async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
+        """At least one and about `limit` events behind the number `after`; see `EventLog`."""
+        return await self._reader.run(
+            lambda db: sqlite_events.read_events(db, self._blobs, session, after, limit, head)
         )
 
-    # The file
+    async def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
+        """The last event that is too old or too much; see `EventLog`."""
+        return await self._reader.run(lambda db: sqlite_events.surplus(db, session, before, size_bytes))
 
-    def _open(self) -> sqlite3.Connection:
-        import os
+    async def close(self) -> None:
+        """Commit what waits and close the file."""
+        if not self._is_closed:
+            self._is_closed = True
+            await self._writes.finish()
+            for thread in (self._writer, self._reader):
+                await asyncio.to_thread(thread.close)
+
+    # In the thread that writes
+
+    def _commit(self, batch: list[LogWrite], is_durable: bool) -> None:
+        def write(db: sqlite3.Connection) -> list[Kept]:
+            return self._write(db, batch, is_durable)
+
+        def done(kept: list[Kept] | None, error: Exception | None) -> None:
+            if error is not None:
+                known = error if isinstance(error, StoreError) else StoreError(str(error))
+                self._writes.failed(batch, known)
+            else:
+                self._writes.committed(batch, kept or [])
+
+        self._writer.post(write, done)
+
+    def _write(self, db: sqlite3.Connection, batch: list[LogWrite], is_durable: bool) -> list[Kept]:
+        if is_durable != self._is_full:
+            db.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
+            self._is_full = is_durable
+        with transaction(db):
+            results, heads = sqlite_events.write_batch(db, self._blobs, batch, self._heads, self._epoch)
+        self._heads.update(heads)
+        if is_durable and time.monotonic() - self._last_checkpoint > _CHECKPOINT_SECONDS:
+            self._last_checkpoint = time.monotonic()
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+        return results
+
+    def _replace(self, session: str, through: int, events: Sequence[LogEvent]) -> asyncio.Future[None]:
+        def replace(db: sqlite3.Connection) -> None:
+            with transaction(db):
+                hashes = sqlite_events.replace_events(db, self._blobs, session, through, events)
+            sqlite_events.remove_unused(db, self._blobs, hashes)
+
+        return asyncio.ensure_future(self._writer.run(replace))
+
+
+class _FileThread:
+    """A thread with a connection to the file of its own; what it is given runs in order."""
+
+    def __init__(self, path: Path, name: str, busy_seconds: float) -> None:
+        """Start the thread and open the file in it. Raises: StoreError."""
+        self._path = path
+        self._busy_seconds = busy_seconds
+        self._jobs: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
+        self._thread.start()
+        opened.result()
+        self._is_closed = False
+
+    def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work and wait for it, where there is no event loop yet."""
+        done: Future[T] = Future()
+
+        def job(db: sqlite3.Connection) -> None:
+            try:
+                done.set_result(work(db))
+            except Exception as error:
+                done.set_exception(error)
+
+        self._jobs.put(job)
+        return done.result()
+
+    def post(self, work: Callable[[sqlite3.Connection], T], done: Callable[[T | None, Exception | None], None]) -> None:
+        """Run work, and call back in the event loop with its result or its error."""
+        loop = asyncio.get_running_loop()
+
+        def job(db: sqlite3.Connection) -> None:
+            result, failure = None, None
+            try:
+                result = work(db)
+            except Exception as error:
+                failure = self._explain(error)
+            with suppress(RuntimeError):  # the loop has ended, and with it everything that waits
+                loop.call_soon_threadsafe(done, result, failure)
+
+        self._jobs.put(job)
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of work. Raises: StoreError."""
+        if self._is_closed:
+            raise StoreError(f"the log {self._path} is closed")
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(result: T | None, error: Exception | None) -> None:
+            if found.done():  # the caller was cancelled
+                return
+            if error is not None:
+                found.set_exception(error)
+            else:
+                found.set_result(result)
+
+        self.post(work, done)
+        result: T = await found
+        return result
+
+    def close(self) -> None:
+        """Close the file and end the thread, behind what it was given."""
+        self._is_closed = True
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            db = connect(self._path, self._busy_seconds)
+        except BaseException as error:
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        while (job := self._jobs.get()) is not None:
+            job(db)
+        db.close()
+
+    def _explain(self, error: Exception) -> Exception:
         import sqlite3
 
-        connection = None
-        try:
-            make_private_folder(self.path.parent)
-            os.close(open_private(self.path, os.O_RDWR | os.O_CREAT))
-            connection = sqlite3.connect(
-                self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-            )
-            for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "wal_autocheckpoint=4000"):
-                connection.execute(f"PRAGMA {pragma}")
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version > _FORMAT:
-                connection.close()
-                raise StoreError(
-                    f"{self.path} was written by a newer dragoman (format {version}, this one reads {_FORMAT}); "
-                    "update dragoman, or move the file away"
-                )
-            if version == 0:
-                connection.executescript(f"BEGIN;{_TABLES};PRAGMA user_version={_FORMAT};COMMIT")
-        except (sqlite3.Error, OSError) as error:
-            if connection is not None:
-                connection.close()
-            raise self._explain(error) from None
-        return connection
-
-    def _run(self, statement: str, values: tuple[object, ...]) -> None:
-        import sqlite3
-
-        try:
-            self._connection.execute(statement, values)
-        except sqlite3.Error as error:
-            raise self._explain(error) from None
-
-    def _all(self, statement: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        return self._connection.execute(statement, values).fetchall()
-
-    def _explain(self, error: Exception) -> StoreError:
-        return StoreError(f"the event log {self.path} cannot be used ({error}); check its folder and the disk")
+        return explain(self._path, error) if isinstance(error, sqlite3.Error | OSError) else error

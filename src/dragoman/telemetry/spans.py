@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from dragoman.errors import ConfigError
 from dragoman.rpc import Observer
@@ -30,18 +30,32 @@ if TYPE_CHECKING:
     from opentelemetry.context import Context
     from opentelemetry.trace import Span, TracerProvider
 
-_MARK_BYTES: Final = 400  # the method and the kind of an update stand in the first bytes of a line
 _OPENING: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
 _OVER: Final = frozenset({"completed", "failed"})
 _LONGEST_TEXT: Final = 4096
+_NULL: Final = Raw(b"null")
 
 
 class _Line(Struct):
     id: int | str | None = None
     method: str = ""
-    params: Any = None
-    result: Any = None
+    params: Raw = _NULL  # most lines are updates with text, of which nothing more is read
+    result: Raw = _NULL
     error: Any = None
+
+
+class _Update(Struct, rename="camel"):
+    session_update: str = ""
+    tool_call_id: str = ""
+    kind: str | None = None
+    name: str | None = None
+    title: str | None = None
+    status: str | None = None
+
+
+class _Updated(Struct, rename="camel"):
+    session_id: str
+    update: _Update
 
 
 class ModelCall:
@@ -143,9 +157,6 @@ class Telemetry(Observer):
     # Lines
 
     def _read(self, line: bytes, *, is_sent: bool) -> None:
-        head = line[:_MARK_BYTES]
-        if b'"session/update"' in head and b'"tool_call' not in head:
-            return  # text, mostly
         try:
             message = msgspec.json.decode(line, type=_Line)
         except msgspec.DecodeError:
@@ -161,7 +172,7 @@ class Telemetry(Observer):
             self._answered(message)
 
     def _requested(self, message: _Line) -> None:
-        params = message.params if isinstance(message.params, dict) else {}
+        params = _members(message.params)
         session_id = str(params.get("sessionId", ""))
         method = message.method
         if method == "initialize":
@@ -186,7 +197,7 @@ class Telemetry(Observer):
         method, session_id, span = self._waiting.pop(message.id, ("", "", None))
         if span is None:
             return
-        result = message.result if isinstance(message.result, dict) else {}
+        result = _members(message.result)
         if isinstance(message.error, dict):
             self._fail(span, str(message.error.get("code")), str(message.error.get("message")))
         if method == "initialize":
@@ -198,28 +209,29 @@ class Telemetry(Observer):
         elif method == "session/close" and message.error is None:
             self._sessions.pop(session_id, span).end()
 
-    def _updated(self, params: Any) -> None:
-        update = params.get("update") if isinstance(params, dict) else None
-        if not isinstance(update, dict):
+    def _updated(self, params: Raw) -> None:
+        try:
+            updated = msgspec.json.decode(params, type=_Updated)
+        except msgspec.DecodeError:
             return
-        session_id, call_id = str(params.get("sessionId", "")), str(update.get("toolCallId", ""))
+        update, session_id, call_id = updated.update, updated.session_id, updated.update.tool_call_id
         span = self._tools.get((session_id, call_id))
-        if span is None and update.get("sessionUpdate") == "tool_call" and session_id in self._turns:
-            kind = str(update.get("kind") or "other")
+        if span is None and update.session_update == "tool_call" and session_id in self._turns:
+            kind = update.kind or "other"
             attributes = {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.call.id": call_id,
-                "gen_ai.tool.name": str(update.get("name") or kind),
+                "gen_ai.tool.name": update.name or kind,
                 "acp.tool.kind": kind,
             }
             if self._has_content:
-                attributes["acp.tool.title"] = str(update.get("title", ""))[:_LONGEST_TEXT]
+                attributes["acp.tool.title"] = (update.title or "")[:_LONGEST_TEXT]
             span = self._tracer.start_span(
                 f"execute_tool {kind}", self._below(self._turns[session_id]), attributes=attributes
             )
             self._tools[session_id, call_id] = span
-        if span is not None and update.get("status") in _OVER:
-            self._end_tool(self._tools.pop((session_id, call_id)), str(update["status"]))
+        if span is not None and update.status in _OVER:
+            self._end_tool(self._tools.pop((session_id, call_id)), str(update.status))
 
     # Spans
 
@@ -302,3 +314,8 @@ class Telemetry(Observer):
         span.set_attribute("error.type", kind)
         described = text[:_LONGEST_TEXT] if self._has_content else None
         span.set_status(self._trace.Status(self._trace.StatusCode.ERROR, described))
+
+
+def _members(json: Raw) -> dict[str, Any]:
+    found = msgspec.json.decode(json)
+    return found if isinstance(found, dict) else {}

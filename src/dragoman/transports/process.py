@@ -99,6 +99,10 @@ class ProcessTransport(FdTransport):
         """The agent's last words on stderr, up to 4 KiB."""
         return self._child.stderr_tail()
 
+    async def end_commands(self, since: float) -> None:
+        """End what the agent started at or after a moment of `time.monotonic`; the agent itself goes on."""
+        await self._child.end_commands(since)
+
     def start(self, receiver: Receiver) -> None:
         """Let data flow to `receiver`; needs a running event loop."""
         super().start(receiver)

@@ -10,13 +10,14 @@ from glob import iglob
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.policy.lines import reading_of
 from dragoman.policy.paths import SECRET_PLACES, is_below
-from dragoman.policy.rule import SAFE, Request, read_pattern
+from dragoman.policy.rule import SAFE, Request, Verdict, read_pattern
 from dragoman.policy.safe import SafetyFacts, safe_parts
-from dragoman.policy.verdict import judge
+from dragoman.policy.verdict import READING, judge
 from dragoman.workspace.git_config import git_runs_no_program
 from dragoman.workspace.hard_links import with_other_names
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from dragoman.policy.parts import Part
     from dragoman.policy.rule import Rule
+    from dragoman.workspace.folders import SessionFolders
 
 # A program elsewhere on the PATH, such as in `node_modules/.bin`, may have been written by the project.
 _SYSTEM_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
@@ -38,6 +40,32 @@ def with_facts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) ->
         roots: the session's folders.
     """
     return with_safe_parts(rules, with_other_names(rules, request), roots)
+
+
+class Judgement(Struct, frozen=True):
+    """A request with what only the disk knows, and the verdict about it."""
+
+    request: Request
+    verdict: Verdict
+
+    @property
+    def is_free(self) -> bool:
+        """Whether only the lack of a rule speaks against it, if anything: a sandbox may take its place."""
+        return self.verdict.action == "allow" or self.verdict.is_uncovered
+
+
+def judge_in(folders: SessionFolders, rules: Sequence[Rule], request: Request) -> Judgement:
+    """Judge a request whose paths are settled, by the rules and the disk.
+
+    Reading below the folders of the session is allowed unless a rule restricts it.
+    """
+    request = with_facts(rules, request, folders.given)
+    # The session's additional folders belong to the project: a command in one of them is not outside.
+    is_added = any(is_below(request.cwd, folder) for folder in folders.added)
+    verdict = judge(rules, replace(request, cwd="") if is_added else request)
+    if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
+        return Judgement(request, verdict)
+    return Judgement(request, Verdict("allow", None, READING) if folders.hold_all(request.paths) else verdict)
 
 
 def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) -> Request:

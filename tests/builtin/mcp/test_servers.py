@@ -12,9 +12,9 @@ from dragoman.builtin.mcp import connection
 from dragoman.builtin.mcp.connection import INHERITED_VARIABLES
 from dragoman.builtin.mcp.server import Waits
 from dragoman.builtin.mcp.servers import McpServers
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.policy import Rule
+from dragoman.policy.modes import MODES
 from dragoman.schema import v1
 from tests.builtin.fixtures import FakeTool, open_fixture
 from tests.builtin.http_service import Service, ask

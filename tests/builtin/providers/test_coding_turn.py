@@ -149,7 +149,15 @@ async def turn_of(
     return session, result.stop_reason, server
 
 
-@pytest.mark.parametrize("wire", [*WIRES.values(), AZURE], ids=[*WIRES, "package"])
+# Two of the forms in every run; make soak has all of them.
+OFTEN = ("anthropic", "openai-responses")
+EACH_WIRE = [
+    pytest.param(wire, id=name, marks=() if name in OFTEN else pytest.mark.soak)
+    for name, wire in {**WIRES, "package": AZURE}.items()
+]
+
+
+@pytest.mark.parametrize("wire", EACH_WIRE)
 async def test_the_agent_works_on_a_project_until_its_tests_pass(wire: Wire, tmp_path: Path) -> None:
     project, programmer, answers = made(tmp_path), Programmer(), Answers("allow_once")
     assert not await asyncio.to_thread(passes, project)
@@ -181,7 +189,7 @@ async def test_in_the_terminals_of_the_editor_it_comes_to_the_same_end(tmp_path:
     assert all(any(isinstance(content, v1.Terminal) for content in call.content) for call in runs)
 
 
-@pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
+@pytest.mark.parametrize("wire", EACH_WIRE)
 async def test_a_refused_edit_changes_nothing_and_the_model_is_informed(wire: Wire, tmp_path: Path) -> None:
     project, programmer = made(tmp_path), Programmer()
     answers = Answers("allow_once", "reject_once")

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragoman.builtin.modes import MODES, Mode
 from dragoman.builtin.permission import SessionRules, ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.policy import Request, Rule, parse_rule
 from dragoman.policy.decide import Option
+from dragoman.policy.modes import MODES, Mode
 from tests.builtin.test_permission import REQUESTS, ROOT
 
 STRICTNESS = ("allow", "ask", "deny")

@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.builtin.loop import tool_spec
@@ -16,6 +16,7 @@ from dragoman.builtin.models.scripted import _arguments
 from dragoman.builtin.tools.built_in import derive_schema
 from dragoman.builtin.tools.table import built_in_tools, offered_tools
 from dragoman.uistream.display import KINDS
+from tests.conftest import IS_SOAK
 from tools import descriptions
 
 TOOLS = built_in_tools()
@@ -134,8 +135,8 @@ def test_what_may_be_left_out_may_also_be_null(name: str) -> None:
     jsonschema.validate({**given, **absent}, dict(schema))
 
 
-@pytest.mark.parametrize("name", TOOLS)
-@given(data=st.data())
+@given(name=st.sampled_from(list(TOOLS)), data=st.data())
+@settings(max_examples=4000 if IS_SOAK else 200)
 def test_a_preview_never_fails(name: str, data: st.DataObject) -> None:
     schema = tool_spec(TOOLS[name]).parameters
     arguments: dict[str, Any] = data.draw(

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.loop import tool_spec
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
 from dragoman.builtin.tools.web_fetch import LARGEST_BYTES, WebFetchTool
 from dragoman.policy import parse_rule
 from dragoman.policy.decide import Option
+from dragoman.policy.modes import MODES
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import SessionFixture, open_fixture

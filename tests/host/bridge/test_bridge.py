@@ -12,6 +12,7 @@ import pytest
 
 from dragoman.host.serving.server import ServeOptions
 from tests.host.bridge.kit import Editor, editor
+from tests.host.kit import records
 from tests.host.serving.kit import FREELY, SECONDS, CuttingProxy, Served, served
 from tests.host.test_sessions import Steps
 from tests.transports.remote_kit import TOKEN, Serving, remote_server
@@ -297,12 +298,14 @@ async def test_before_initialize_and_garbage_are_refused(tmp_path: Path) -> None
 async def test_a_session_whose_answer_was_lost_is_not_opened_twice(tmp_path: Path) -> None:
     async with bridged(tmp_path) as line:
         line.proxy.is_mute = True
+        changes = line.host.log.changes("tests")
         asked = line.editor.ask("session/new", cwd=line.folder, mcpServers=[])
-        await until(line.host.log.sessions)
+        async with asyncio.timeout(30):
+            _ = await anext(changes)
         line.proxy.is_mute = False
         line.proxy.cut()
         _, answer = await line.editor.answer_to(asked)
-        (record,) = line.host.log.sessions()
+        (record,) = await records(line.host.log)
         assert answer["result"]["sessionId"] == record.id
         assert line.host.source.starts == 1
 

@@ -10,6 +10,7 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman.host.bridge.paths import PathMap, read_map
 from tests.host.bridge.kit import editor
+from tests.host.kit import records
 from tests.host.serving.kit import served
 from tests.host.test_sessions import Steps
 
@@ -100,6 +101,6 @@ async def test_a_session_works_in_the_mapped_folder(tmp_path: Path) -> None:
     async with served(Steps(), tmp_path) as host, editor(host.endpoint.url, host.secret, paths=paths) as line:
         await line.hello()
         session = await line.open("/home/ada/project")
-        assert [each.cwd for each in host.log.sessions()] == [str(tmp_path)]
+        assert [each.cwd for each in await records(host.log)] == [str(tmp_path)]
         listed = await line.result("session/list", cwd="/home/ada/project")
         assert [(each["sessionId"], each["cwd"]) for each in listed["sessions"]] == [(session, "/home/ada/project")]

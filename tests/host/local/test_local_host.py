@@ -142,7 +142,7 @@ async def main(folder):
         [each async for each in agent.sessions()]
     await host.close()
     await serving
-    host.log.close()
+    await host.log.close()
     late = {name for name in set(sys.modules) - before if name.startswith("dragoman")}
     print(" ".join(sorted(late)))
 

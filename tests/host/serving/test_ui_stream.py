@@ -17,7 +17,7 @@ from dragoman.host.serving.ui_stream import endpoint
 from dragoman.policy import parse_rule
 from dragoman.schema import v1
 from dragoman.uistream.chunks import decode_chunk
-from tests.host.kit import make_log
+from tests.host.kit import make_log, records
 from tests.host.serving.chat_kit import Answered, Chat, chatting, idle
 from tests.host.serving.test_security import client
 from tests.host.test_sessions import Steps
@@ -44,14 +44,14 @@ async def test_a_chat_is_one_session_that_survives_the_host(tmp_path: Path) -> N
         await chat.send("one")
         await chat.send("two")
         await Chat(host, "chat-2").send("three")
-        (record, other) = sorted(host.log.sessions(), key=lambda each: each.created_at)
+        (record, other) = sorted(await records(host.log), key=lambda each: each.created_at)
         assert json.loads(record.facts)["chat"] == "chat-1"
         assert record.agent_session != other.agent_session
     (tmp_path / "tokens.json").unlink()
     async with chatting(tmp_path, steps, log=log) as host:
         chat.host = host
         assert (await chat.send("four")).texts["text"] == ["one two"]
-        assert len(host.log.sessions()) == 2
+        assert len(await records(host.log)) == 2
     assert steps.prompts == ["one", "two", "three", "four"]
 
 

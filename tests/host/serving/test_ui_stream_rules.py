@@ -14,6 +14,7 @@ from dragoman.errors import StoreError
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.server import ServeOptions
 from dragoman.host.serving.ui_stream import endpoint
+from tests.host.kit import records
 from tests.host.serving.chat_kit import Answered, Chat, chatting
 from tests.host.serving.kit import FREELY
 from tests.host.test_sessions import Steps
@@ -48,7 +49,7 @@ async def test_what_is_not_a_chat_is_refused_with_a_sentence(name: str, tmp_path
     async with chatting(tmp_path) as host:
         answered = await Answered(host).ask("POST", "/ui-stream", body)
         assert (answered.status, words in await answered.text()) == (status, True)
-        assert host.log.sessions() == []
+        assert await records(host.log) == []
         assert (await Chat(host).send("say hello")).texts["text"] == ["hello "]
 
 

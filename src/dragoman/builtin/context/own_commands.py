@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from dragoman.builtin.context.command import Command, Invocation
 from dragoman.builtin.context.history import CLEAR
 from dragoman.builtin.models.model import Model, StepEnd
-from dragoman.builtin.modes import MODES
 from dragoman.errors import ConfigError
+from dragoman.policy.modes import MODES
 from dragoman.text.terminal import sentence, shorten
 from dragoman.uistream import chunks as c
 

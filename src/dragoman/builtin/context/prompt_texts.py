@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dragoman.builtin.modes import PLAN_FILE
+from dragoman.policy.modes import PLAN_FILE
 
 _WHO: Final = """\
 You are Dragoman, a coding agent. You work on the user's project with the tools that you are given. The user reads your

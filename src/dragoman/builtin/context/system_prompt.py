@@ -19,7 +19,7 @@ from dragoman.builtin.context.prompt_texts import ASKING, FAMILIES, HEADLESS, PL
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.builtin.modes import Mode
+    from dragoman.policy.modes import Mode
 
 Family: TypeAlias = Literal["claude", "gpt", "gemini", "other"]
 

@@ -232,16 +232,14 @@ class ExternalRun:
 
     def _guard(self, entry: AgentEntry, inside: AgentSandbox) -> AgentGuard:
         from dragoman.client.guard import AgentGuard
-        from dragoman.client.guarded_permissions import GuardedPermissions
+        from dragoman.client.permission import ClientPermissions, Guarding
 
-        decisions = GuardedPermissions(
+        decisions = ClientPermissions(
             self._parent.permissions.rules_in_force,
             agent=entry.name,
             asker=self,
             root=self._parent.cwd,
-            reads_reasons=lambda: False,
-            confines=lambda: False,
-            own_files=() if entry.facts is None else entry.facts.own_files,
+            guarding=Guarding(own_files=() if entry.facts is None else entry.facts.own_files),
         )
         return AgentGuard(
             decisions,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.context.front_matter import read_front_matter
 from dragoman.builtin.context.markdown_files import NAME, markdown_files
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.subagents.declaration import BUILT_IN, FOLDER, AgentDeclaration, Declared, find_agent
+from dragoman.policy.modes import MODES
 from dragoman.settings.project import PROJECT_FOLDER, find_project
 from dragoman.text.terminal import shorten
 

@@ -27,7 +27,6 @@ from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.system_prompt import OwnPrompt, system_prompt
 from dragoman.builtin.loop import Loop
 from dragoman.builtin.models.choice import effort_for
-from dragoman.builtin.modes import MODES
 from dragoman.builtin.past import StoredPast
 from dragoman.builtin.replay import new_projector, without_terminal
 from dragoman.builtin.subagents.declaration import choose_tools
@@ -35,6 +34,7 @@ from dragoman.builtin.subagents.progress import RunProgress
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.turn import Spending, TurnContext, TurnLog, error_text, left_open_by
 from dragoman.errors import DragomanError, StoreError
+from dragoman.policy.modes import MODES
 from dragoman.schema import UNSET, v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_to_row

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.mode_switch import PLAN
-from dragoman.builtin.modes import PLAN_FILE
 from dragoman.builtin.tools import paths
 from dragoman.builtin.tools.tool import Kind, NoFormError, Preview, Tool, ToolError, ToolOutput
+from dragoman.policy.modes import PLAN_FILE
 
 if TYPE_CHECKING:
     from dragoman.builtin.mode_switch import ModeSwitch

@@ -143,8 +143,8 @@ def _written(folder: Path) -> dict[str, Any]:
     """
     if not (folder / "settings.json").exists():
         return {}
-    from dragoman.builtin.modes import MODES
     from dragoman.errors import ConfigError
+    from dragoman.policy.modes import MODES
     from dragoman.settings import load_settings
 
     settings = load_settings(folder)

@@ -50,7 +50,7 @@ def _run(call: CliCall) -> int:
 def _print_schema(form: str | None) -> int:
     from dragoman.cli.console import write_json
     from dragoman.cli.exec.events import Event
-    from dragoman.cli.exec.result import RunResult, schema_of
+    from dragoman.runs.result import RunResult, schema_of
 
     if form in ("text", "raw"):
         raise exits.CliError(f"--output {form} has no schema", hint="--schema with --output json or events")

@@ -12,12 +12,10 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dragoman.cli import console
-from dragoman.cli.exec import result as results
 from dragoman.cli.exec.agent_options import system_prompt_for
 from dragoman.cli.exec.late_permissions import LatePermissions
 from dragoman.cli.exec.rules import remember_rule
 from dragoman.cli.exec.settings import current_mode, current_model
-from dragoman.cli.exec.tool_watch import ToolWatch
 from dragoman.cli.exec.violations import ViolationWatch
 from dragoman.cli.exits import CliError
 from dragoman.cli.spared import note_spared
@@ -29,6 +27,8 @@ from dragoman.errors import METHOD_NOT_FOUND, RequestError
 from dragoman.process.child import Child
 from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
 from dragoman.rpc.limits import MIB, Limits
+from dragoman.runs import result as results
+from dragoman.runs.tool_calls import ToolWatch
 from dragoman.schema import is_advertised, v1
 from dragoman.state import Message
 from dragoman.state.tools import ToolCallState
@@ -39,20 +39,20 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from dragoman.cli.exec.output import Output
-    from dragoman.cli.exec.patch import PatchWatch
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.user import UserPrompt
     from dragoman.client import PromptTurn, RemoteAgent, Session
-    from dragoman.client.confinement import Confinement, FinishedCommand
-    from dragoman.client.guarded_permissions import GuardedPermissions
     from dragoman.client.legacy_models import LegacyModels
+    from dragoman.client.permission import Answer, ClientPermissions, Question
     from dragoman.client.terminals import LocalTerminals
     from dragoman.policy import Rule
     from dragoman.policy.decide import Decision
     from dragoman.process.launch import Launched
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import Confinement, FinishedCommand
     from dragoman.rpc import Observer, Transport
-    from dragoman.scripting.changes import SessionChanges
+    from dragoman.runs.changes import SessionChanges
+    from dragoman.runs.patch import PatchWatch
     from dragoman.state.turns import TurnState
     from dragoman.view.blocks import ShownTerminal
     from dragoman.workspace import Workspace
@@ -88,7 +88,7 @@ class RunConnection:
         self.tools = ToolWatch(request.project)
         self.patch: PatchWatch | None = None
         if request.options.patch is not None:
-            from dragoman.cli.exec.patch import PatchWatch
+            from dragoman.runs.patch import PatchWatch
 
             self.patch = PatchWatch(request.options.cwd)
         self.changes: SessionChanges | None = None
@@ -345,9 +345,9 @@ def _services(conn: RunConnection, output: Output) -> dict[str, Any]:
     }
 
 
-def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -> GuardedPermissions:
+def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -> ClientPermissions:
     from dragoman.cli.exec.permission import mode_rules
-    from dragoman.client.guarded_permissions import GuardedPermissions
+    from dragoman.client.permission import AllowAll, ClientPermissions, Guarding
 
     entry, request = conn.request.entry, conn.request
     built_in, allows_all = runs_built_in(entry), request.allows_all
@@ -355,30 +355,42 @@ def _permissions(conn: RunConnection, output: Output, user: UserPrompt | None) -
     def rules() -> list[Rule]:
         return [*request.rules, *mode_rules(conn.session, request.options.roots)] if built_in else request.rules
 
-    return GuardedPermissions(
+    return ClientPermissions(
         rules,
         agent=entry.name,
-        asker=user,
+        asker=AllowAll() if allows_all else None if user is None else _ShownAsker(user, output),
         # An "always" that no user chose must not outlive the run.
         remember=None if allows_all else lambda text, action, _: remember_rule(request.project, text, action),
         on_decision=lambda decision: _decided(conn, output, decision),
         root=request.project,
-        reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
-        allows_all=allows_all,
-        confines=lambda: _is_confined_later(conn),
-        own_files=() if entry.facts is None else entry.facts.own_files,
-        on_asking=output.asking,
+        guarding=Guarding(
+            confines=lambda: _is_confined_later(conn),
+            reads_reasons=lambda: conn.agent is not None and _own_meta(conn.agent.capabilities.meta) is not None,
+            own_files=() if entry.facts is None else entry.facts.own_files,
+            before_permitted=None if conn.patch is None else conn.patch.copy,
+        ),
     )
+
+
+class _ShownAsker:
+    """Asks the user, and reports what is asked as long as the question is open."""
+
+    def __init__(self, user: UserPrompt, output: Output) -> None:
+        self._user = user
+        self._output = output
+
+    async def ask(self, question: Question, session: Session) -> Answer | str | None:
+        self._output.asking(f"{question.request.kind}: {question.request.title}")
+        try:
+            return await self._user.ask(question, session)
+        finally:
+            self._output.asking("")
 
 
 def _decided(conn: RunConnection, output: Output, decision: Decision) -> None:
     if decision.tool_call_id is not None:
         conn.tools.begin(decision.tool_call_id)
-    if conn.patch is not None and decision.is_allowed:
-        conn.patch.copy(decision.paths)  # the agent waits for the answer, so it has not changed them yet
-    from dragoman.cli.exec.permission import describe
-
-    output.decided(decision, describe(conn.permissions.get(), decision))
+    output.decided(decision, results.permission(decision))
 
 
 def _guard(conn: RunConnection, output: Output) -> AgentGuard:

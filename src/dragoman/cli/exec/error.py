@@ -13,9 +13,9 @@ from dragoman.cli import exits
 from dragoman.cli.exec.activity import Doing
 from dragoman.cli.exec.cause import cause_of
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, StartFailed
-from dragoman.cli.exec.result import Error, RunWaiting
 from dragoman.cli.prompt.subject import subject
 from dragoman.registry.built_in import is_built_in
+from dragoman.runs.result import Error, RunWaiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.late_permissions import LatePermissions
     from dragoman.cli.exec.request import RunRequest
-    from dragoman.cli.exec.result import RunViolation
+    from dragoman.runs.result import RunViolation
 
 
 def explain(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.cli.exec import result as results
+from dragoman.runs import result as results
 from dragoman.schema import UNSET, Unknown, encode, v1
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.tool_watch import ToolWatch
+    from dragoman.runs.tool_calls import ToolWatch
     from dragoman.state import SessionState
 
 

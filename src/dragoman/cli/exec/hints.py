@@ -15,8 +15,8 @@ from dragoman.policy import judge, parse_rule, proposals
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.policy import Request, Rule
+    from dragoman.process.sandbox.confinement import FinishedCommand
 
 
 def rule_that_allows(rules: Sequence[Rule], requests: Sequence[Request]) -> str | None:

@@ -15,7 +15,7 @@ from dragoman.text.visible import label
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dragoman.cli.exec.result import RunResult, ToolCall
+    from dragoman.runs.result import RunResult, ToolCall
 
 _MOST_CALLS: Final = 50
 _MOST_FILES: Final = 100

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from dragoman.client.guarded_permissions import GuardedPermissions
+    from dragoman.client.permission import ClientPermissions
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.policy.decide import Decision
+    from dragoman.policy.permitted import Permitted
     from dragoman.schema import v1
     from dragoman.workspace import Change
 
@@ -22,12 +23,12 @@ if TYPE_CHECKING:
 class LatePermissions:
     """Answers permission requests, and checks what the services of files and terminals do."""
 
-    def __init__(self, make: Callable[[], GuardedPermissions], catch_up: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, make: Callable[[], ClientPermissions], catch_up: Callable[[], Awaitable[None]]) -> None:
         self._make = make
         self._catch_up = catch_up
-        self._made: GuardedPermissions | None = None
+        self._made: ClientPermissions | None = None
 
-    def get(self) -> GuardedPermissions:
+    def get(self) -> ClientPermissions:
         """Return what decides."""
         if self._made is None:
             self._made = self._make()
@@ -65,6 +66,7 @@ class LatePermissions:
         await self._catch_up()
         return await self.get().check_confined(request, session, env=env)
 
-    def is_expected(self, path: str) -> bool:
-        """Whether the user permitted the change of a protected file in this run."""
-        return self.get().is_expected(path)
+    @property
+    def permitted(self) -> Permitted:
+        """Which protected files may change in this run."""
+        return self.get().permitted

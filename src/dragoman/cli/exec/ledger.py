@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.output import Output
     from dragoman.cli.exec.request import RunRequest
-    from dragoman.cli.exec.result import RunResult
     from dragoman.registry.agents import AgentEntry
+    from dragoman.runs.result import RunResult
     from dragoman.schema import v1
     from dragoman.store.ledger import Ledger
 

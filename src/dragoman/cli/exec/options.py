@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from argparse import Namespace
 
     from dragoman.cli.command import CliCall
+    from dragoman.runs.sandbox import SandboxMode, WantedSandboxes
 
 SEE_HELP = "see dragoman exec --help"
 Form = Literal["text", "json", "events", "raw"]
 _MOST_RETRIES: Final = 100
 ProgressForm = Literal["terminal", "plain", "none", "github", "json"]
-SandboxMode = Literal["off", "auto", "require"]
 Protocol = Literal["1", "2", "auto", "2025.1"]
 
 
@@ -86,6 +86,19 @@ class Options(Struct, frozen=True, kw_only=True):
     def roots(self) -> tuple[str, ...]:
         """The folders of the session."""
         return (self.cwd, *self.directories)
+
+    @property
+    def wanted_sandboxes(self) -> WantedSandboxes:
+        from dragoman.runs.sandbox import WantedSandboxes
+
+        return WantedSandboxes(
+            mode=self.sandbox,
+            cwd=self.cwd,
+            roots=self.roots,
+            writable=self.writable,
+            encloses_agent=self.sandboxes_agent,
+            agent_mode=self.mode,
+        )
 
 
 def read_options(call: CliCall) -> Options:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.events import Event
     from dragoman.cli.exec.options import Form, Options, ProgressForm
     from dragoman.cli.exec.request import RunRequest
-    from dragoman.cli.exec.result import Error, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
-    from dragoman.cli.exec.tool_watch import ToolWatch
     from dragoman.cli.prompt.progress import Progress
     from dragoman.policy.decide import Decision
     from dragoman.rpc import Observer
+    from dragoman.runs.result import Error, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
+    from dragoman.runs.tool_calls import ToolWatch
     from dragoman.schema import v1
     from dragoman.state import SessionState
 
@@ -252,7 +252,7 @@ class Output:
         if result.lost_characters:
             self.note(f"{result.lost_characters} characters of the answer were not kept: it is too long")
         if self.progress is not None and self.progress_form != "json" and result.changes is not None:
-            from dragoman.cli.exec.changes import summary
+            from dragoman.runs.changes import summary
 
             if line := summary(result.changes):
                 self.note(line)
@@ -361,7 +361,7 @@ class Output:
             self.progress.show_status(self._heartbeat.status(self.conn, doing, self.activity.elapsed_seconds))
         elif self.progress_form == "json" and self._heartbeat.is_due():
             from dragoman.cli.exec.events import ProgressEvent
-            from dragoman.cli.exec.result import RunWaiting
+            from dragoman.runs.result import RunWaiting
 
             used = None if state is None or state.usage is None else state.usage.used
             spent = round(self.activity.elapsed_seconds * 1000)

@@ -1,27 +1,18 @@
-"""What the permission decisions of a run mean for its result, and the rules that come with the built-in agent.
+"""The rules that come with the built-in agent.
 
-The session mode of the built-in agent counts as rules of the user, and the built-in agent is given the rules that were
-typed for this run. How it is decided belongs to `client/guarded_permissions.py`.
+Its session mode counts as rules of the user, and it is given the rules that were typed for this run. How it is decided
+belongs to `client/permission.py`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dragoman.cli.exec.result import RunPermission, permission
-
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.client.guarded_permissions import GuardedPermissions
     from dragoman.client.session import Session
     from dragoman.policy import Rule
-    from dragoman.policy.decide import Decision
-
-
-def describe(permissions: GuardedPermissions, decision: Decision) -> RunPermission:
-    """Describe a decision for the result, with the options that the agent offered."""
-    return permission(decision, permissions.offered(decision))
 
 
 def mode_rules(session: Session | None, roots: Sequence[str]) -> Sequence[Rule]:
@@ -30,8 +21,8 @@ def mode_rules(session: Session | None, roots: Sequence[str]) -> Sequence[Rule]:
     The agent does not ask about what its mode allows; without these rules its files and commands, which run through the
     client, would be asked about a second time.
     """
-    from dragoman.builtin.modes import MODES
     from dragoman.cli.exec.settings import current_mode
+    from dragoman.policy.modes import MODES
 
     mode = None if session is None else MODES.get(current_mode(session) or "")
     return () if mode is None else mode.rules(roots)

@@ -14,11 +14,11 @@ from dragoman.cli.exec.exit_code import StartFailed
 from dragoman.cli.exec.options import Options, read_options
 from dragoman.cli.exec.prompt import Prompt, read_prompt
 from dragoman.cli.exec.rules import remembered_rules, typed_rules
-from dragoman.cli.exec.sandbox import RunSandboxes, confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent
 from dragoman.errors import ConfigError
 from dragoman.registry.built_in import is_built_in
+from dragoman.runs.sandbox import RunSandboxes, confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def read_request(call: CliCall, output: Output) -> RunRequest:
     for name in prompt.outside:
         output.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
     recorder = _recorder(options.recording, options, entry, output.secrets)
-    sandboxes = prepare_sandboxes(options, entry)
+    sandboxes = prepare_sandboxes(options.wanted_sandboxes, entry)
     if sandboxes.agent is not None:
         entry = sandboxed_entry(entry)
     for note in sandboxes.notes():

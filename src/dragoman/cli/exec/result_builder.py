@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from dragoman.cli.exec import result as results
-from dragoman.cli.exec.changes import with_seen
 from dragoman.cli.exec.connection import describe_agent
+from dragoman.runs import result as results
+from dragoman.runs.changes import with_seen
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.activity import Activity
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.exit_code import RunFacts
     from dragoman.cli.exec.request import RunRequest
-    from dragoman.cli.exec.tree_result import TreeChanges
+    from dragoman.runs.result import TreeChanges
 
 
 class EndedRun(Protocol):
@@ -54,7 +54,7 @@ def build_result(code: int, run: EndedRun, request: RunRequest | None, conn: Run
         if state is None or turn is None or conn is None
         else [conn.tools.describe(call) for call in results.tool_calls(state, turn)],
         files_changed=[] if conn is None else with_seen(conn.files_changed(turn), run.tree_changes),
-        permissions=[] if conn is None else _permissions(conn),
+        permissions=[] if conn is None else results.permissions(map(results.permission, conn.permissions.decisions)),
         duration_ms=round(activity.elapsed_seconds * 1000),
         violations=[] if conn is None else list(conn.violations.found),
         dangerously_allow_all=request is not None and request.allows_all,
@@ -82,16 +82,6 @@ def _explain(
     from dragoman.cli.exec.error import explain  # only a run that failed needs it
 
     return explain(code, facts, error, request, conn, stderr_tail)
-
-
-def _permissions(conn: RunConnection) -> list[results.RunPermission]:
-    decisions = conn.permissions.decisions
-    if not decisions:
-        return []
-    from dragoman.cli.exec.permission import describe
-
-    made = conn.permissions.get()
-    return results.permissions(describe(made, decision) for decision in decisions)
 
 
 def _sandbox(request: RunRequest) -> results.RunSandbox:

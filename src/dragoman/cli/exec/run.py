@@ -7,8 +7,10 @@ result is written, the exit code fits it, and no process is left. How output is 
 from __future__ import annotations
 
 import gc
+import os
 import signal
-from contextlib import suppress
+import stat
+from contextlib import contextmanager, suppress
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
@@ -16,24 +18,26 @@ from dragoman.cli.exec.activity import Activity
 from dragoman.cli.exec.exit_code import END_TURN, KINDS, RunFacts, exit_code_of, note_error
 from dragoman.cli.exec.output import Output
 from dragoman.cli.exec.request import RunRequest, again, read_request, start_program
-from dragoman.cli.exec.signals import Signals, Terminated, terminable
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from types import FrameType, TracebackType
 
     from dragoman.cli.command import CliCall
-    from dragoman.cli.exec.changes import RunChanges
     from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.ledger import RunLedger
-    from dragoman.cli.exec.result import RunPatch, RunResult, RunRetry, RunViolation
-    from dragoman.cli.exec.tree_result import TreeChanges
+    from dragoman.cli.exec.options import Options
     from dragoman.client import PromptTurn, Session
     from dragoman.process.launch import Launched
+    from dragoman.runs.changes import RunChanges
+    from dragoman.runs.result import LeftOut, RunPatch, RunResult, RunRetry, RunViolation, TreeChanges
     from dragoman.schema import v1
 
 # How long a cancelled agent may take to answer. Real ones need up to a second; some never react.
 CANCEL_SECONDS: Final = 5.0
+_NUMBERS: Final = (signal.SIGINT, signal.SIGTERM)
+_HANDLED: Final = 2  # signals that are passed to `stop`; the next one ends the process
 
 
 def execute(call: CliCall) -> int:
@@ -132,7 +136,7 @@ class Run:
         self._conn = conn = RunConnection(request)
         self._ledger = ledger = RunLedger(request, self._output)
         opening = asyncio.ensure_future(asyncio.to_thread(ledger.open))
-        changes = self._follow_changes(request, conn)
+        self._follow_changes(request, conn)
         program, self._program = self._program, None
         assert program is not None
         gc.enable()
@@ -151,25 +155,33 @@ class Run:
             await arming
             await opening
             await ledger.join(conn)
-            await changes.ready()
+            if self._changes is not None:
+                await self._changes.ready()
             ledger.begin(conn, content)
             turn = self._begin_turn(conn, session, content)
             try:
-                async for update in turn:
-                    conn.note(update)
-                    self.activity.note_update(update)
-                    self._output.update(update, session.state, conn.tools)
-                    ledger.update()
-                    violation = conn.violations.look(update, session)
-                    if violation is not None:
-                        self._violated(violation)
+                await self._follow(conn, session, turn, ledger)
             finally:  # also if the agent died or the run was cancelled
                 conn.confinement.compare()
             self._note_answer(conn, turn)
-            await changes.finish(session)
+            await self._end_of_changes(session)
             if not self._can_retry():
                 self._write_result()
                 await self._hold(request)
+
+    async def _follow(self, conn: RunConnection, session: Session, turn: PromptTurn, ledger: RunLedger) -> None:
+        async for update in turn:
+            conn.note(update)
+            self.activity.note_update(update)
+            self._output.update(update, session.state, conn.tools)
+            ledger.update()
+            violation = conn.violations.look(update, session)
+            if violation is not None:
+                self._violated(violation)
+
+    async def _end_of_changes(self, session: Session) -> None:
+        if self._changes is not None:
+            await self._changes.finish(session)
 
     async def _hold(self, request: RunRequest) -> None:
         if request.options.holds_agent:
@@ -177,13 +189,20 @@ class Run:
 
             await wait_for_stdin()
 
-    def _follow_changes(self, request: RunRequest, conn: RunConnection) -> RunChanges:
-        from dragoman.cli.exec.changes import RunChanges
+    def _follow_changes(self, request: RunRequest, conn: RunConnection) -> None:
+        if not request.options.follows_changes:
+            return
+        from dragoman.cli.exec.ledger import ledger_name
+        from dragoman.runs.changes import RunChanges
 
-        self._changes = RunChanges(request, self._output)
+        self._changes = RunChanges(
+            ledger_name(request.entry),
+            request.options.roots,
+            self._output.note,
+            left_out=_own_files(request.options),
+        )
         self._changes.start()
         conn.changes = self._changes.service
-        return self._changes
 
     def _note_answer(self, conn: RunConnection, turn: PromptTurn) -> None:
         conn.note_end(turn.result)
@@ -219,8 +238,8 @@ class Run:
         if self._result is not None or self._output.failure is not None or not self._can_retry():
             return False
         from dragoman.cli.exec.error import explain
-        from dragoman.cli.exec.result import RunRetry
         from dragoman.cli.exec.retry import wait_seconds
+        from dragoman.runs.result import RunRetry
 
         assert self._request is not None
         number, limit = len(self.retries) + 1, self._request.options.timeout_seconds
@@ -358,13 +377,94 @@ class Run:
     def _write_patch(self) -> None:
         if self._request is None or self._request.options.patch is None:
             return
-        from dragoman.cli.exec.patch import write_patch
+        from dragoman.runs.patch import write_patch
 
         try:
-            whole = None if self._changes is None else self._changes.patch()
-            self.patch = write_patch(self._request.options.patch, self._conn, whole)
+            self.patch = write_patch(self._request.options.patch, *self._make_patch())
         except OSError as error:
             self.fail(error)
             return
         for each in self.patch.left_out:
             self._output.note(f"not in the patch: {each.path}: {each.reason}")
+
+    def _make_patch(self) -> tuple[bytes, list[str], list[LeftOut]]:
+        """The patch of everything that changed in the folders, or of what was seen to change if that is not known."""
+        whole = None if self._changes is None else self._changes.patch()
+        conn = self._conn
+        if whole is not None:
+            return whole
+        if conn is None or conn.session is None or conn.patch is None:
+            return b"", [], []
+        changes = [change for workspace in conn.workspaces for change in workspace.journal.net()]
+        state = conn.session.state
+        return conn.patch.build(changes, state, state.turns[-1] if state.turns else None)
+
+
+def _own_files(options: Options) -> list[str]:
+    """The files that the run itself writes: the patch, a recording for each try, and redirected output."""
+    found = [] if options.patch is None else [options.patch]
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed, or there is no such way to learn its name
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    if options.recording is not None:
+        tries = range(1, options.retries + 1)
+        found += [options.recording, *(f"{options.recording}.retry-{number}" for number in tries)]
+    return found
+
+
+class Terminated(BaseException):
+    """SIGTERM arrived while no loop ran; like KeyboardInterrupt, it is not an Exception."""
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that a result can be written; if it is ignored, that stays."""
+    before = signal.getsignal(signal.SIGTERM)
+    if before is not signal.SIG_DFL:
+        yield
+        return
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+class Signals:
+    """Ctrl-C and SIGTERM: while entered, calls `stop` on the loop for each signal.
+
+    A signal handler is used instead of the loop's: the loop's would not run while stdout blocks, and the third Ctrl-C
+    must end the process at once. What is still running then is killed by the guard of `dragoman.process`.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, stop: Callable[[int], None]) -> None:
+        self._loop = loop
+        self._stop = stop
+        self._first = 0
+        self._count = 0
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> None:
+        for number in _NUMBERS:
+            before = signal.getsignal(number)
+            if before is not signal.SIG_IGN:  # ignored on purpose, as in a shell's background job
+                self._before[number] = before
+                signal.signal(number, self._handle)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, before in self._before.items():
+            signal.signal(number, before)  # type: ignore[arg-type]  # as it was
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        self._first = self._first or number
+        self._count += 1
+        if self._count > _HANDLED:
+            os._exit(128 + self._first)
+        self._loop.call_soon_threadsafe(self._stop, number)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise Terminated

@@ -10,29 +10,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from dragoman.cli.exec.result import RunViolation
+from dragoman.runs.result import RunViolation
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from dragoman.policy import Request, Rule
+    from dragoman.policy import Rule
+    from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.state import SessionState
-    from dragoman.state.tools import ToolCallState
 
 
 PROTECTED: Final = "protected file"
-
-
-class DecidedCall(Protocol):
-    """A decision about a tool call."""
-
-    @property
-    def tool_call_id(self) -> str | None: ...
-
-    @property
-    def is_allowed(self) -> bool: ...
 
 
 class RulesInForce(Protocol):
@@ -51,7 +41,7 @@ class RunDecisions(Protocol):
     def get(self) -> RulesInForce: ...
 
     @property
-    def decisions(self) -> Sequence[DecidedCall]: ...
+    def decisions(self) -> Sequence[Decision]: ...
 
 
 class JudgedSession(Protocol):
@@ -81,26 +71,29 @@ class ViolationWatch:
         if not isinstance(update, v1.ToolCall | v1.ToolCallUpdate) or update.tool_call_id in self._known:
             return None
         call = session.state.tool_calls.get(update.tool_call_id)
-        if call is None or call.status != "completed" or self._was_refused(call.id):
+        if call is None or call.status != "completed":
             return None
-        from dragoman.policy import judge
-        from dragoman.policy.verdict import named
+        from dragoman.client.reading import read_call
+        from dragoman.client.violations import violation_in
+        from dragoman.workspace.folders import SessionFolders
 
-        for request in self._requests(call, session):
-            verdict = judge(self._permissions.get().rules, request)
-            if verdict.action == "deny" and verdict.rule is not None:
-                self._known.add(call.id)
-                found = RunViolation(
-                    title=call.title,
-                    kind=request.kind,
-                    rule=verdict.rule.text,
-                    decided_by=named(verdict.rule),
-                    tool_call_id=call.id,
-                    paths=list(request.paths),
-                )
-                self.found.append(found)
-                return found
-        return None
+        made = self._permissions.get()
+        evidence = read_call(call, session, SessionFolders(session.cwd, project=self._root), agent=made.agent)
+        refused = [decision for decision in self._permissions.decisions if not decision.is_allowed]
+        violation = violation_in(evidence, made.rules, refused)
+        if violation is None:
+            return None
+        self._known.add(call.id)
+        found = RunViolation(
+            title=violation.title,
+            kind=violation.kind,
+            rule=violation.rule,
+            decided_by=violation.decided_by,
+            tool_call_id=violation.tool_call_id,
+            paths=list(violation.paths),
+        )
+        self.found.append(found)
+        return found
 
     def changed(self, changes: Sequence[ProtectedChange], command: str | None = None) -> list[RunViolation]:
         """Return the violations for changed protected files; `command` is what changed them, if that is known."""
@@ -120,33 +113,3 @@ class ViolationWatch:
         ]
         self.found.extend(found)
         return found
-
-    def _was_refused(self, tool_call_id: str) -> bool:
-        # Some agents report a call that was refused as completed: its result is the refusal.
-        decisions = (each for each in self._permissions.decisions if each.tool_call_id == tool_call_id)
-        return any(not decision.is_allowed for decision in decisions)
-
-    def _requests(self, call: ToolCallState, session: JudgedSession) -> Iterator[Request]:
-        """Yield what the call did, as requests: all that is known about it, and each change that it shows."""
-        from dragoman.client.permission_request import describe, settle_evidence, settle_paths
-        from dragoman.policy import Request
-
-        agent, root = self._permissions.get().agent, self._root
-        # Texts of a completed call are its output, not what it was about.
-        diffs = [item for item in call.content if isinstance(item, v1.Diff)]
-        patch = v1.ToolCallPatch(
-            call.id,
-            title=call.title,
-            kind=call.kind,
-            raw_input=call.raw_input,
-            content=diffs,
-            locations=list(call.locations),
-        )
-        asked = v1.RequestPermissionRequest(session.id, patch, [])
-        evidence = describe(asked, session.state, call, agent=agent, root=root)
-        requests = settle_evidence(evidence, session, agent=agent, root=root).requests
-        yield from requests
-        changed = [diff.path for diff in diffs if diff.old_text != diff.new_text]
-        if changed and all(request.kind != "edit" for request in requests):
-            edit = Request(agent, "edit", call.title, paths=tuple(changed), root=root)
-            yield settle_paths(edit, session, agent=agent, root=root)

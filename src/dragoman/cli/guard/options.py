@@ -13,8 +13,8 @@ from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
-    from dragoman.cli.exec.options import SandboxMode
     from dragoman.proxy.guard.limits import Limit
+    from dragoman.runs.sandbox import SandboxMode
 
 Ask = Literal["editor", "terminal", "deny"]
 _SEE_HELP: Final = "see dragoman guard --help"

@@ -13,12 +13,11 @@ from msgspec.structs import replace
 from dragoman._version import __version__
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.rules import typed_rules
-from dragoman.cli.exec.sandbox import confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.cli.exits import CliError
 from dragoman.cli.guard.environment import repaired
 from dragoman.cli.guard.rules import ProjectRules
 from dragoman.cli.named_agent import find_agent
-from dragoman.client.confinement import Confinement
+from dragoman.process.sandbox.confinement import Confinement
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.guard.additions import Additions
 from dragoman.proxy.guard.conduct import Conduct
@@ -28,13 +27,13 @@ from dragoman.proxy.guard.limits import GuardLimits
 from dragoman.proxy.guard.plan import GuardPlan
 from dragoman.proxy.guard.protected import SessionTripwires
 from dragoman.registry.built_in import runs_built_in
+from dragoman.runs.sandbox import confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.settings.places import state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from dragoman.cli.exec.sandbox import RunSandboxes
     from dragoman.cli.guard.options import GuardOptions
     from dragoman.client.permission import Asker
     from dragoman.client.session import Session
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from dragoman.proxy.guard.grades import GradedRule
     from dragoman.proxy.guard.watch import SessionWatch
     from dragoman.registry.agents import AgentEntry
+    from dragoman.runs.sandbox import RunSandboxes
     from dragoman.transports.process import ProcessTransport
 
 
@@ -92,7 +92,7 @@ def prepare(options: GuardOptions) -> GuardSetup:
     rules = ProjectRules(typed_rules(run), _mode_rules if runs_built_in(entry) else None)
     own = rules.of(options.cwd)
     servers = _servers(options, agents.settings.mcp_servers())
-    sandboxes = prepare_sandboxes(run, entry)
+    sandboxes = prepare_sandboxes(run.wanted_sandboxes, entry)
     if sandboxes.agent is not None:
         entry = sandboxed_entry(entry)
     conduct = Conduct(entry.name, state_dir() / "guard")

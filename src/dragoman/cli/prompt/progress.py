@@ -11,12 +11,12 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli.prompt import content, tools
-from dragoman.cli.prompt.reported_exit import own_terminal_end, own_terminal_output
 from dragoman.cli.prompt.status_line import StatusLine
 from dragoman.cli.prompt.stream import LineStream
 from dragoman.cli.prompt.subject import subject
 from dragoman.cli.prompt.tools import ToolLines
 from dragoman.schema import Unknown, v1
+from dragoman.state.reported_exit import own_terminal_end, own_terminal_output
 from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW, Painter
 from dragoman.text.output_lines import OutputLines
 from dragoman.text.secrets import SplitMask, known_keys

@@ -12,8 +12,8 @@ from msgspec import UNSET
 
 from dragoman.cli.prompt import content
 from dragoman.cli.prompt.diff import view_diff
-from dragoman.cli.prompt.reported_exit import reported_exit
 from dragoman.schema import v1
+from dragoman.state.reported_exit import reported_exit
 from dragoman.text.colour import BOLD, DIM, GREEN, RED, YELLOW
 from dragoman.text.visible import label, wrapped
 

@@ -8,7 +8,7 @@ from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.rules import typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import folder
-from dragoman.host.terms import SessionTerms
+from dragoman.runs.terms import SessionTerms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

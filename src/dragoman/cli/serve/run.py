@@ -32,7 +32,7 @@ from dragoman.workspace.private import open_private
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
-    from dragoman.host.terms import SessionTerms
+    from dragoman.runs.terms import SessionTerms
 
 DEFAULT_ADDRESS = "127.0.0.1:8787"
 _SEE_HELP = "see dragoman serve --help"
@@ -109,7 +109,7 @@ class _Serving:
             await server.close()
             if ledger is not None:
                 ledger.close()
-            log.close()
+            await log.close()
 
     async def _serve(self, server: HostServer) -> int:
         first = self._first_token()

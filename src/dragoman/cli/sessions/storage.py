@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import console, exits
-from dragoman.scripting.changes import snapshots_folder
+from dragoman.runs.changes import snapshots_folder
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS
 from dragoman.snapshots.overlap import stored_folders
 from dragoman.snapshots.session_turns import shown_path

@@ -83,12 +83,14 @@ class Version2Link(SessionLink):
 
     # Updates
 
-    def deliver(self, updates: Sequence[Any], share_bytes: int) -> None:
+    def deliver(self, updates: Sequence[Any], share_bytes: int) -> Sequence[Any]:
         """Fold updates into the state, put them into every reader's queue, and end the prompts that an idle ends."""
         run: list[Any] = []
+        every: list[Any] = []
         for update in updates:
             self._step += 1
             shown = self._shown(update)
+            every += shown
             if self._skips_replay:
                 shown = [each for each in shown if type(each) not in HISTORY and not isinstance(each, _OWN_HISTORY)]
                 if not shown:
@@ -106,6 +108,7 @@ class Version2Link(SessionLink):
                 run = []
                 self._on_state(update)
         self.hand_out(run, share_bytes)
+        return every
 
     def hand_out(self, updates: Sequence[Any], share_bytes: int) -> None:
         """Put updates that are folded into every reader's queue."""

@@ -3,6 +3,10 @@
 Owns what this client has been sent. Events never wait in memory for it: when its socket is full the cursor stops, and
 goes on from the log when there is room. So a slow client slows down no other, and one that comes back goes on behind
 the number it names. One that stays too far behind is cut off.
+
+`pump` is called after each commit and whenever something may go on. In one of three states it does nothing: the socket
+is full (`_is_waiting`), a page of the log is being read (`_is_reading`), or the answer to a prompt is on its way
+(`_is_held`). What ends the state calls `pump` again, so that there is one sender at a time.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from dragoman.errors import StoreError
 from dragoman.host.clients.terminal_view import TerminalView
 from dragoman.host.history.frames import notice_frame, update_frame, user_chunk
 from dragoman.host.history.replay import blocks_of, message_id_of
@@ -19,12 +24,15 @@ from dragoman.host.working.prompts import TAKEN
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from dragoman.host.connection import HostConnection
     from dragoman.host.history.frames import StoredUpdate
     from dragoman.host.session import HostedSession
     from dragoman.store.event_log import LogEvent
 
 _TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
+_PROMPTS: Final = 32  # twice as many as can wait in a session
 
 
 class Attachment:
@@ -36,8 +44,10 @@ class Attachment:
         self.cursor = cursor
         self._id = msgspec.json.encode(session.id)
         self._is_waiting = False
+        self._is_reading = False
         self._is_held = False
         self._is_over = False
+        self._prompts: dict[int, bytes] = {}
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._terminals = TerminalView(self)
         # Only what is committed while it does not keep up counts against its limit, not the history that it asked for.
@@ -69,28 +79,61 @@ class Attachment:
 
     def pump(self) -> None:
         """Send what the client has not got yet, as far as there is room."""
-        if self._is_waiting:
-            self._judge_size()
+        if self._is_waiting or self._is_reading:
+            if self._is_behind:
+                self._judge_size()
             return
         if self._is_held or self._is_over:
             return
+        log = self.session.log
         outbox, knows_us = self.client.peer.outbox, self.client.kind.knows_us
-        while self.cursor < self.session.head and not self._is_over:
+        while self.cursor < log.head and not self._is_over:
             if outbox.is_full:
                 self._wait()
                 return
             # One that is behind counts what it passes, so that it does not get pieces.
-            run = None if self._is_behind else self.session.shared_run(self.cursor, with_number=knows_us)
+            run = None if self._is_behind else log.shared_run(self.cursor, with_number=knows_us)
             if run is not None:
                 self.cursor = run.last
                 self.client.peer.post(run.data)
                 continue
-            events = self.session.read(self.cursor)
-            if not events:
+            events = log.tail(self.cursor)
+            if events is None:
+                self._read(self._read_page())
                 return
             if self._pass(events):
                 return
         self._is_behind = False
+
+    def _read(self, reading: Coroutine[Any, Any, None]) -> None:
+        self._is_reading = True
+        _ = self.client.run(reading)
+
+    async def _read_page(self) -> None:
+        """Send a page of the log, and look whether the tail begins behind it: that and `pump` are one step."""
+        try:
+            events = await self.session.log.read(self.cursor)
+        except StoreError as error:
+            self._cut_off(f"the log of the session cannot be read: {error}")
+            return
+        finally:
+            self._is_reading = False
+        # A session that was deleted meanwhile has no events; a client that left gets none.
+        if events and not self._is_over and not self._pass(events):
+            self.pump()
+
+    async def _read_prompt(self, number: int) -> None:
+        """Get the prompt of a turn whose beginning the client is at, if it did not come along the cursor."""
+        try:
+            events = await self.session.log.read(number - 1, 1)
+        except StoreError as error:
+            self._cut_off(f"the log of the session cannot be read: {error}")
+            return
+        finally:
+            self._is_reading = False
+        found = events[0] if events else None
+        self._prompts[number] = found.body if found is not None and found.number == number else b""
+        self.pump()
 
     def _pass(self, events: list[LogEvent]) -> bool:
         """Move the cursor over events; True if nothing may follow for now."""
@@ -104,7 +147,7 @@ class Attachment:
             if self._is_behind and event.number > self._behind_from:
                 self._passed_bytes += len(event.body)
             if event.kind == "update":
-                prepared = self.session.prepared(event)
+                prepared = self.session.log.prepared(event)
                 if prepared.is_for_all:
                     frames.append(prepared.frame(with_number=knows_us))
                     continue
@@ -119,7 +162,7 @@ class Attachment:
 
     def _begins_shared_run(self, event: LogEvent) -> bool:
         """Whether what comes next is the same bytes for other clients."""
-        return not self._is_behind and event.kind == "update" and self.session.is_shared(event)
+        return not self._is_behind and event.kind == "update" and self.session.log.is_shared(event)
 
     def answered(self) -> None:
         """The answer to a prompt was written: what comes after it may follow."""
@@ -142,7 +185,7 @@ class Attachment:
         self._is_waiting = True
         if not self._is_behind:
             self._is_behind = True
-            self._behind_from, self._passed_bytes = self.session.head, self.session.published_bytes
+            self._behind_from, self._passed_bytes = self.session.log.head, self.session.log.published_bytes
         seconds = self.client.settings.behind_seconds
         self._stalled = asyncio.get_running_loop().call_later(
             seconds, self._cut, f"it read nothing for {seconds:g} seconds"
@@ -159,14 +202,17 @@ class Attachment:
         self.pump()
 
     def _judge_size(self) -> None:
-        behind = self.session.published_bytes - self._passed_bytes
+        behind = self.session.log.published_bytes - self._passed_bytes
         if behind > self.client.settings.behind_bytes:
             self._cut(f"it is {behind} bytes behind")
 
     def _cut(self, why: str) -> None:
+        self._cut_off(f"the client does not keep up: {why}; it may connect again and resume")
+
+    def _cut_off(self, why: str) -> None:
         if not self._is_over:
             self._is_over = True
-            self.client.cut_off(f"the client does not keep up: {why}; it may connect again and resume")
+            self.client.cut_off(why)
 
     # One event
 
@@ -174,7 +220,11 @@ class Attachment:
         """Send what the event means to this client; True if nothing may follow for now."""
         match event.kind:
             case "update":
-                self._update(self.session.prepared(event).stored, event.number)
+                self._update(self.session.log.prepared(event).stored, event.number)
+            case "prompt":
+                self._prompts[event.number] = event.body
+                if len(self._prompts) > _PROMPTS:
+                    del self._prompts[next(iter(self._prompts))]
             case "start":
                 self._started(event)
             case "question":
@@ -193,7 +243,7 @@ class Attachment:
                 self._extension(event)
             case _:
                 pass
-        return self._is_held
+        return self._is_held or self._is_reading
 
     def _update(self, stored: StoredUpdate, number: int) -> None:
         update, meta, child, variant = stored
@@ -220,14 +270,17 @@ class Attachment:
     def _started(self, event: LogEvent) -> None:
         """The others see a prompt when its turn starts; its sender shows it already."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
-        is_own = found.get("by") == self.client.key
+        is_own, number = found.get("by") == self.client.key, found.get("prompt")
+        if not is_own and isinstance(number, int) and number not in self._prompts:
+            self.cursor = event.number - 1  # the event comes again, with its prompt
+            self._read(self._read_prompt(number))
+            return
         if is_own or self.client.kind.activity:
             self._notify("_dragoman/turn_started", event)
         if is_own:
             return
-        number = found.get("prompt")
-        asked = self.session.log.read(self.session.id, number - 1, 1)[:1] if isinstance(number, int) else []
-        for block in blocks_of(asked[0].body) if asked else ():
+        prompt = self._prompts.pop(number or 0, b"")
+        for block in blocks_of(prompt) if prompt else ():
             self.send_own(user_chunk(block, message_id_of(event.body)), {}, event.number)
 
     def _ended(self, event: LogEvent) -> None:

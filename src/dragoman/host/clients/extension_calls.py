@@ -15,8 +15,6 @@ from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.host.clients.request_scope import RequestScope
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
-
     from msgspec import Raw
 
     from dragoman.host.connection import HostConnection
@@ -32,17 +30,21 @@ class ExtensionCalls:
         self._host = host
         self._client = client
 
-    def request(self, call: Call) -> Coroutine[Any, Any, object]:
+    async def request(self, call: Call) -> object:
         """Raises: RequestError if there is no agent for it."""
-        params, session = self._read(call.params)
+        params = _read(call.params)
+        session = await self._session(params)
         if session is None and (self._client.agent is None or "sessionId" in params):
             raise RequestError.method_not_found(call.method)
         self._client.require("prompt", "" if session is None else session.id)
-        return self._forward(call, params, session)
+        return await self._forward(call, params, session)
 
     def notify(self, method: str, params: Raw) -> None:
         """Forwarded to an agent that runs; ignored otherwise."""
-        found, session = self._read(params)
+        found = _read(params)
+        id = found.get("sessionId")
+        # One that is not in memory has no agent that runs.
+        session = self._host.find_live(id, self._client.visitor) if isinstance(id, str) else None
         agent = None if session is None else session.agent.running
         if session is None and self._client.agent is not None and "sessionId" not in found:
             agent = self._host.running_agent(self._client.agent, self._client.visitor)
@@ -64,13 +66,16 @@ class ExtensionCalls:
         with suppress(ConnectionClosed):  # it would have been ignored
             await agent.remote.notify(method, params)
 
-    def _read(self, params: Raw | None) -> tuple[dict[str, Any], HostedSession | None]:
-        found = msgspec.json.decode(params or b"{}")
-        if not isinstance(found, dict):
-            raise RequestError.invalid_params("the params of an extension method must be an object")
-        id = found.get("sessionId")
-        session = self._host.find(id, self._client.visitor) if isinstance(id, str) else None
-        return found, session
+    async def _session(self, params: dict[str, Any]) -> HostedSession | None:
+        id = params.get("sessionId")
+        return await self._host.find(id, self._client.visitor) if isinstance(id, str) else None
 
     def _for_agent(self, params: dict[str, Any], session: HostedSession | None) -> dict[str, Any]:
         return params if session is None else {**params, "sessionId": session.agent_session}
+
+
+def _read(params: Raw | None) -> dict[str, Any]:
+    found = msgspec.json.decode(params or b"{}")
+    if not isinstance(found, dict):
+        raise RequestError.invalid_params("the params of an extension method must be an object")
+    return found

@@ -12,7 +12,7 @@ import msgspec
 
 from dragoman.errors import RequestError
 from dragoman.host.history.frames import variant_of
-from dragoman.host.history.pages import HistoryPage, tail_start
+from dragoman.host.history.pages import read_history, tail_start
 
 if TYPE_CHECKING:
     from dragoman.host.connection import HostConnection
@@ -30,26 +30,26 @@ class OlderHistory:
         self._left: dict[str, list[tuple[str, int]]] = {}
         self._turns: dict[str, dict[str, Any]] = {}
 
-    def begin(self, session: HostedSession, meta: dict[str, Any]) -> int:
+    async def begin(self, session: HostedSession, meta: dict[str, Any]) -> int:
         """A client loads a session. Returns the number behind which it is sent everything; 0 for all of it."""
         self._left.pop(session.id, None)
         tail = meta.get("tail")
         if not isinstance(tail, int) or isinstance(tail, bool) or tail < 1 or not self._client.kind.knows_us:
             return 0
-        start = tail_start(session.log, session.id, session.head, tail)
+        start = await tail_start(self._host, session.id, session.head, tail)
         if start:
-            logs = self._host.ancestry(session)
+            logs = await self._host.ancestry(session)
             self._left[session.id] = [(id, start if end is None else end) for id, end in logs]
         return start
 
     async def answer(self, call: Call) -> object:
         """The page before what was sent last."""
-        session = self._named(call)
+        session = await self._named(call)
         left = self._left.get(session.id)
         if not left:
             return {"updates": [], "hasMore": False}
         log, before = left.pop()
-        page = HistoryPage(session.log, log, before, with_facts=True)
+        page = await read_history(self._host, log, before, with_facts=True)
         if page.start:
             left.append((log, page.start))
         kind = self._client.kind
@@ -63,15 +63,15 @@ class OlderHistory:
 
     async def answer_turns(self, call: Call) -> object:
         """How the turns of the history that was sent last ended, and the prompt whose turn runs."""
-        session = self._named(call)
+        session = await self._named(call)
         running = session.prompts.running
         turns = self._turns.pop(session.id, {"ended": [], "begun": None})
         return {**turns, "running": None if running is None else running.id}
 
-    def _named(self, call: Call) -> HostedSession:
+    async def _named(self, call: Call) -> HostedSession:
         request: Any = msgspec.json.decode(call.params or b"{}")
         id = str(request.get("sessionId") if isinstance(request, dict) else "")
-        session = self._host.find(id, self._client.visitor)
+        session = await self._host.find(id, self._client.visitor)
         if session is None:
             raise RequestError.not_found("there is no such session")
         return session

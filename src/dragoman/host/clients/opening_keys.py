@@ -10,9 +10,8 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from dragoman.errors import RequestError
+from dragoman.host.history.facts import session_key
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -42,16 +41,14 @@ class OpeningKeys:
             await running.wait()
         over = self._opening[place] = asyncio.Event()
         try:
-            yield self._find(visitor, key)
+            yield await self._find(visitor, key)
         finally:
             del self._opening[place]
             over.set()
 
-    def _find(self, visitor: Visitor, key: str) -> HostedSession | None:
-        mark = msgspec.json.encode(key)
-        for record in self._host.records(visitor):
-            if mark in record.facts and msgspec.json.decode(record.facts).get(FACT) == key:
-                return self._host.find(record.id, visitor)
+    async def _find(self, visitor: Visitor, key: str) -> HostedSession | None:
+        for record in await self._host.log.find_keyed(visitor.principal, session_key(FACT, key)):
+            return await self._host.find(record.id, visitor)
         return None
 
 

@@ -38,7 +38,7 @@ class PromptRequests:
 
     async def _input(self, call: Call) -> object:
         """What the agent of a session takes in prompts, and whether text reaches a running turn."""
-        session, _ = self._read(call)
+        session, _ = await self._read(call)
         found: dict[str, bool] = {name: session.agent_can(f"promptCapabilities.{name}") for name in _BLOCKS}
         return {**found, "steer": steering_method(session, self._host) is not None}
 
@@ -47,7 +47,7 @@ class PromptRequests:
 
         Nothing of it is kept here. A client that sends it as a prompt with `steer` gets it run when it was not taken.
         """
-        session, params = self._read(call)
+        session, params = await self._read(call)
         self._client.require("prompt", session.id)
         text = params.get("text")
         if not isinstance(text, str) or not text:
@@ -62,18 +62,18 @@ class PromptRequests:
 
     async def _reorder(self, call: Call) -> object:
         """Put prompts that wait into another order: `{"promptIds": [...]}`, all that wait, in their order."""
-        session, params = self._read(call)
+        session, params = await self._read(call)
         self._client.require("prompt", session.id)
         ids = params.get("promptIds")
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids) or len(set(ids)) != len(ids):
             raise RequestError.invalid_params("promptIds must be a list of different ids", path="$.promptIds")
         return {"promptIds": session.prompts.reorder(ids)}
 
-    def _read(self, call: Call) -> tuple[HostedSession, dict[str, Any]]:
+    async def _read(self, call: Call) -> tuple[HostedSession, dict[str, Any]]:
         params: Any = msgspec.json.decode(call.params or b"{}")
         if not isinstance(params, dict):
             raise RequestError.invalid_params("the params must be an object")
-        session = self._host.find(str(params.get("sessionId")), self._client.visitor)
+        session = await self._host.find(str(params.get("sessionId")), self._client.visitor)
         if session is None:
             raise RequestError.not_found("there is no such session")
         return session, params

@@ -17,6 +17,7 @@ from dragoman.errors import RequestError
 from dragoman.host.history.facts import kept_state, progress_members
 from dragoman.host.history.session_ledger import NUMBER
 from dragoman.schema import decode, v1
+from dragoman.store.event_log import ListPlace
 
 if TYPE_CHECKING:
     from dragoman.host.connection import HostConnection
@@ -39,16 +40,20 @@ class SessionList:
         cwd = request.cwd or None
         if cwd is not None and not os.path.isabs(cwd):
             raise RequestError.invalid_params("cwd must be absolute", path="$.cwd")
-        records = self._host.records(self._client.visitor)
-        if self._client.agent is not None:
-            records = [each for each in records if each.agent == self._client.agent]
-            records += await self._host.foreign_sessions(self._client.agent, self._client.visitor)
-        records = [each for each in records if cwd is None or each.cwd == cwd]
-        records.sort(key=_place, reverse=True)
-        if isinstance(request.cursor, str):
-            behind = _read_cursor(request.cursor)
-            records = [each for each in records if _place(each) < behind]
-        answer: dict[str, Any] = {"sessions": [self._described(each) for each in records[:PAGE]]}
+        agent, visitor = self._client.agent, self._client.visitor
+        before = _read_cursor(request.cursor) if isinstance(request.cursor, str) else None
+        # One more than a page: whether another page follows is seen after the sessions of the agent are among them.
+        page = await self._host.log.page(visitor.principal, agent=agent, cwd=cwd, before=before, limit=PAGE + 1)
+        records = page.records
+        if agent is not None:
+            foreign = await self._host.foreign_sessions(agent, visitor)
+            records += [
+                record
+                for record in foreign
+                if cwd in (None, record.cwd) and (before is None or _place(record) < before)
+            ]
+            records.sort(key=_place, reverse=True)
+        answer: dict[str, Any] = {"sessions": [self._described(record) for record in records[:PAGE]]}
         if len(records) > PAGE:
             answer["nextCursor"] = _cursor(records[PAGE - 1])
         return answer
@@ -78,16 +83,16 @@ class SessionList:
         }
 
 
-def _place(record: SessionRecord) -> tuple[float, str]:
-    return record.updated_at, record.id
+def _place(record: SessionRecord) -> ListPlace:
+    return ListPlace(record.updated_at, record.id)
 
 
 def _cursor(record: SessionRecord) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(_place(record))).decode()
 
 
-def _read_cursor(cursor: str) -> tuple[float, str]:
+def _read_cursor(cursor: str) -> ListPlace:
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=tuple[float, str])
+        return msgspec.json.decode(base64.urlsafe_b64decode(cursor.encode()), type=ListPlace)
     except (binascii.Error, msgspec.MsgspecError, ValueError):
         raise RequestError.invalid_params("this cursor is not one of this host", path="$.cursor") from None

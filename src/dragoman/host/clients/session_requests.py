@@ -90,7 +90,7 @@ class SessionRequests:
         self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None
     ) -> HostedSession:
         client = self._client
-        session = self._host.make_session(
+        session = await self._host.make_session(
             client.visitor,
             agent=client.agent or meta.get("agent"),
             cwd=admit_folder(request.cwd, client.visitor),
@@ -105,7 +105,7 @@ class SessionRequests:
         session.opened_for = RequestScope(client, call.id)
         try:
             own = meta if client.visitor.is_local else {}
-            session.facts.update(self._host.kept_facts(own, session.record.cwd))
+            session.facts.update(await self._host.kept_facts(own, session.record.cwd))
             if key is not None:
                 session.facts[FACT] = key
             await self._host.open_session(session, self._host.agent_meta(own, foreign_meta(request.meta)))
@@ -118,7 +118,7 @@ class SessionRequests:
     async def _load(self, call: Call) -> object:
         request = read(call, v1.LoadSessionRequest)
         session = await self._opened(request)
-        cursor = await self._replay(session, self._older.begin(session, own_meta(request.meta)))
+        cursor = await self._replay(session, await self._older.begin(session, own_meta(request.meta)))
         # The answer is the join: what is committed from here on is sent behind it.
         call.after_response(lambda: self._attach_from(session, cursor))
         return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
@@ -129,8 +129,8 @@ class SessionRequests:
         after = own_meta(request.meta).get("after")
         cursor = session.head
         if isinstance(after, int) and self._client.kind.knows_us:
-            if not session.oldest - 1 <= after <= session.head:
-                data = {"reason": "cursor_expired", "oldest": session.oldest - 1, "head": session.head}
+            if not session.log.oldest - 1 <= after <= session.head:
+                data = {"reason": "cursor_expired", "oldest": session.log.oldest - 1, "head": session.head}
                 raise RequestError(-32602, "these events are no longer kept; load the session", data)
             cursor = after
         call.after_response(lambda: self._attach_from(session, cursor))
@@ -138,12 +138,12 @@ class SessionRequests:
 
     async def _fork(self, call: Call) -> object:
         client, request = self._client, read(call, v1.ForkSessionRequest)
-        parent = self.find(request.session_id)
+        parent = await self.find(request.session_id)
         client.require("prompt", parent.id)
         may_fork = client.kind.unstable and (client.settings.unstable or client.settings.forks)
         if not may_fork or not parent.agent_can("sessionCapabilities.fork"):
             raise RequestError.method_not_found(call.method)
-        session = self._host.make_session(
+        session = await self._host.make_session(
             client.visitor, agent=parent.record.agent, cwd=admit_folder(request.cwd, client.visitor)
         )
         session.servers = admit_servers(request.mcp_servers or (), client.visitor)
@@ -157,7 +157,7 @@ class SessionRequests:
 
     async def _opened(self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest) -> HostedSession:
         """The session that a client wants to attach to. What it sends along is used if the agent has to be started."""
-        session = self.find(request.session_id)
+        session = await self.find(request.session_id)
         if not is_same_folder(request.cwd, session.record.cwd):
             raise RequestError.invalid_params(f"this session works in {session.record.cwd}", path="$.cwd")
         servers = admit_servers(request.mcp_servers or (), self._client.visitor)
@@ -174,7 +174,7 @@ class SessionRequests:
                 session.env = env
         if session.facts.get("isForeign"):
             await session.agent.ensure()
-            await self._host.settle()
+            await session.settle()
         self._leave(session)
         self._observe(session, meta)
         return session
@@ -185,13 +185,13 @@ class SessionRequests:
         replay = HistoryReplay(with_facts=kind.knows_us)
         own_id = msgspec.json.encode(session.id)
         cursor = 0
-        for id, end in self._host.ancestry(session):
+        for id, end in await self._host.ancestry(session):
             if start and end is not None:
                 continue
             cursor = 0
             while True:
                 head = session.head if end is None else end
-                events = [] if cursor >= head else session.log.read(id, cursor, _REPLAY_PAGE)
+                events = [] if cursor >= head else await self._host.read(id, cursor, _REPLAY_PAGE, head=head)
                 events = events if end is None else [event for event in events if event.number <= end]
                 replay.skim(event for event in events if event.number <= start)
                 sent = [event for event in events if event.number > start] if start else events
@@ -216,13 +216,24 @@ class SessionRequests:
     def _prompt(self, call: Call) -> Coroutine[Any, Any, object]:
         """Accepted here and now, so that a cancel behind it finds it."""
         request = read(call, v1.PromptRequest)
-        session = self.find(request.session_id)
+        call.cancelled_result = lambda: v1.PromptResponse("cancelled")
+        session = self._host.find_live(request.session_id, self._client.visitor)
+        if session is not None:
+            return self._submit(call, request, session)
+        # Begun here, so that a cancel that comes in one piece with the prompt waits for the session behind it.
+        _ = self._host.restore(request.session_id, self._client.visitor)
+        return self._submit_later(call, request)
+
+    async def _submit_later(self, call: Call, request: v1.PromptRequest) -> object:
+        return await self._submit(call, request, await self.find(request.session_id))
+
+    def _submit(self, call: Call, request: v1.PromptRequest, session: HostedSession) -> Coroutine[Any, Any, object]:
         self._client.require("prompt", session.id)
         own = own_meta(request.meta)
         wanted = own.get("promptId")
         if own.get("queue") is False and session.is_busy:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
-        attachment = self._attachments.get(session.id) or self._attach(session, session.head)
+        attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
         id = session.prompts.submit(
             self._client,
             request,
@@ -230,7 +241,6 @@ class SessionRequests:
             foreign_meta(request.meta),
             steers=own.get("steer") is True,
         )
-        call.cancelled_result = lambda: v1.PromptResponse("cancelled")
 
         def answered() -> None:
             if call.is_cancelled and self._client.peer.is_open:
@@ -274,7 +284,7 @@ class SessionRequests:
 
     async def _set_mode(self, call: Call) -> object:
         request = read(call, v1.SetSessionModeRequest)
-        session = self.find(request.session_id)
+        session = await self.find(request.session_id)
         self._client.require("prompt", session.id)
         await session.settings.set_mode(self._client, request.mode_id)
         return {}
@@ -283,7 +293,7 @@ class SessionRequests:
         request: Any = msgspec.json.decode(call.params or b"{}")
         if not isinstance(request, dict) or not isinstance(request.get("configId"), str):
             raise RequestError.invalid_params("configId is missing", path="$.configId")
-        session = self.find(str(request.get("sessionId")))
+        session = await self.find(str(request.get("sessionId")))
         self._client.require("prompt", session.id)
         options = await session.settings.set_option(self._client, request["configId"], request.get("value"))
         return {"configOptions": options_for(self._client.kind, options)}
@@ -293,7 +303,7 @@ class SessionRequests:
     async def _delete(self, call: Call) -> object:
         """Missing or of another principal is the same as deleted, so that ids cannot be probed."""
         request = read(call, v1.DeleteSessionRequest)
-        session = self._host.find(request.session_id, self._client.visitor)
+        session = await self._host.find(request.session_id, self._client.visitor)
         self._client.require("prompt", request.session_id)
         if session is not None:
             if session.is_busy:
@@ -302,18 +312,18 @@ class SessionRequests:
         return {}
 
     async def _close(self, call: Call) -> object:
-        session = self.find(read(call, v1.CloseSessionRequest).session_id)
+        session = await self.find(read(call, v1.CloseSessionRequest).session_id)
         self._client.require("prompt", session.id)
         await self._host.close_session(session, "The session was closed.")
         return {}
 
     async def _detach(self, call: Call) -> object:
-        self._leave(self._named(call))
+        self._leave(await self._named(call))
         return {}
 
     async def _take(self, call: Call) -> object:
         """This client serves the files and terminals of a session from here on."""
-        session = self._named(call)
+        session = await self._named(call)
         self._client.require("prompt", session.id)
         if session.delegate is None:
             raise RequestError.invalid_request("the host itself serves the files and terminals of this session")
@@ -322,23 +332,23 @@ class SessionRequests:
 
     async def _ledger(self, call: Call) -> object:
         """Whether the host writes the turns of a session into the ledger that the client would write them into."""
-        session = self._named(call)
+        session = await self._named(call)
         ledger = self._host.ledger_for(session)
         file = msgspec.json.decode(call.params or b"{}").get("file")
         return {"isWritten": ledger is not None and ledger.identity is not None and file == ledger.identity}
 
     # Inside
 
-    def find(self, id: str) -> HostedSession:
+    async def find(self, id: str) -> HostedSession:
         """Raises: RequestError if the client does not have such a session."""
-        session = self._host.find(id, self._client.visitor)
+        session = await self._host.find(id, self._client.visitor)
         if session is None:
             raise RequestError.not_found("there is no such session")
         return session
 
-    def _named(self, call: Call) -> HostedSession:
+    async def _named(self, call: Call) -> HostedSession:
         request: Any = msgspec.json.decode(call.params or b"{}")
-        return self.find(str(request.get("sessionId") if isinstance(request, dict) else ""))
+        return await self.find(str(request.get("sessionId") if isinstance(request, dict) else ""))
 
     def _attach(self, session: HostedSession, cursor: int) -> Attachment:
         attachment = Attachment(session, self._client, cursor)

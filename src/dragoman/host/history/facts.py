@@ -83,6 +83,16 @@ def note_prompt(facts: dict[str, Any], blocks: Sequence[object]) -> bool:
     return True
 
 
+def session_keys(facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """The words by which a session is found in the log: the key that opened it, its name, and its chat."""
+    return tuple([f"{fact}:{facts[fact]}" for fact in ("key", "name", "chat") if facts.get(fact)])
+
+
+def session_key(fact: str, value: object) -> str:
+    """The word for one of these facts."""
+    return f"{fact}:{value}"
+
+
 def progress_members(facts: Mapping[str, Any]) -> dict[str, Any]:
     """The first prompt, cost, steps of the plan and the end of the last turn, for a list; without what is not known."""
     return {name: facts[name] for name in ("prompt", "cost", "steps", "ended") if facts.get(name) is not None}
@@ -130,21 +140,35 @@ _MOST_TITLES: Final = 20
 
 
 class OpenCalls:
-    """The tool calls of a turn that have not ended, to close those of an agent that died in the middle of them."""
+    """The tool calls of a turn that have not ended.
+
+    Those of an agent that died in the middle of them are closed, and the commands of a cancelled turn are ended.
+    """
 
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
+        self._commands: dict[str, float] = {}
+        self._is_cancelled = False
 
-    def note(self, update: bytes) -> None:
-        """A tool call, or a change of one."""
-        try:
-            found = _read_call(update)
-        except msgspec.DecodeError:
-            return
-        if found.status in ("completed", "failed"):
-            self._open.pop(found.toolCallId, None)
-        elif found.sessionUpdate == "tool_call" or found.status is not None:
-            self._open[found.toolCallId] = found.title or self._open.get(found.toolCallId, "")
+    def note(self, update: v1.ToolCall | v1.ToolCallUpdate, moment: float) -> None:
+        """A tool call, or a change of one, with the time by `time.monotonic`."""
+        id = update.tool_call_id
+        if update.status in ("completed", "failed"):
+            self._open.pop(id, None)
+            if not self._is_cancelled:
+                self._commands.pop(id, None)
+        elif update.status or isinstance(update, v1.ToolCall):
+            self._open[id] = update.title or self._open.get(id, "")
+            if update.kind == "execute":
+                self._commands.setdefault(id, moment)
+
+    def cancel(self) -> None:
+        """The turn is cancelled: an agent may report a command as ended from now on that it leaves running."""
+        self._is_cancelled = True
+
+    def commands_since(self) -> float | None:
+        """When the oldest command that may run was first mentioned; None if no command does."""
+        return min(self._commands.values(), default=None)
 
     def titles(self) -> list[str]:
         """What they are called."""
@@ -158,13 +182,3 @@ class OpenCalls:
         ]
         self._open.clear()
         return [msgspec.json.encode(update) for update in updates]
-
-
-class _Call(msgspec.Struct, gc=False):
-    sessionUpdate: str  # noqa: N815 - the protocol's names
-    toolCallId: str  # noqa: N815
-    status: str | None = None
-    title: str | None = None
-
-
-_read_call: Final = msgspec.json.Decoder(_Call).decode

@@ -1,4 +1,4 @@
-"""What a log keeps of old turns: events as they came for a day or 64 MiB of a session, joined ones after that. Pure.
+"""What a log keeps of old turns: events as they came for a day or 64 MiB of a session, joined ones after that.
 
 Updates are joined as `session/load` sends them; prompts, ends of turns and answers stay. A joined event has the number
 of an event that it replaces, so that numbers grow and the head stays. A client that wants to go on behind a number that
@@ -7,6 +7,7 @@ was joined has to load the session.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from dragoman.host.history.replay import HistoryReplay
@@ -15,7 +16,7 @@ from dragoman.store.event_log import LogEvent
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from dragoman.store.event_log import LogReader
+    from dragoman.store.event_log import EventLog
 
 KEPT_SECONDS: Final = 24 * 3600.0
 KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -65,33 +66,31 @@ class JoinedEvents:
 class SlicedJoin:
     """Joins the old turns of one session piece by piece; what a turn shows of an earlier one is remembered."""
 
-    def __init__(self, reader: LogReader, session: str, after: int, surplus: int) -> None:
+    def __init__(self, log: EventLog, session: str, after: int, surplus: int) -> None:
         """Prepare it.
 
         Args:
-            reader: Of the log.
+            log: Where the events are.
             session: The session.
             after: The number in front of the first event.
             surplus: The number of the last event that may be joined.
         """
-        self._reader = reader
+        self._log = log
         self._session = session
         self._cursor = after
         self._surplus = surplus
         self._joined = JoinedEvents()
 
-    def next(self) -> tuple[int, list[LogEvent]] | None:
-        """The next piece, of at least one turn: its last number, and its joined events. None if there is none.
-
-        Called in a thread: reading and joining what a busy session has kept takes seconds.
-        """
+    async def next(self) -> tuple[int, list[LogEvent]] | None:
+        """The next piece, of at least one turn: its last number, and its joined events. None if there is none."""
         joined, size, before = self._joined, 0, self._joined.through
         while self._cursor < self._surplus and not (joined.through > before and size >= SLICE_BYTES):
-            events = self._reader.read(self._session, self._cursor, _PAGE)
+            events = await self._log.read(self._session, self._cursor, _PAGE)
             if not events:
                 break
             self._cursor = events[-1].number
             size += sum(len(event.body) for event in events)
-            joined.feed(event for event in events if event.number <= self._surplus)
+            # In a thread: joining what a busy session has kept takes seconds.
+            await asyncio.to_thread(joined.feed, [event for event in events if event.number <= self._surplus])
         found, joined.events = joined.events, []
         return (joined.through, found) if joined.through > before else None

@@ -6,7 +6,7 @@ twice, once without its end and once without its beginning.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -24,10 +24,10 @@ _PAGE_BYTES: Final = 4 * 1024 * 1024
 _STEP: Final = 500
 
 
-class ReadableLog(Protocol):
-    """The log of sessions, as far as it is read here."""
+class ReadsEvents(Protocol):
+    """What reads the events of sessions."""
 
-    def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
+    async def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
         """The events behind a number."""
 
 
@@ -35,11 +35,11 @@ class _CallId(msgspec.Struct):
     toolCallId: str = ""  # noqa: N815 - the protocol's name
 
 
-def tail_start(log: ReadableLog, session: str, head: int, events: int) -> int:
+async def tail_start(log: ReadsEvents, session: str, head: int, events: int) -> int:
     """The number behind which the last events of a session begin; 0 if they are all of them."""
     if head <= events:
         return 0
-    return clean_start(log.read(session, head - events, max(1, events // 2)), head - events)
+    return clean_start(await log.read(session, head - events, max(1, events // 2)), head - events)
 
 
 def clean_start(events: Sequence[LogEvent], start: int) -> int:
@@ -62,36 +62,39 @@ def clean_start(events: Sequence[LogEvent], start: int) -> int:
     return start if found is None else found
 
 
-class HistoryPage:
+class HistoryPage(NamedTuple):
     """A part of a session's history."""
 
-    def __init__(self, log: ReadableLog, session: str, before: int, *, with_facts: bool) -> None:
-        """Read the part that ends with the event `before`."""
-        events: list[LogEvent] = []
-        size = 0
-        start = before
-        while start > 0 and len(events) < PAGE_EVENTS and size < _PAGE_BYTES:
-            start = max(0, start - _STEP)
-            first = events[0].number if events else before + 1
-            read = [event for event in log.read(session, start, _STEP) if event.number < first]
-            events[:0] = read
-            size += sum(len(event.body) for event in read)
-        if start:
-            start = clean_start(events[: len(events) // 2], start)
-            events = [event for event in events if event.number > start]
-        self.start = start
-        """The number behind which it begins; 0 at the beginning of the log."""
-        replay = HistoryReplay(with_facts=with_facts)
-        for event in events:
-            if event.kind == "start":
-                number = _prompt_number(event)
-                if number is not None and number <= start:
-                    for prompt in log.read(session, number - 1, 1):
-                        replay.take(prompt)
-        self.updates: list[Replayed] = [*replay.feed(events), *replay.end_part()]
-        """What the client is sent."""
-        self.turns = replay.turns()
-        """How the turns ended whose end is in it."""
+    start: int
+    """The number behind which it begins; 0 at the beginning of the log."""
+    updates: list[Replayed]
+    """What the client is sent."""
+    turns: dict[str, Any]
+    """How the turns ended whose end is in it."""
+
+
+async def read_history(log: ReadsEvents, session: str, before: int, *, with_facts: bool) -> HistoryPage:
+    """Read the part that ends with the event `before`."""
+    events: list[LogEvent] = []
+    size = 0
+    start = before
+    while start > 0 and len(events) < PAGE_EVENTS and size < _PAGE_BYTES:
+        start = max(0, start - _STEP)
+        first = events[0].number if events else before + 1
+        read = [event for event in await log.read(session, start, _STEP) if event.number < first]
+        events[:0] = read
+        size += sum(len(event.body) for event in read)
+    if start:
+        start = clean_start(events[: len(events) // 2], start)
+        events = [event for event in events if event.number > start]
+    replay = HistoryReplay(with_facts=with_facts)
+    for event in events:
+        if event.kind == "start":
+            number = _prompt_number(event)
+            if number is not None and number <= start:
+                for prompt in await log.read(session, number - 1, 1):
+                    replay.take(prompt)
+    return HistoryPage(start, [*replay.feed(events), *replay.end_part()], replay.turns())
 
 
 def _prompt_number(event: LogEvent) -> int | None:

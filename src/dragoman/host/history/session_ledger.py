@@ -107,7 +107,7 @@ def _noting(hosted: HostedSession) -> Callable[[Future[int]], None]:
     def note(number: int) -> None:
         if hosted.facts.get(NUMBER) != number and not hosted.is_closed:
             hosted.facts[NUMBER] = number
-            hosted.keep_facts()
+            hosted.describe()
 
     def found(written: Future[int]) -> None:
         if not written.cancelled() and written.exception() is None:

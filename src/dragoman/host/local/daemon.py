@@ -66,12 +66,18 @@ def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
         _log.error("the host cannot start: %s", error)
         return 1
     try:
-        asyncio.run(_Daemon(host, place, lock, ready).run())
+        asyncio.run(_serve(host, place, lock, ready))
     finally:
         if host.ledger is not None:
             host.ledger.close()
-        host.log.close()
     return 0
+
+
+async def _serve(host: LocalHost, place: HostPlace, lock: int, ready: int) -> None:
+    try:
+        await _Daemon(host, place, lock, ready).run()
+    finally:
+        await host.log.close()
 
 
 def settle_process(lock: int, ready: int) -> None:

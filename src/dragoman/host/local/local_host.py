@@ -20,14 +20,15 @@ from dragoman.errors import ConfigError, RequestError, StoreError
 from dragoman.host.agents import command_of
 from dragoman.host.clients.capabilities import auth_methods
 from dragoman.host.clients.request_scope import RequestScope
-from dragoman.host.host import Host, HostSettings
+from dragoman.host.history.facts import session_key
+from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
 from dragoman.host.local.build import hello
 from dragoman.host.local.environment import allowed_names
 from dragoman.host.local.services import LocalServices
-from dragoman.host.terms import read_terms
 from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
+from dragoman.runs.terms import read_terms
 from dragoman.settings import load_settings
 from dragoman.settings.places import config_dir, data_dir
 from dragoman.store.ledger import FILE_NAME, Ledger
@@ -137,7 +138,7 @@ class LocalHost(Host):
         except ConfigError as error:
             raise RequestError(-32603, str(error), {"reason": "settings"}) from None
 
-    def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
+    async def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
         facts: dict[str, Any] = {}
         try:
             read_terms(own.get("terms"))
@@ -147,7 +148,7 @@ class LocalHost(Host):
             facts["terms"] = own["terms"]
         name = own.get("name")
         if name is not None:
-            facts["name"] = self._reserve(name, cwd)
+            facts["name"] = await self._reserve(name, cwd)
         return facts
 
     def opened(self, session: HostedSession) -> None:
@@ -159,18 +160,20 @@ class LocalHost(Host):
         added = own.get("agentMeta")
         return {**(meta or {}), "dragoman": added} if isinstance(added, dict) and added else meta
 
-    def _reserve(self, name: object, cwd: str) -> str:
+    async def _reserve(self, name: object, cwd: str) -> str:
         """Take a name for the session that this task opens."""
         if not isinstance(name, str) or not name.strip() or len(name) > _LONGEST_NAME or not name.isprintable():
             raise RequestError.invalid_params("a name is a short text on one line")
-        key = (os.path.realpath(cwd), name)
-        if key in self._opening or self._find_named(name, cwd) is not None:
-            data = {"reason": "name_taken"}
-            raise RequestError(-32602, f"there is a session {name!r} in {cwd} already", data)
-        self._opening.add(key)
+        key = (await asyncio.to_thread(os.path.realpath, cwd), name)
+        taken = RequestError(-32602, f"there is a session {name!r} in {cwd} already", {"reason": "name_taken"})
+        if key in self._opening:
+            raise taken
+        self._opening.add(key)  # before the log is read: two may ask at the same time
         task = asyncio.current_task()
         if task is not None:
             task.add_done_callback(lambda _: self._opening.discard(key))
+        if await self._find_named(name, cwd) is not None:
+            raise taken
         return name
 
     # Methods
@@ -178,19 +181,24 @@ class LocalHost(Host):
     def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
         return self._own_methods.get(method)
 
-    def _find_named(self, name: str, cwd: str) -> SessionRecord | None:
-        folder = os.path.realpath(cwd)
-        for record in self.log.sessions():
-            if os.path.realpath(record.cwd) == folder and msgspec.json.decode(record.facts).get("name") == name:
-                return record
-        return None
+    async def _find_named(self, name: str, cwd: str) -> SessionRecord | None:
+        found = await self.log.find_keyed(Visitor().principal, session_key("name", name))
+        same = next((record for record in found if record.cwd == cwd), None)
+        if same is not None or not found:
+            return same
+
+        def by_real_path() -> SessionRecord | None:
+            folder = os.path.realpath(cwd)
+            return next((record for record in found if os.path.realpath(record.cwd) == folder), None)
+
+        return await asyncio.to_thread(by_real_path)
 
     async def _named(self, client: HostConnection, call: Call) -> object:
         """The session with a name in a folder; null if there is none."""
         params = _params(call)
         name, cwd = str(params.get("name", "")), str(params.get("cwd", ""))
-        record = self._find_named(name, cwd)
-        session = None if record is None else self.find(record.id, client.visitor)
+        record = await self._find_named(name, cwd)
+        session = None if record is None else await self.find(record.id, client.visitor)
         if record is None or session is None:
             return {"session": None}
         found: dict[str, Any] = {
@@ -215,14 +223,14 @@ class LocalHost(Host):
 
     async def _queued(self, client: HostConnection, call: Call) -> object:
         """Answered when everything that was accepted is in the log."""
-        await self.log.settle()
+        await self.settle()
         return {}
 
     async def _report(self, client: HostConnection, call: Call) -> object:
         """What the host decided and did in the turn of a prompt."""
         params = _params(call)
         id = str(params.get("sessionId", ""))
-        guard = self.services.guard_of(id) if self.find(id, client.visitor) is not None else None
+        guard = self.services.guard_of(id) if await self.find(id, client.visitor) is not None else None
         if guard is None:
             return {"report": None}
         prompt = str(params.get("promptId", ""))
@@ -233,17 +241,17 @@ class LocalHost(Host):
 
     async def _release(self, client: HostConnection, call: Call) -> object:
         """Close a session and let its name go, so that the next prompt with this name opens another one."""
-        session = self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        session = await self.find(str(_params(call).get("sessionId", "")), client.visitor)
         if session is None:
             raise RequestError.not_found("there is no such session")
         session.facts.pop("name", None)
-        session.keep_facts()
+        session.describe()
         await self.close_session(session, "The session was closed.")
         return {}
 
     async def _restart_agent(self, client: HostConnection, call: Call) -> object:
         """End the agent of a session, which ends its turn, and start it again with the session."""
-        session = self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        session = await self.find(str(_params(call).get("sessionId", "")), client.visitor)
         if session is None:
             raise RequestError.not_found("there is no such session")
         client.require("prompt", session.id)
@@ -269,7 +277,7 @@ class LocalHost(Host):
     async def _traffic(self, client: HostConnection, call: Call) -> object:
         """The last lines between the host and the agent of a session; with `wait`, as soon as there are new ones."""
         params = _params(call)
-        session = self.find(str(params.get("sessionId", "")), client.visitor)
+        session = await self.find(str(params.get("sessionId", "")), client.visitor)
         if session is None:
             raise RequestError.not_found("there is no such session")
         connection, after = params.get("connection", 0), params.get("after", 0)

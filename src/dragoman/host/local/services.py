@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from dragoman.host.local.agents import find_entry, ledger_name
 from dragoman.host.local.environment import ALLOWED, received
 from dragoman.host.services import HostServices
-from dragoman.host.terms import read_terms, rules_for
 from dragoman.host.working.session_guard import GuardTerms
+from dragoman.runs.terms import read_terms, rules_for
 
 if TYPE_CHECKING:
     from dragoman.host.session import HostedSession

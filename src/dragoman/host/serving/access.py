@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from dragoman.host.services import HostServices
 from dragoman.host.serving.programs import WITHHELD
-from dragoman.host.terms import SessionTerms, rules_for
 from dragoman.host.working.session_guard import GuardTerms, host_environment
+from dragoman.runs.terms import SessionTerms, rules_for
 from dragoman.settings import find_project, load_settings
 from dragoman.settings.places import config_dir
 

@@ -13,7 +13,15 @@ if TYPE_CHECKING:
 
     from dragoman.rpc import Transport
     from dragoman.rpc.transport import Receiver
-    from dragoman.store.event_log import EventLog, LogEvent, NewEvent, SessionRecord
+    from dragoman.store.event_log import (
+        Accepted,
+        Already,
+        EventLog,
+        LogEvent,
+        NewEvent,
+        OwnedSession,
+        SessionRecord,
+    )
 
 CONTENT_TYPE: Final = b"text/plain; version=0.0.4; charset=utf-8"
 _HELP: Final = {
@@ -85,19 +93,41 @@ class CountingLog:
         self._log = log
         self._metrics = metrics
 
-    def create(self, record: SessionRecord) -> None:
+    async def create(self, record: SessionRecord, key: str | None = None) -> OwnedSession:
+        owned = await self._log.create(record, key)
         self._metrics.count("dragoman_sessions_total")
-        self._log.create(record)
+        return cast("OwnedSession", _CountingSession(owned, self._metrics))
 
-    def append(self, session: str, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
+    async def take(self, session: str, *, force: bool = False) -> OwnedSession:
+        return cast("OwnedSession", _CountingSession(await self._log.take(session, force=force), self._metrics))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._log, name)
+
+
+class _CountingSession:
+    """Counts what is appended to one session."""
+
+    def __init__(self, owned: OwnedSession, metrics: HostMetrics) -> None:
+        self._owned = owned
+        self._metrics = metrics
+
+    def append(self, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
+        self._count(events)
+        self._owned.append(events, committed)
+
+    def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
+        self._count(events)
+        self._owned.accept(prompt_id, events, done)
+
+    def _count(self, events: Sequence[NewEvent]) -> None:
         for event in events:
             name = _BY_KIND.get(event.kind)
             if name is not None:
                 self._metrics.count(name)
-        self._log.append(session, events, committed)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._log, name)
+        return getattr(self._owned, name)
 
 
 def counting_log(log: EventLog, metrics: HostMetrics) -> EventLog:

@@ -29,6 +29,7 @@ from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
 from dragoman.host.serving.tickets import TICKET_SECONDS, Tickets
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
+from dragoman.policy.paths import is_below
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
 from dragoman.transports.remote.gate import ALL_RIGHTS, Entered, GateRefusal, GateRules, Principal
 from dragoman.transports.remote.in_flight import InFlightBytes
@@ -159,6 +160,7 @@ class HostServer:
             use_ticket=self._use_ticket,
             max_body_bytes=limits.body_bytes,
             admit=self._admit,
+            admit_stream=self._foreign_session,
         )
         server = RemoteServer(
             self._opened,
@@ -226,15 +228,15 @@ class HostServer:
         is_new = entered.is_upgrade or (entered.method == b"POST" and b"acp-connection-id" not in entered.headers)
         if is_new and not self._connects.take(name):
             return _too_often(self._connects.seconds_until_next(name))
-        return self._foreign_session(entered)
+        return None
 
-    def _foreign_session(self, entered: Entered) -> GateRefusal | None:
+    async def _foreign_session(self, entered: Entered, session: str) -> GateRefusal | None:
         """The stream of a session that does not exist and that of another user are the same 404."""
-        id = entered.headers.get(b"acp-session-id")
-        if id is None or entered.method != b"GET":
-            return None  # the answer to a message about such a session is an error of JSON-RPC
         token = self._token(entered.principal.name)
-        record = self._host.log.find(id.decode("latin-1"))
+        live = self._host.live(session)
+        record = live.record if live is not None else None
+        if record is None and token is not None:
+            record = await self._host.log.find(session, token.user)
         if token is None or record is None or record.principal != token.user:
             return GateRefusal(404, "Unknown Acp-Session-Id")
         return None
@@ -416,12 +418,8 @@ def common_folders(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -
     found = []
     for left in map(os.path.realpath, one):
         for right in map(os.path.realpath, other):
-            if _is_below(left, right):
+            if is_below(left, right):
                 found.append(left)
-            elif _is_below(right, left):
+            elif is_below(right, left):
                 found.append(right)
     return tuple(dict.fromkeys(found))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.connection import HasStderr
+from dragoman.rpc import Observer
 from dragoman.schema import v1
 from dragoman.text.secrets import Secrets
 from dragoman.trace.passed_keys import passed_keys
@@ -32,7 +33,7 @@ _ANSWER_BYTES: Final = 256 * 1024
 _WAIT_SECONDS: Final = 10.0
 
 
-class AgentTraffic:
+class AgentTraffic(Observer):
     """The lines of the last connection to an agent, also after it ended."""
 
     def __init__(self) -> None:
@@ -53,6 +54,14 @@ class AgentTraffic:
         self._bytes = self._count = 0
         self._started, self._started_at = monotonic(), time.time()
         self._transport = transport
+
+    def received(self, line: bytes) -> None:
+        """Keep a line of the agent."""
+        self.add(line, is_sent=False)
+
+    def sent(self, line: bytes) -> None:
+        """Keep a line of the host."""
+        self.add(line, is_sent=True)
 
     def add(self, line: bytes, *, is_sent: bool) -> None:
         """Keep a line; the oldest ones go."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import DragomanError
-from dragoman.schema import decode, v1
+from dragoman.schema import v1
 
 if TYPE_CHECKING:
     from dragoman.host.host import Host
@@ -51,20 +51,14 @@ class PassedPrompts:
             self._items.remove(item)
             session.notice(f"The agent did not take the text for its turn{problem}. It waits for the end of the turn.")
 
-    def find_taken(self, update: bytes) -> HostedPrompt | None:
+    def find_taken(self, update: v1.UserMessageChunk) -> HostedPrompt | None:
         """The prompt that a message of the user shows as taken; None for any other message."""
         self.is_showing = False
-        if not self._items:
+        if not self._items or not isinstance(update.content, v1.TextContent):
             return None
-        try:
-            found = decode(v1.UserMessageChunk, update)
-        except DragomanError:
-            return None
-        if not isinstance(found.content, v1.TextContent):
-            return None
-        id = found.message_id if isinstance(found.message_id, str) else ""
+        id = update.message_id if isinstance(update.message_id, str) else ""
         before = self._message[1] if id and id == self._message[0] else ""
-        self._message = (id, before + found.content.text)
+        self._message = (id, before + update.content.text)
         # Agents trim what they show, so that only the words are compared.
         words = self._message[1].split()
         taken = next((item for item in self._items if item.text.split() == words), None)

@@ -3,6 +3,7 @@
 A prompt has an id; a second one with the same id is the same prompt and gets its outcome, it never runs again. The
 outcome is the `end` event of its turn, or the `queue` event of one that never ran. `_run_all` is the one task that runs
 them. A turn whose agent ignores a cancel is given up after a while; the agent is then ended before the next prompt.
+Commands that were open at a cancel are over with the turn, also if the agent leaves them running (Codex does).
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from dragoman.client import PromptTurn
     from dragoman.errors import StoreError
+    from dragoman.host.agents import RunningAgent
     from dragoman.host.connection import HostConnection
     from dragoman.host.history.restore import LeftOpen
     from dragoman.host.host import Host
@@ -119,16 +121,17 @@ class PromptQueue:
         if meta:
             body["meta"] = meta
 
-        def logged(events: list[LogEvent]) -> None:
-            item.number = events[-1].number
-            session.publish(events)
-            session.note_busy(item.number)
+        def accepted(number: int) -> None:
+            item.number = number
+            session.note_busy(number)
             self._go_on()
             if steers:
                 _ = self._host.run(self.passed.pass_on(item))
 
-        session.flush()
-        session.log.append(session.id, [NewEvent("prompt", msgspec.json.encode(body), 0)], logged)
+        def already(number: int) -> None:
+            self._refuse(item, _accepted_before(number))
+
+        session.log.accept(id, NewEvent("prompt", msgspec.json.encode(body), 0), accepted, already)
         return id
 
     def cancel(self, client: HostConnection) -> None:
@@ -184,6 +187,7 @@ class PromptQueue:
             return
         if not item.is_cancelled:
             self._log_cancel(item.id, client)
+            self._session.agent.open_calls.cancel()
         item.is_cancelled = True
         self._session.questions.close_all()
         if agent is not None and agent.is_open and self._timer is None and self._given_up is not None:
@@ -236,13 +240,22 @@ class PromptQueue:
         """The log cannot be written: what was not committed does not run, and the turn that runs is cancelled."""
         for item in list(self._waiting):
             if not item.number:
-                item.is_cancelled = True
-                self._waiting.remove(item)
-                outcome = {"promptId": item.id, **error_outcome(_no_store(error))}
+                outcome = self._refuse(item, _no_store(error))
                 self._session.append("queue", outcome, turn=0)
-                for attachment in self._session.attachments:
-                    attachment.refuse(item.id, outcome)
         self._cancel_turn(None)
+
+    def _refuse(self, item: HostedPrompt, error: RequestError) -> dict[str, Any]:
+        """A prompt is not in the log, so that its outcome cannot wait for the log either."""
+        item.is_cancelled = True
+        if item in self._waiting:
+            self._waiting.remove(item)
+        outcome = {"promptId": item.id, **error_outcome(error)}
+        for attachment in self._session.attachments:
+            attachment.refuse(item.id, outcome)
+        waiting = self._awaited.pop(item.id, None)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(outcome)
+        return outcome
 
     # Running
 
@@ -271,7 +284,7 @@ class PromptQueue:
             self.running = None
             self._ending.add(item.id)
             session.turn_ended(item.id, outcome)
-            await self._host.settle()
+            await session.settle()
 
     async def _run(self, item: HostedPrompt) -> dict[str, Any]:
         session = self._session
@@ -279,7 +292,7 @@ class PromptQueue:
         started = {"promptId": item.id, "messageId": f"msg-{item.id}", "by": item.by, "prompt": item.number}
         session.append("start", started)
         if note_prompt(session.facts, item.blocks):
-            session.keep_facts()
+            session.describe()
         await self._host.services.turn_begins(session)
         agent = await session.agent.ensure()  # last: from here to the prompt nothing waits, so that it is there
         if item.is_cancelled:
@@ -291,6 +304,7 @@ class PromptQueue:
         self._given_up = given_up = asyncio.get_running_loop().create_future()
         finishing = self._host.run(_finish(turn))
         await asyncio.wait({finishing, given_up}, return_when=asyncio.FIRST_COMPLETED)
+        await self._end_commands(item, agent)
         if not finishing.done():
             session.agent.is_stuck = True
             return _CANCELLED
@@ -311,6 +325,12 @@ class PromptQueue:
         if unfinished:
             data["unfinished"] = unfinished
         raise RequestError(-32603, f"the agent ended in the middle of the turn: {result}", data)
+
+    async def _end_commands(self, item: HostedPrompt, agent: RunningAgent) -> None:
+        """End what a cancelled turn left running; before it is over, so that no command of the next turn is hit."""
+        since = self._session.agent.commands_since()
+        if item.is_cancelled and since is not None:
+            await agent.end_commands(since)
 
     def _end_cancelling(self) -> None:
         self._given_up = None
@@ -341,6 +361,11 @@ async def _finish(turn: PromptTurn) -> v1.PromptResponse | DragomanError:
 async def _cancel(session: Any) -> None:
     with suppress(ConnectionClosed):  # the turn ends by itself then
         await session.cancel()
+
+
+def _accepted_before(number: int) -> RequestError:
+    data = {"reason": "outcome_expired", "seq": number}
+    return RequestError(-32603, "this prompt was accepted before, and its outcome is no longer kept", data)
 
 
 def _no_store(error: StoreError) -> RequestError:

@@ -15,16 +15,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
 from dragoman.errors import NOT_FOUND, DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
 from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
-from dragoman.host.history.frames import store_update, variant_of
+from dragoman.host.history.frames import store_update
 from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.agent_traffic import AgentTraffic
 from dragoman.host.working.prompt_blocks import PromptEcho
 from dragoman.host.working.prompts import session_lost
-from dragoman.schema import decode, v1
+from dragoman.schema import Unknown, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
 
 _QUIET_SECONDS: Final = 2.0
+_REPORTED_SECONDS: Final = 1.0
 _STARTS: Final = 5
 _STARTS_SECONDS: Final = 180.0
 _EARLY_BYTES: Final = 8 * 1024 * 1024
@@ -42,7 +44,16 @@ _REPLAYED: Final = frozenset(
 )
 
 
-_TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
+class _Params(msgspec.Struct, gc=False, rename={"meta": "_meta"}):
+    update: Raw
+    meta: Raw | UnsetType = UNSET
+
+
+class _Line(msgspec.Struct, gc=False):
+    params: _Params
+
+
+_read_update: Final = msgspec.json.Decoder(_Line).decode
 
 
 class SessionAgent:
@@ -61,11 +72,12 @@ class SessionAgent:
         self._last_end: Exception | None = None
         self._is_replaying = False
         self._dropping_until = 0.0
-        self._early: list[tuple[str, bytes, bytes | None]] | None = None
+        self._early: list[tuple[str, v1.SessionUpdate, bytes]] | None = None
         self._early_bytes = 0
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
+        self._turn_began = 0.0
         self.traffic = AgentTraffic()
 
     @property
@@ -97,8 +109,8 @@ class SessionAgent:
         early, self._early = self._early or [], None
         if not keeps:
             self._dropping_until = monotonic() + _QUIET_SECONDS
-        for agent_session, update, meta in early:
-            self.on_update(agent_session, update, meta)
+        for agent_session, update, line in early:
+            self._take_one(agent_session, update, line)
 
     async def ensure(self) -> RunningAgent:
         """The running agent; one that is gone is started again.
@@ -155,7 +167,7 @@ class SessionAgent:
                 raise
             session.is_read_only = True
             session.facts["canComeBack"] = False
-            session.keep_facts()
+            session.describe()
             raise session_lost("the agent does not know it any more") from None
 
     async def _reopen(self, session: HostedSession, agent: RunningAgent) -> None:
@@ -182,8 +194,9 @@ class SessionAgent:
         settings = self._host.settings
         if settings.unstable or settings.forks:
             options = {**options, "unstable": settings.unstable or ("session/fork",)}
+        options = {**options, "on_updates": self.take, "on_extension": self.take_extension}
         traffic = self.traffic if self._host.keeps_traffic else None
-        agent = await RunningAgent.start(source, session.record.cwd, session.env, self, options, traffic)
+        agent = await RunningAgent.start(source, session.record.cwd, session.env, options, traffic)
         self._host.descriptions.learn(source, agent.remote)
         return agent
 
@@ -254,53 +267,66 @@ class SessionAgent:
         self._dropping_until = 0.0
         self._echo = PromptEcho(blocks)
         self.open_calls = OpenCalls()
+        self._turn_began = monotonic()
 
     def end_turn(self) -> None:
         self._echo = None
 
-    def on_update(self, agent_session: str, update: bytes, meta: bytes | None) -> None:
-        """An update of the agent, as it came."""
-        if self._early is not None:
-            self._early_bytes += len(update)
+    def commands_since(self) -> float | None:
+        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
+
+        An agent may report a command a little after it started it. What it started for itself is older than the turn.
+        """
+        since = self.open_calls.commands_since()
+        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
+
+    def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        """Log updates of the agent, which came one after another, as it wrote them."""
+        for update, line in zip(updates, lines, strict=True):
+            if self._early is None:
+                self._take_one(agent_session, update, line)
+                continue
+            self._early_bytes += len(line)
             if self._early_bytes <= _EARLY_BYTES:
-                self._early.append((agent_session, update, meta))
-            return
-        session, variant = self._session, variant_of(update)
+                self._early.append((agent_session, update, line))
+
+    def _take_one(self, agent_session: str, read: v1.SessionUpdate, line: bytes) -> None:
+        session = self._session
+        # The connection has read it as its type; here it is taken apart, so that clients get the bytes of the agent.
+        variant = read.tag or "" if isinstance(read, Unknown) else str(read.__struct_config__.tag)
         if variant in _REPLAYED and self._is_replay():
             return
+        params = _read_update(line).params
+        update, meta = bytes(params.update), None if params.meta is UNSET else bytes(params.meta)
         child = taken = None
         if session.agent_session is not None and agent_session != session.agent_session:
             if self._forks:
                 return
             child = session.child_id(agent_session)
-        elif variant == "user_message_chunk":
+        elif isinstance(read, v1.UserMessageChunk):
             passed = session.prompts.passed
-            taken = passed.find_taken(update)
-            if taken is None and not passed.is_showing and self._repeats_prompt(update):
+            taken = passed.find_taken(read)
+            if taken is None and not passed.is_showing and self._echo is not None and self._echo.repeats(read.content):
                 return
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
-        elif variant in _TOOLS:
-            self.open_calls.note(update)
+        elif isinstance(read, v1.ToolCall | v1.ToolCallUpdate):
+            self.open_calls.note(read, monotonic())
         elif note_fact(session.facts, variant, update):
-            session.keep_facts()
+            session.describe()
         session.append("update", store_update(update, meta, child))
         if taken is not None:
             session.prompts.end_taken(taken)
 
-    def on_extension(self, method: str, params: bytes) -> None:
-        """A notification that the protocol does not know; only one that names this session has a place to go."""
-        try:
-            found = msgspec.json.decode(params)
-        except msgspec.DecodeError:
+    def take_extension(self, method: str, params: Any) -> None:
+        """Log a notification that the protocol does not know; only one that names this session has a place to go."""
+        if not isinstance(params, dict) or self._early is not None:
             return
-        if not isinstance(found, dict) or self._early is not None:
-            return
-        session, id = self._session, found.pop("sessionId", None)
+        session, id = self._session, params.pop("sessionId", None)
         if id == session.agent_session:
-            session.append("extension", {"method": method, "params": found})
+            session.append("extension", {"method": method, "params": params})
         elif isinstance(id, str) and session.knows_child(id):
-            session.append("extension", {"method": method, "params": found, "child": session.child_id(id)})
+            session.append("extension", {"method": method, "params": params, "child": session.child_id(id)})
 
     def _is_replay(self) -> bool:
         if self._is_replaying:
@@ -309,14 +335,6 @@ class SessionAgent:
             self._dropping_until = monotonic() + _QUIET_SECONDS
             return True
         return False
-
-    def _repeats_prompt(self, update: bytes) -> bool:
-        if self._echo is None:
-            return False
-        try:
-            return self._echo.repeats(decode(v1.UserMessageChunk, update).content)
-        except DragomanError:
-            return False
 
 
 def _with_child(update: bytes, child_id: Callable[[str], str]) -> bytes:

@@ -16,30 +16,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from dragoman.builtin.modes import MODES
 from dragoman.client.files import open_workspace, turn_label
 from dragoman.client.guard import AgentGuard
-from dragoman.client.guarded_permissions import GuardedPermissions
+from dragoman.client.permission import AllowAll, ClientPermissions, Guarding
 from dragoman.errors import ConfigError
-from dragoman.host.terms import SessionTerms
 from dragoman.host.working.turn_report import TurnReport, TurnReports, change_sentence
-from dragoman.policy.decide import NO_USER
+from dragoman.policy.modes import MODES
 from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
+from dragoman.runs.terms import SessionTerms
 from dragoman.settings.places import private_folders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.client import ClientOptions, Session
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.host.services import AsksClients
     from dragoman.host.session import HostedSession
     from dragoman.policy import Action, Rule
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
-    from dragoman.scripting.changes import SessionChanges
+    from dragoman.runs.changes import SessionChanges
     from dragoman.snapshots.records import TurnChanges
     from dragoman.workspace import Workspace
 
@@ -93,21 +92,19 @@ class SessionGuard:
         remember = known.remember
         self._typed = terms.rules()
         self._opened = self._open_sandbox()
-        self._permissions = GuardedPermissions(
+        self._permissions = ClientPermissions(
             self._rules,
             agent=hosted.record.agent if entry is None else entry.name,
-            asker=asks,
+            asker=AllowAll() if allows_all else asks,
             # An "always" that no user chose must not outlive the session.
             remember=None if allows_all or remember is None else lambda text, action, _: remember(text, action),
             on_decision=self._decided,
             root=known.project,
-            reads_reasons=self._reads_reasons,
-            allows_all=allows_all,
-            confines=self._confines,
-            own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
-            # No client made a choice: for the agent that is the same as a user who does not exist.
-            silence=NO_USER,
-            user_reason=asks.take_reason,
+            guarding=Guarding(
+                confines=self._confines,
+                reads_reasons=self._reads_reasons,
+                own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
+            ),
         )
         self._guard = AgentGuard(
             self._permissions,
@@ -143,7 +140,7 @@ class SessionGuard:
         entry = self._known.entry
         if entry is None or not self._known.terms.follows_changes:
             return None
-        from dragoman.scripting.changes import SessionChanges
+        from dragoman.runs.changes import SessionChanges
 
         return SessionChanges(
             agent=self._known.ledger_name or entry.name,

@@ -59,7 +59,7 @@ class SharedSettings:
 
     def _changed(self, client: HostConnection, updates: list[dict[str, Any]]) -> None:
         self._session.append("setting", {"by": client.key, "who": client.who, "updates": updates})
-        self._session.keep_facts()
+        self._session.describe()
 
 
 def _find(options: Any, id: str) -> dict[str, Any]:

@@ -11,9 +11,9 @@ from dragoman.text.terminal import shorten
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
 
 _MOST_REPORTED: Final = 1000
 _MOST_REPORTS: Final = 16

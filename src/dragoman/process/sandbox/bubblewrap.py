@@ -31,7 +31,14 @@ from typing import Final
 from dragoman.policy.paths import is_below
 from dragoman.process import proctable
 from dragoman.process.sandbox.filter import Machine, address_filter, machine, namespace_filter
-from dragoman.process.sandbox.listener import Answer, Listener, ReportedCall, SocketAttempt, install, set_no_new_privs
+from dragoman.process.sandbox.listener import (
+    CallAnswer,
+    Listener,
+    ReportedCall,
+    SocketAttempt,
+    install,
+    set_no_new_privs,
+)
 from dragoman.process.sandbox.policy import SandboxPolicy, protected_paths
 
 MOST_BINDS: Final = 64  # each costs 0.1 ms; the tripwire looks after the rest
@@ -99,9 +106,9 @@ class Bubblewrap:
         set_no_new_privs(self._calls)
         return install(self._calls, self._addresses)
 
-    def _judge(self, asked: ReportedCall) -> Answer:
+    def _judge(self, asked: ReportedCall) -> CallAnswer:
         place, size = asked.arguments[1:3] if asked.number == self._calls.connect else asked.arguments[4:6]
-        return Answer(_outside_address(asked.pid, place, size), 0)
+        return CallAnswer(_outside_address(asked.pid, place, size), 0)
 
     def command(self, argv: Sequence[str], cwd: str, filter_fd: int, protected: Sequence[str]) -> list[str]:
         """`argv` behind `bwrap`, with these protected paths, which exist, read-only."""

@@ -64,7 +64,7 @@ class ReportedCall(NamedTuple):
     arguments: tuple[int, ...]
 
 
-class Answer(NamedTuple):
+class CallAnswer(NamedTuple):
     """What to note, and the error for the command; 0 lets the call happen."""
 
     wanted: str | None
@@ -86,7 +86,7 @@ class Listener:
     """Starts one command and answers the calls it reports."""
 
     def __init__(
-        self, restrict: Callable[[], int], judge: Callable[[ReportedCall], Answer], *, outlives: bool = False
+        self, restrict: Callable[[], int], judge: Callable[[ReportedCall], CallAnswer], *, outlives: bool = False
     ) -> None:
         """Prepare the start of one command.
 

@@ -19,7 +19,14 @@ from typing import Final
 
 from dragoman.process.sandbox import landlock
 from dragoman.process.sandbox.filter import Machine, machine, thread_filter
-from dragoman.process.sandbox.listener import Answer, Listener, ReportedCall, SocketAttempt, install, set_no_new_privs
+from dragoman.process.sandbox.listener import (
+    CallAnswer,
+    Listener,
+    ReportedCall,
+    SocketAttempt,
+    install,
+    set_no_new_privs,
+)
 from dragoman.process.sandbox.name_lookup import is_name_lookup
 from dragoman.process.sandbox.policy import SandboxPolicy
 
@@ -86,10 +93,10 @@ class ThreadStarter:
         os.killpg(group, signal.SIGTERM)
 
 
-def _refuse(asked: ReportedCall) -> Answer:
+def _refuse(asked: ReportedCall) -> CallAnswer:
     family = asked.arguments[0] & 0xFFFFFFFF
     kind, protocol = (value & 0xFFFFFFFF for value in asked.arguments[1:3])
     if is_name_lookup(asked.pid, family, kind, protocol):
-        return Answer(None, errno.EPERM)
+        return CallAnswer(None, errno.EPERM)
     names = {int(socket.AF_INET): "inet", int(socket.AF_INET6): "inet6", int(socket.AF_UNIX): "unix"}
-    return Answer(names.get(family, str(family)), errno.EPERM)
+    return CallAnswer(names.get(family, str(family)), errno.EPERM)

@@ -15,11 +15,11 @@ from dragoman.schema import UNSET, encode
 from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:
+    from dragoman.client.violations import Violation
     from dragoman.policy.decide import Decision
     from dragoman.proxy.guard.files import FileAccess
     from dragoman.proxy.guard.session import GuardedSession
     from dragoman.proxy.guard.terminals import StartedCommand
-    from dragoman.proxy.guard.violations import Violation
     from dragoman.state import ToolCallState
 
 _TEXT_CHARACTERS: Final = 2_000  # of a title or a command in a record

@@ -11,11 +11,18 @@ guard, and neither side can answer twice or in advance. An id that is in use can
 
 *What the agent wants.* `session/request_permission`, `fs/*` and `terminal/*` are answered here (`services.py`), each in
 a task of its own; all other requests pass. A request may name a session whose `session/new` is not answered yet: it
-waits for that.
+waits for that. What no rule decides, and what the editor does better, is passed to the editor under an id of the
+guard; the editor's answer is then the answer, error or not, as it would be without a guard.
 
-*Order.* Updates pass before they are looked at, so a slow look delays nothing but the next line.
+*Withdrawals.* `$/cancel_request` follows the request it names: to the editor if the request went there, under the id it
+has there, and the editor still answers. It may overtake a request that is being judged; then it is sent right after
+that request. What is done on this machine, or asked by the guard itself, ends at once.
 
-Everything but the tasks is synchronous. Does not know descriptors: `relay.py` does.
+*Order.* Updates pass before they are looked at, so a slow look delays nothing but the next line. A request that the
+editor may get keeps its place: what the agent sends after it waits until it was judged, which takes milliseconds.
+Otherwise a question could reach the editor after the end of its turn. Nothing waits for an answer.
+
+Everything but the tasks is synchronous. Does not know descriptors.
 """
 
 from __future__ import annotations
@@ -23,16 +30,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections import deque
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from dragoman.errors import (
     INTERNAL_ERROR,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    REQUEST_CANCELLED,
+    ConnectionClosed,
     DragomanError,
     RemoteProtocolError,
     RequestError,
@@ -54,6 +62,7 @@ from dragoman.wire import (
     write_request,
     write_result,
 )
+from dragoman.wire.open_requests import OpenRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,20 +71,40 @@ if TYPE_CHECKING:
     from dragoman.proxy.guard.plan import GuardPlan
     from dragoman.wire import Frame, Id, Message
 
-    _Key: TypeAlias = tuple[type, Id]
-
 _log = logging.getLogger("dragoman.proxy")
 
 _OURS: Final = ("fs/", "terminal/")
 # More than any program has open at a time. Beyond it a side floods, and is refused.
 _MOST_OPEN: Final = 4096
 _MOST_SERVED: Final = 512
+_MOST_WAITING: Final = 10_000  # lines that wait for a judgement; beyond it memory matters more than their order
 _MOST_NOTES: Final = 20  # sentences about bad lines; a flood of them must not fill the log of the editor
 _CANCELLED: Final = b'{"outcome":{"outcome":"cancelled"}}'
 
 
 class _Named(msgspec.Struct):
     request_id: int | str | None = msgspec.field(name="requestId", default=None)
+
+
+class _Served:
+    """A request of the agent that the guard answers."""
+
+    def __init__(self, method: str) -> None:
+        self.method = method
+        self.task: asyncio.Task[None]
+        self.has_begun = False
+        self.is_asking = False
+        """Whether a question of the guard about it is open."""
+        self.is_withdrawn = False
+        self.passed_as: Id = None
+        """The id under which it was passed to the editor."""
+        self.lines: list[bytes] | None = None
+        """What the editor gets in its place among the lines of the agent; None if it waits for no place."""
+        self.is_judged = False
+
+
+# The request that a task answers. A question is asked by tasks of that task, which see it too.
+_served: Final[ContextVar[_Served | None]] = ContextVar("served", default=None)
 
 
 class GuardExchange:
@@ -102,12 +131,12 @@ class GuardExchange:
         self._watch = SessionWatch(plan, self._sessions, self)
         self._services = GuardServices(plan, self._sessions, self._watch, self)
         self._turns = GuardedTurns(plan, self._sessions, self._watch, self._services, say)
-        self._asked_by_editor: dict[_Key, tuple[str, Any]] = {}
-        self._asked_by_agent: dict[_Key, tuple[str, Any]] = {}
-        self._serving: dict[_Key, asyncio.Task[None]] = {}
-        self._own: dict[str, asyncio.Future[Raw]] = {}
-        self._own_prefix = f"dragoman-guard-{os.urandom(12).hex()}-"
-        self._own_count = 0
+        self._asked_by_editor: OpenRequests[tuple[str, Any]] = OpenRequests(_MOST_OPEN, takes_null=False)
+        self._asked_by_agent: OpenRequests[tuple[str, Any]] = OpenRequests(_MOST_OPEN, takes_null=False)
+        self._serving: OpenRequests[_Served] = OpenRequests(_MOST_SERVED, takes_null=False)
+        self._waiting: deque[bytes | _Served] = deque()  # for the editor: a request that is judged, and lines after it
+        prefix = f"dragoman-guard-{os.urandom(12).hex()}-"  # neither side can guess these ids
+        self._own: OpenRequests[asyncio.Future[Raw]] = OpenRequests(_MOST_OPEN, prefix=prefix)
         self._notes = 0
 
     @property
@@ -150,20 +179,16 @@ class GuardExchange:
     # The editor
 
     def _editor_request(self, message: Request, line: Any) -> None:
-        key = _key(message.id)
-        if message.id is None or key in self._asked_by_editor:
-            why = "the id of this request is null" if message.id is None else "the id of this request is in use"
-            self._to_editor(write_error(message.id, INVALID_REQUEST, why))
-            return
-        if len(self._asked_by_editor) >= _MOST_OPEN:
-            self._to_editor(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
+        refusal = self._asked_by_editor.refusal(message.id)
+        if refusal is not None:
+            self._to_editor(write_error(message.id, *refusal))
             return
         try:
             params, context = self._turns.begin(message.method, message.params)
         except RequestError as error:
-            self._to_editor(write_error(message.id, error.code, error.message, error.data))
+            self._to_editor(_write_error(message.id, error))
             return
-        self._asked_by_editor[key] = (message.method, context)
+        self._asked_by_editor.open(message.id, (message.method, context))
         self._to_agent(line + b"\n" if params is None else write_request(message.id, message.method, params))
 
     def _editor_notification(self, message: Notification, line: Any) -> None:
@@ -172,15 +197,15 @@ class GuardExchange:
             self._turns.cancelled(message.params)
 
     def _editor_response(self, message: Response, line: Any) -> None:
-        own = self._own.pop(message.id, None) if isinstance(message.id, str) else None
+        own = self._own.close(message.id)
         if own is not None:
             _settle(own, message)
             return
-        passed = self._asked_by_agent.pop(_key(message.id), None)
+        passed = self._asked_by_agent.close(message.id)
         if passed is not None:
             self._to_agent(line + b"\n")
             self._services.answered(*passed, message.result)
-        elif not (isinstance(message.id, str) and message.id.startswith(self._own_prefix)):
+        elif not self._own.is_own(message.id):  # an answer of the editor may come after a cancel
             self._note("editor", "a response to no open request")
 
     # The agent
@@ -193,45 +218,56 @@ class GuardExchange:
         elif message.method in SERVED or message.method.startswith(_OURS):
             self._note("agent", f"{message.method} without an id")
         else:
-            self._to_editor(line + b"\n")
+            self._in_order(line + b"\n")
 
     def _agent_request(self, message: Request, line: Any) -> None:
-        key = _key(message.id)
-        if message.id is None or key in self._asked_by_agent or key in self._serving:
-            self._to_agent(write_error(message.id, INVALID_REQUEST, "the id of this request is null or in use"))
-        elif message.method in SERVED or message.method.startswith(_OURS):
-            self._serve(key, message, line)
-        elif len(self._asked_by_agent) >= _MOST_OPEN:
-            self._to_agent(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
-        else:
-            self._pass_to_editor(key, message.method, None, line)
-
-    def _serve(self, key: _Key, message: Request, line: bytes) -> None:
-        if message.method not in SERVED:
+        context = None
+        if message.method in SERVED:
+            context = self._services.editor_terminal(message.method, message.params)
+            if context is None:
+                self._serve(message)
+                return
+        elif message.method.startswith(_OURS):
             self._to_agent(write_error(message.id, METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}"))
             return
-        context = self._services.editor_terminal(message.method, message.params)
-        if context is not None:
-            self._pass_to_editor(key, message.method, context, line)
-        elif len(self._serving) >= _MOST_SERVED:
-            self._to_agent(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
-        else:
-            self._serving[key] = asyncio.get_running_loop().create_task(self._answer(key, message))
+        if not self._is_refused(message, self._asked_by_agent, self._serving):
+            self._asked_by_agent.open(message.id, (message.method, context))
+            self._in_order(line + b"\n")
 
-    def _pass_to_editor(self, key: _Key, method: str, context: Any, line: bytes) -> None:
-        self._asked_by_agent[key] = (method, context)
-        self._to_editor(line + b"\n")
+    def _serve(self, message: Request) -> None:
+        if self._is_refused(message, self._serving, self._asked_by_agent):
+            return
+        served = _Served(message.method)
+        self._serving.open(message.id, served)
+        # One that waits for its session to be opened has no place: everything else would wait with it.
+        if self._services.editor_answers(message.method) and self._services.has_session(message.params):
+            served.lines = []
+            self._waiting.append(served)
+        served.task = asyncio.get_running_loop().create_task(self._answer(message, served))
 
-    async def _answer(self, key: _Key, message: Request) -> None:
+    def _is_refused(self, message: Request, place: OpenRequests[Any], other: OpenRequests[Any]) -> bool:
+        """Answer a request of the agent that cannot be opened. An id is used once, in either place."""
+        refusal = (other if message.id in other else place).refusal(message.id)
+        if refusal is not None:
+            self._to_agent(write_error(message.id, *refusal))
+        return refusal is not None
+
+    async def _answer(self, message: Request, served: _Served) -> None:
+        _served.set(served)
+        served.has_begun = True
         try:
+            if served.is_withdrawn and not self._services.editor_answers(message.method):
+                raise asyncio.CancelledError
             line = write_result(message.id, await self._services.answer(message.method, message.params))
         except asyncio.CancelledError:
             if message.method == "session/request_permission":
                 line = write_result(message.id, _CANCELLED)
             else:
-                line = write_error(message.id, REQUEST_CANCELLED, "Request cancelled")
+                line = _write_error(message.id, RequestError.request_cancelled())
         except RequestError as error:
-            line = write_error(message.id, error.code, error.message, error.data)
+            # If it was withdrawn before the editor got it, that it is not permitted means no more than that.
+            was_here = served.is_withdrawn and served.passed_as is None
+            line = _write_error(message.id, RequestError.request_cancelled() if was_here else error)
         except RemoteProtocolError as error:
             line = write_error(message.id, error.code, str(error))
         except DragomanError as error:  # rules that cannot be read, for example: nothing is permitted then
@@ -240,18 +276,20 @@ class GuardExchange:
             _log.exception("the guard failed to answer %s", message.method)
             line = write_error(message.id, INTERNAL_ERROR, "Internal error")
         finally:
-            self._serving.pop(key, None)
+            self._serving.close(message.id)
+            served.is_judged = True
+            self._flush()
         self._to_agent(line)
 
     def _agent_response(self, message: Response, line: Any) -> None:
         if message.id is None:
-            self._to_editor(line + b"\n")
+            self._in_order(line + b"\n")
             return
-        asked = self._asked_by_editor.pop(_key(message.id), None)
+        asked = self._asked_by_editor.close(message.id)
         if asked is None:
             self._note("agent", "a response to no open request")
             return
-        self._to_editor(line + b"\n")
+        self._in_order(line + b"\n")
         self._turns.answered(*asked, message)
 
     def _cancel_request(self, message: Notification, line: bytes) -> None:
@@ -259,11 +297,17 @@ class GuardExchange:
             named = msgspec.json.decode(message.params or b"{}", type=_Named)
         except msgspec.MsgspecError:
             named = _Named()
-        task = self._serving.get(_key(named.request_id))
-        if task is not None:
-            task.cancel()
-        else:
-            self._to_editor(line + b"\n")
+        served = self._serving.get(named.request_id)
+        if served is None:
+            self._in_order(line + b"\n")
+            return
+        served.is_withdrawn = True
+        if served.passed_as is not None:
+            self._withdraw(served.passed_as, served)
+        elif served.is_asking or (served.has_begun and not self._services.editor_answers(served.method)):
+            served.task.cancel()
+        # Else `_answer` has not begun, or judges what the editor is to answer: both look at `is_withdrawn`. A task that
+        # is cancelled before its first step would never answer.
 
     # What is not passed on
 
@@ -271,12 +315,12 @@ class GuardExchange:
         assert isinstance(bad, Malformed)
         self._note(side, f"a line that is not a message: {bad.why}")
         asked, answer = (
-            (self._asked_by_agent, self._to_agent) if side == "editor" else (self._asked_by_editor, self._to_editor)
+            (self._asked_by_agent, self._to_agent) if side == "editor" else (self._asked_by_editor, self._in_order)
         )
         if bad.kind == "response":
             # The side that waits for it gets an error, else it would wait forever.
-            waiting = None if bad.id is UNSET else asked.pop(_key(bad.id), None)
-            own = self._own.pop(bad.id, None) if isinstance(bad.id, str) and side == "editor" else None
+            waiting = None if bad.id is UNSET else asked.close(bad.id)
+            own = self._own.close(_id(bad)) if side == "editor" else None
             if own is not None and not own.done():
                 own.set_exception(RequestError.internal_error("the response could not be read"))
             if waiting is not None:
@@ -299,30 +343,80 @@ class GuardExchange:
 
     # What the guard sends by itself
 
-    async def ask_editor(self, method: str, params: bytes | Raw) -> Raw:
-        """Send the editor a request of the guard; return its result.
+    async def ask_editor(self, method: str, params: bytes | Raw, *, for_agent: bool = False) -> Raw:
+        """Send the editor a request; return its result.
 
-        Raises: RequestError for an error, and if the editor is gone.
+        Args:
+            for_agent: It is the agent's own request, which the editor answers: if the agent withdraws it, the editor
+                gets the withdrawal, and answers still. Without this it is a question of the guard.
+
+        Raises:
+            RequestError: The editor answered with an error.
+            ConnectionClosed: The editor is gone.
         """
-        self._own_count += 1
-        own_id = f"{self._own_prefix}{self._own_count}"
+        served = _served.get()
+        if served is not None and served.is_withdrawn and not for_agent:
+            raise RequestError.request_cancelled()
         future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        self._own[own_id] = future
-        self._to_editor(write_request(own_id, method, bytes(params)))
+        own_id = self._own.open_own(future)
+        self._in_place(served, write_request(own_id, method, bytes(params)))
+        if served is not None and for_agent:
+            served.passed_as = own_id
+            if served.is_withdrawn:  # while it was judged
+                self._withdraw(own_id, served)
+        elif served is not None:
+            served.is_asking = True
         try:
             return await future
         except asyncio.CancelledError:
-            self._to_editor(write_notification("$/cancel_request", encode({"requestId": own_id})))
+            self._withdraw(own_id, served)
             raise
         finally:
-            self._own.pop(own_id, None)
+            self._own.close(own_id)
+            if served is not None:
+                served.is_asking = False
+
+    def _withdraw(self, own_id: Id, served: _Served | None) -> None:
+        self._in_place(served, write_notification("$/cancel_request", encode({"requestId": own_id})))
 
     def send_update(self, session: Session, update: object) -> None:
         """Send the editor a session update of the guard's own."""
-        self._to_editor(write_notification("session/update", encode({"sessionId": session.id, "update": update})))
+        self._in_order(write_notification("session/update", encode({"sessionId": session.id, "update": update})))
 
     def _pass_update(self, line: bytes) -> None:
-        self._to_editor(line + b"\n")
+        self._in_order(line + b"\n")
+
+    def _in_order(self, line: bytes) -> None:
+        """Send the editor a line after all that the agent sent before it."""
+        if not self._waiting:
+            self._to_editor(line)
+            return
+        self._waiting.append(line)
+        if len(self._waiting) > _MOST_WAITING:
+            self._flush(is_all=True)
+
+    def _in_place(self, served: _Served | None, line: bytes) -> None:
+        """Send the editor a line of the guard in the place of the request that it is about."""
+        if served is None or served.lines is None:
+            self._to_editor(line)
+            return
+        served.lines.append(line)
+        served.is_judged = True
+        self._flush()
+
+    def _flush(self, *, is_all: bool = False) -> None:
+        """Send the editor the lines that wait for no request which is still judged; or all of them."""
+        while self._waiting:
+            first = self._waiting[0]
+            if isinstance(first, bytes):
+                self._to_editor(first)
+            elif first.is_judged or is_all:
+                for line in first.lines or ():
+                    self._to_editor(line)
+                first.lines = None
+            else:
+                return
+            self._waiting.popleft()
 
     def send_cancel(self, session: Session) -> None:
         """Cancel the session's turn."""
@@ -336,45 +430,45 @@ class GuardExchange:
 
     def editor_ended(self) -> None:
         """The editor is gone: nothing can be asked any more."""
-        own, self._own = self._own, {}
-        for future in own.values():
+        for _, future in self._own.close_all():
             if not future.done():
-                future.set_exception(RequestError.internal_error("the editor closed the connection"))
+                future.set_exception(ConnectionClosed("the editor closed the connection"))
         for session in self._sessions:
             session.note_cancel()
 
     def agent_ended(self, why: str) -> None:
         """The agent is gone: what the editor waits for is answered."""
-        asked, self._asked_by_editor = self._asked_by_editor, {}
-        for (_, request_id), (method, context) in asked.items():
-            self._to_editor(write_error(request_id, INTERNAL_ERROR, why))
+        for request_id, (method, context) in self._asked_by_editor.close_all():
+            self._in_order(write_error(request_id, INTERNAL_ERROR, why))
             self._turns.failed(method, context)
 
     async def close(self) -> None:
         """End what is being served, and all terminals."""
-        tasks = list(self._serving.values())
+        tasks = [served.task for _, served in self._serving]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._flush(is_all=True)
         self._watch.close()
         self._sessions.close()
         await self._services.close()
-
-
-def _key(request_id: Id) -> _Key:
-    """An id by value and type: 1 and "1" are two ids."""
-    return type(request_id), request_id
 
 
 def _id(bad: Malformed) -> Id:
     return None if bad.id is UNSET else bad.id
 
 
+def _write_error(request_id: Id, error: RequestError) -> bytes:
+    return write_error(request_id, error.code, error.message, error.data)
+
+
 def _settle(future: asyncio.Future[Raw], message: Response) -> None:
     if future.done():
         return
     if message.error is not None:
-        future.set_exception(RequestError(message.error.code, message.error.message, None))
+        data = message.error.data
+        copy = None if data is UNSET else Raw(bytes(data))  # as it came: this error may go on to the agent
+        future.set_exception(RequestError(message.error.code, message.error.message, copy))
     else:
         assert message.result is not None
         future.set_result(Raw(bytes(message.result)))

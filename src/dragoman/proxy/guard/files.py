@@ -77,7 +77,8 @@ class GuardedFiles:
             await self._check_in_editor("read", place, session)
             path = place.path
             # Written again, so that the editor cannot read another path in it than the one that was judged.
-            result: bytes = bytes(await self._editor.ask_editor("fs/read_text_file", encode(request)))
+            read = await self._editor.ask_editor("fs/read_text_file", encode(request), for_agent=True)
+            result = bytes(read)
             text = decode(v1.ReadTextFileResponse, result).content
         else:
             path = request.path
@@ -100,11 +101,13 @@ class GuardedFiles:
             await self._check_in_editor("edit", place, session, change)
             # The real path: a link that was put in its place since then is not followed by name.
             path = request.path if place.path == place.real else place.real
-            await self._editor.ask_editor("fs/write_text_file", encode(msgspec.structs.replace(request, path=path)))
+            written = encode(msgspec.structs.replace(request, path=path))
+            result = bytes(await self._editor.ask_editor("fs/write_text_file", written, for_agent=True))
         else:
             await self._disk.write_text_file(request, session)
+            result = encode(v1.WriteTextFileResponse())
         self._on_access(_written(change, request.content, is_by_editor=self.editor_writes), session)
-        return encode(v1.WriteTextFileResponse())
+        return result
 
     async def _check_in_editor(
         self, kind: str, place: _Place, session: GuardedSession, change: Change | None = None

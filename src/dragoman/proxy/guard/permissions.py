@@ -7,19 +7,15 @@ Does not judge (`policy/`) and does not record (`proxy/audit`).
 
 from __future__ import annotations
 
-import os
-import time
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
-from dragoman.client.permission import OWN_CALL, ClientPermissions
-from dragoman.client.permission_request import settle_paths
-from dragoman.errors import RequestError
+from dragoman.client.permission import OWN_CALL, ClientPermissions, Guarding, RefuseOpen
+from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.policy import judge
-from dragoman.policy.decide import NO_USER, TURN_PERMISSION, USER, Selection, is_clear
-from dragoman.policy.paths import is_below
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
+from dragoman.workspace.folders import SessionFolders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,13 +25,11 @@ if TYPE_CHECKING:
     from dragoman.client.permission import Asker, Question
     from dragoman.client.session import Session
     from dragoman.policy import Action, Request, Rule
-    from dragoman.policy.decide import Decision, Option
+    from dragoman.policy.decide import Decision
+    from dragoman.policy.permitted import Permitted
     from dragoman.proxy.guard.session import GuardedSession
     from dragoman.workspace import Change
 
-ASK_DENY: Final = "--ask deny"
-"""`Decision.decided_by` where no rule decided and no user is to be asked."""
-_MOST_LINES: Final = 1_000  # permitted commands that are remembered
 _OVERFULL: Final = "too many tool calls were reported in this session to judge another one; start a new session"
 
 
@@ -50,45 +44,6 @@ class FindsRules(Protocol):
 
     def remember(self, project: str, text: str, action: Action) -> None:
         """Add the rule of an answer of "always"."""
-
-
-class _ProjectPermissions(ClientPermissions):
-    """The decisions for one project. `refuses_open` refuses what no rule decides."""
-
-    def __init__(
-        self,
-        *args: Any,
-        refuses_open: bool,
-        confines: Callable[[], bool],
-        on_permitted: Callable[[Sequence[Request], Decision], None],
-        **options: Any,
-    ) -> None:
-        super().__init__(*args, **options)
-        self._refuses_open = refuses_open
-        self._on_permitted = on_permitted
-        self._confines = confines
-        self.waited_ms = 0
-        """How long the user took for the last answer. Read before anything else happens, so it is never another's."""
-
-    async def select(self, question: Question, options: Sequence[Option], session: Session) -> Selection:
-        if not self._refuses_open:
-            start = time.monotonic()
-            try:
-                return await super().select(question, options, session)
-            finally:
-                self.waited_ms = round((time.monotonic() - start) * 1000)
-        if question.permission.tool_call.tool_call_id.startswith(OWN_CALL):
-            return Selection(None, NO_USER)
-        # The agent offered a way to be refused; `cancelled` would look as if the turn had been.
-        rejecting = (each for each in options if each.kind == "reject_once" and is_clear(each, options))
-        return Selection(next(rejecting, None), ASK_DENY)
-
-    def confines_requests(self) -> bool:
-        return self._confines()
-
-    def note_permitted(self, requests: Sequence[Request], decision: Decision) -> None:
-        """Remember what was permitted."""
-        self._on_permitted(requests, decision)
 
 
 class GuardPermissions:
@@ -116,9 +71,8 @@ class GuardPermissions:
         self._asker = asker
         self._on_decision = on_decision
         self._confines = confines
-        self._by_session: WeakKeyDictionary[Session, _ProjectPermissions] = WeakKeyDictionary()
-        self._permitted_paths: set[str] = set()
-        self._permitted_lines: list[str] = []
+        self._by_session: WeakKeyDictionary[Session, ClientPermissions] = WeakKeyDictionary()
+        self._permitted: list[Permitted] = []  # also of sessions that have ended: their commands may still run
 
     async def permission(
         self, request: v1.RequestPermissionRequest, session: GuardedSession
@@ -143,7 +97,8 @@ class GuardPermissions:
     def is_named_by_rule(self, request: Request, session: Session) -> bool:
         """Whether a rule of the user allows this by an absolute path, and nothing speaks against it."""
         permissions = self.of(session)
-        asked = settle_paths(request, session, agent=self._agent, root=self._found.project(session.cwd))
+        folders = SessionFolders(session.cwd, project=self._found.project(session.cwd))
+        asked = folders.settle_request(request, self._agent)
         verdict = judge(permissions.rules, asked)
         pattern = None if verdict.rule is None else read_pattern(verdict.rule.text).pattern
         return verdict.action == "allow" and pattern is not None and pattern.startswith(("/", "~"))
@@ -154,56 +109,50 @@ class GuardPermissions:
         if made is None:
             project = self._found.project(session.cwd)
             whose = ref(session)  # a reference to the session would keep it, and itself, forever
-            made = self._by_session[session] = _ProjectPermissions(
+            made = self._by_session[session] = ClientPermissions(
                 lambda: () if (found := whose()) is None else self._found.rules(found),
                 agent=self._agent,
-                asker=self._asker,
+                asker=RefuseOpen() if self._asker is None else self._asker,
                 remember=lambda text, action, _: self._found.remember(project, text, action),
-                on_decision=lambda decision: self._decided(decision, whose()),
+                on_decision=lambda decision: self._on_decision(decision, decision.waited_ms),
                 root=project,
-                refuses_open=self._asker is None,
-                confines=self._confines,
-                on_permitted=self._note_permitted,
+                guarding=Guarding(confines=self._confines, states_reasons=False),
             )
+            self._permitted.append(made.permitted)
         return made
-
-    def _decided(self, decision: Decision, session: Session | None) -> None:
-        made = None if session is None else self._by_session.get(session)
-        waited_ms = 0
-        if made is not None:
-            waited_ms, made.waited_ms = made.waited_ms, 0
-        self._on_decision(decision, waited_ms)
 
     def is_expected(self, path: str) -> bool:
         """Whether the change of a protected file was permitted: an edit of it, or a command that names it."""
-        if any(is_below(path, permitted) for permitted in self._permitted_paths):
-            return True
-        return any(path in line or os.path.basename(path) in line for line in self._permitted_lines)
-
-    def _note_permitted(self, requests: Sequence[Request], decision: Decision) -> None:
-        for request in requests:
-            if request.kind in ("edit", "delete", "move"):
-                self._permitted_paths.update(request.paths)
-            elif request.kind == "execute" and decision.decided_by in (USER, TURN_PERMISSION):
-                self._permitted_lines.append(request.shell or " ".join(request.command or ()))
-                del self._permitted_lines[:-_MOST_LINES]
+        return any(permitted.covers(path) for permitted in self._permitted)
 
     def forget(self, session: Session) -> None:
         """The session has ended."""
-        self._by_session.pop(session, None)
+        made = self._by_session.pop(session, None)
+        if made is not None and not made.permitted:
+            self._permitted.remove(made.permitted)
 
 
 class AsksEditor(Protocol):
     """A request of the guard to the editor."""
 
-    async def ask_editor(self, method: str, params: bytes | Raw) -> Raw:
-        """Return the editor's result.
+    async def ask_editor(self, method: str, params: bytes | Raw, *, for_agent: bool = False) -> Raw:
+        """Return the editor's result. With `for_agent` the request is the agent's own, handed on.
 
-        Raises: RequestError for an error.
+        Raises: RequestError for an error, ConnectionClosed if the editor is gone.
         """
 
     def send_update(self, session: Session, update: object) -> None:
         """Send the editor a session update of the guard's own."""
+
+
+class PassedQuestion:
+    """A permission request of the agent that may be handed to the editor, and what the editor answered."""
+
+    def __init__(self, params: bytes) -> None:
+        self.params = params
+        self.selection: Raw | None = None
+        self.refusal: Raw | None = None
+        self.error: RequestError | None = None
 
 
 class EditorAsker:
@@ -211,41 +160,54 @@ class EditorAsker:
 
     def __init__(self, editor: AsksEditor) -> None:
         self._editor = editor
-        self._params: dict[int, Raw] = {}  # of the agent's own requests, by the object that was read from them
-        self._results: dict[int, Raw] = {}
+        self._passed: dict[int, PassedQuestion] = {}  # by the object that was read from the agent's request
 
-    def keep(self, request: v1.RequestPermissionRequest, params: Raw) -> None:
+    def keep(self, request: v1.RequestPermissionRequest, params: bytes) -> PassedQuestion:
         """Keep the agent's request as it was sent, so that the editor gets all of it."""
-        self._params[id(request)] = params
+        passed = self._passed[id(request)] = PassedQuestion(params)
+        return passed
 
-    def drop(self, request: v1.RequestPermissionRequest) -> Raw | None:
-        """Forget a request; the editor's result, if the editor was asked."""
-        self._params.pop(id(request), None)
-        return self._results.pop(id(request), None)
+    def drop(self, request: v1.RequestPermissionRequest) -> None:
+        """Forget a request."""
+        self._passed.pop(id(request), None)
 
     async def ask(self, question: Question, session: Session) -> str | None:
         """Return the id of the chosen option, None for none."""
         request = question.permission
-        own = self._params.get(id(request))
+        passed = self._passed.get(id(request))
+        if passed is not None:
+            return await self._pass(passed)
         call = request.tool_call
-        is_own_call = own is None and call.tool_call_id.startswith(OWN_CALL)
         status = "failed"
         try:
-            params = encode(request) if own is None else own
-            result = await self._editor.ask_editor("session/request_permission", params)
+            result = await self._editor.ask_editor("session/request_permission", encode(request))
             outcome = decode(v1.RequestPermissionResponse, result).outcome
             if not isinstance(outcome, v1.SelectedPermissionOutcome):
                 return None
             kinds = [option.kind for option in request.options if option.option_id == outcome.option_id]
             status = "completed" if kinds and kinds[0].startswith("allow") else "failed"
-            if own is not None:
-                self._results[id(request)] = result
             return outcome.option_id
-        except RequestError:  # the editor cannot ask, or has closed the connection: nothing was selected
+        except (RequestError, ConnectionClosed):  # the editor cannot ask, or is gone: nothing was selected
             return None
         finally:
-            if is_own_call:  # the editor shows it as a tool call, which would stay open
+            # The editor shows a question of the guard as a tool call, which would stay open.
+            if call.tool_call_id.startswith(OWN_CALL):
                 self._editor.send_update(session, v1.ToolCallUpdate(call.tool_call_id, status=status))
+
+    async def _pass(self, passed: PassedQuestion) -> str | None:
+        try:
+            result = await self._editor.ask_editor("session/request_permission", passed.params, for_agent=True)
+        except RequestError as error:
+            passed.error = error
+            return None
+        except ConnectionClosed:  # nothing was selected
+            return None
+        outcome = decode(v1.RequestPermissionResponse, result).outcome
+        if not isinstance(outcome, v1.SelectedPermissionOutcome):
+            passed.refusal = result
+            return None
+        passed.selection = result
+        return outcome.option_id
 
 
 def _refuse_overfull(session: GuardedSession) -> None:

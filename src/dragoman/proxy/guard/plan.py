@@ -11,8 +11,8 @@ from dragoman.proxy.guard.additions import Additions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dragoman.client.confinement import Confinement
     from dragoman.client.permission import Asker
+    from dragoman.process.sandbox.confinement import Confinement
     from dragoman.proxy.guard.conduct import Conduct
     from dragoman.proxy.guard.events import GuardEvents
     from dragoman.proxy.guard.limits import GuardLimits

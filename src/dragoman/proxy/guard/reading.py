@@ -10,10 +10,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from dragoman.errors import INVALID_REQUEST
 from dragoman.wire import Malformed, read_message
 
 if TYPE_CHECKING:
+    from msgspec import Raw
+
     from dragoman.wire import Message
 
 # One of these is in every message, once. Quotes inside of texts are escaped, so a count finds names and short values.
@@ -35,6 +39,19 @@ def read_unambiguous(line: bytes) -> Message:
     return Malformed(line, _WHY, INVALID_REQUEST)
 
 
+def unambiguous_params(params: bytes | Raw) -> bytes:
+    """The params of a request as they came if every program reads the same in them, else with each name once.
+
+    Raises: MsgspecError or RecursionError if they cannot be read at all.
+    """
+    given = bytes(params)
+    try:
+        _distinct(given.decode())
+    except _Twice:
+        return msgspec.json.encode(msgspec.json.decode(given))
+    return given
+
+
 def _has_distinct_members(line: bytes) -> bool:
     """Whether the names of the outermost object differ, whatever their case."""
     try:
@@ -46,4 +63,14 @@ def _has_distinct_members(line: bytes) -> bool:
     return len(set(names)) == len(names)
 
 
+class _Twice(Exception):
+    pass
+
+
+def _refuse_twice(members: list[tuple[str, Any]]) -> None:
+    if len({name.casefold() for name, _ in members}) != len(members):
+        raise _Twice
+
+
 _pairs: Final = json.JSONDecoder(object_pairs_hook=list).decode
+_distinct: Final = json.JSONDecoder(object_pairs_hook=_refuse_twice).decode

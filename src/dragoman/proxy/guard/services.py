@@ -12,6 +12,7 @@ import msgspec
 
 from dragoman.proxy.guard.files import GuardedFiles
 from dragoman.proxy.guard.permissions import EditorAsker, GuardPermissions
+from dragoman.proxy.guard.reading import unambiguous_params
 from dragoman.proxy.guard.terminals import GuardedTerminals
 from dragoman.schema import CLIENT_METHODS, decode, encode, v1
 
@@ -38,8 +39,11 @@ _NO_PARAMS: Final = msgspec.Raw(b"{}")
 _CANCELLED: Final = v1.RequestPermissionResponse(v1.CancelledPermissionOutcome())
 
 
-class _Terminal(msgspec.Struct):
+class _Named(msgspec.Struct):
     session: str = msgspec.field(name="sessionId")
+
+
+class _Terminal(_Named):
     terminal: str = msgspec.field(name="terminalId")
 
 
@@ -100,6 +104,25 @@ class GuardServices:
         session = await self._sessions.wait_for(read.session_id)
         return await self._handlers[method](read, raw, session)
 
+    def editor_answers(self, method: str) -> bool:
+        """Whether the editor is to answer a request of this method, if the rules do not refuse it."""
+        match method:
+            case "session/request_permission":
+                return self._asker is not None
+            case "fs/read_text_file":
+                return self.files.editor_reads
+            case "fs/write_text_file":
+                return self.files.editor_writes
+        return method == "terminal/create" and not self.terminals.run_here
+
+    def has_session(self, params: Raw | None) -> bool:
+        """Whether a request is about a session that is open or being opened by its name."""
+        try:
+            named = msgspec.json.decode(params or b"", type=_Named)
+        except (msgspec.MsgspecError, RecursionError):
+            return False
+        return self._sessions.find(named.session) is not None
+
     def editor_terminal(self, method: str, params: Raw | None) -> _Terminal | None:
         """What a request is about, if it is about a terminal of the editor, which answers it; else None."""
         if not method.startswith("terminal/") or method == "terminal/create" or params is None:
@@ -109,18 +132,14 @@ class GuardServices:
         except msgspec.MsgspecError:
             return None
         session = self._sessions.find(named.session)
-        return named if session is not None and named.terminal in session.editor_terminals else None
+        return named if session is not None and session.has_editor_terminal(named.terminal) else None
 
     def answered(self, method: str, context: Any, result: Raw | None) -> None:
         """The editor answered a request of the agent that passed."""
         if not isinstance(context, _Terminal) or result is None:
             return
-        session = self._sessions.find(context.session)
-        if session is None:
-            return
-        if method == "terminal/release":
-            session.editor_terminals.discard(context.terminal)
-        elif method == "terminal/wait_for_exit":
+        # A released terminal stays the editor's: what the agent wants to know of it then, the editor refuses.
+        if method == "terminal/wait_for_exit":
             try:
                 ended = msgspec.json.decode(result, type=dict[str, Any])
             except msgspec.MsgspecError:
@@ -140,17 +159,19 @@ class GuardServices:
         if self._asker is None:
             outcome = await self.permissions.permission(request, session)
             return encode(_CANCELLED if outcome is None else v1.RequestPermissionResponse(outcome))
-        # All that the agent sent, with every name once: the editor must not see another request than the rules did.
-        self._asker.keep(request, msgspec.Raw(msgspec.json.encode(msgspec.json.decode(params))))
-        result = None
+        # All that the agent sent: the editor must not see another request than the rules did.
+        passed = self._asker.keep(request, unambiguous_params(params))
         try:
             outcome = await self.permissions.permission(request, session)
         finally:
-            result = self._asker.drop(request)
-        if outcome is None:
-            return encode(_CANCELLED)
-        # The editor's own result, with what else it holds; if a rule decided, there is none.
-        return encode(v1.RequestPermissionResponse(outcome)) if result is None else bytes(result)
+            self._asker.drop(request)
+        # The editor's own answer, with what else it holds; if a rule decided, there is none.
+        if outcome is None and passed.error is not None:
+            raise passed.error
+        answer = passed.refusal if outcome is None else passed.selection
+        if answer is not None:
+            return bytes(answer)
+        return encode(_CANCELLED if outcome is None else v1.RequestPermissionResponse(outcome))
 
     def _note(self, kind: str, session: GuardedSession) -> None:
         session.seen_kinds.add(kind)

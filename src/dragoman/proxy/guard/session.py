@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Far beyond what an agent does in a day. An agent that reports more can no longer be judged, so it is refused.
 MOST_CALLS: Final = 50_000
 MOST_BYTES: Final = 256 << 20
+_MOST_TERMINALS: Final = 10_000  # of the editor; released ones are kept, because the editor answers about them too
 
 _CALLS: Final = {"tool_call": v1.ToolCall, "tool_call_update": v1.ToolCallUpdate}
 FOLDED: Final = frozenset({*_CALLS, "current_mode_update", "config_option_update", "usage_update"})
@@ -70,7 +71,7 @@ class GuardedSession(Session):
         self.turn_began = 0.0
         self.is_instructed = False
         """Whether the instructions of the user were sent."""
-        self.editor_terminals: set[str] = set()
+        self._editor_terminals: dict[str, None] = {}  # the oldest first
         self.seen_kinds: set[str] = set()
         """The kinds of tool calls about which the agent asked in this turn, or that it had done here."""
         self.cost = 0.0
@@ -87,6 +88,16 @@ class GuardedSession(Session):
     def is_overfull(self) -> bool:
         """Whether the agent reported more than can be kept: its requests cannot be compared with that any more."""
         return len(self._sizes) > MOST_CALLS or self._bytes > MOST_BYTES
+
+    def note_editor_terminal(self, terminal_id: str) -> None:
+        """The editor created a terminal for the agent."""
+        self._editor_terminals[terminal_id] = None
+        while len(self._editor_terminals) > _MOST_TERMINALS:
+            del self._editor_terminals[next(iter(self._editor_terminals))]
+
+    def has_editor_terminal(self, terminal_id: str) -> bool:
+        """Whether the editor created this terminal for the agent, released or not."""
+        return terminal_id in self._editor_terminals
 
     def begin_turn(self) -> None:
         """A prompt passes to the agent."""

@@ -17,10 +17,10 @@ from dragoman.schema import decode, encode, v1
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from dragoman.client.confinement import Confinement
     from dragoman.client.services import ChecksConfined
     from dragoman.client.session import Session
     from dragoman.policy import Request
+    from dragoman.process.sandbox.confinement import Confinement
     from dragoman.proxy.guard.permissions import AsksEditor
     from dragoman.proxy.guard.session import GuardedSession
     from dragoman.workspace import Change
@@ -106,9 +106,9 @@ class GuardedTerminals:
         except _Permitted as permitted:
             judged = permitted.request
         # Written again, so that the editor cannot read another command in it than the one that was judged.
-        result = bytes(await self._editor.ask_editor("terminal/create", encode(request)))
+        result = bytes(await self._editor.ask_editor("terminal/create", encode(request), for_agent=True))
         terminal_id = decode(v1.CreateTerminalResponse, result).terminal_id
-        session.editor_terminals.add(terminal_id)
+        session.note_editor_terminal(terminal_id)
         cwd = request.cwd if isinstance(request.cwd, str) else session.cwd
         self._on_started(StartedCommand(terminal_id, judged.title, cwd, is_by_editor=True), session)
         return result

@@ -92,7 +92,7 @@ class GuardedTurns:
         if method == "session/prompt":
             return self._prompt(_members(params), b"" if params is None else bytes(params))
         if method in _ENDING:
-            return None, _members(params).get("sessionId")
+            return None, _or_empty(params).get("sessionId")  # whatever else it is, the agent answers it
         return None, None
 
     def _initialize(self, params: dict[str, Any]) -> dict[str, Any]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
+from dragoman.client.violations import Violation
 from dragoman.errors import DragomanError, RequestError
-from dragoman.proxy.guard.permissions import ASK_DENY
+from dragoman.policy.decide import ASK_DENY
 from dragoman.proxy.guard.session import GuardedSession
-from dragoman.proxy.guard.violations import GuardViolations, Violation
+from dragoman.proxy.guard.violations import GuardViolations
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.client.session import Session
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.proxy.guard.files import FileAccess
     from dragoman.proxy.guard.permissions import GuardPermissions
     from dragoman.proxy.guard.plan import GuardPlan

@@ -8,7 +8,7 @@ different programs. Whom a token belongs to is looked up by the application. Pur
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Set
+from collections.abc import Awaitable, Callable, Set
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -95,6 +95,8 @@ class GateRules(msgspec.Struct, frozen=True):
     max_body_bytes: int = MAX_BODY_BYTES
     admit: Callable[[Entered], GateRefusal | None] = lambda entered: None
     """Called last, for a request of a known principal: limits of the application, and what a path needs."""
+    admit_stream: Callable[[Entered, str], Awaitable[GateRefusal | None]] | None = None
+    """Called before the stream of a session is opened, with the session's id: it may have to be looked up."""
 
 
 def examine(head: Head, rules: GateRules) -> Entered | GateRefusal:

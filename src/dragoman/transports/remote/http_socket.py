@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
-from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, StreamedReply, text_answer
+from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, StreamedReply, session_of, text_answer
 from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.gate import Entered, GateRefusal, Head, cross_origin_headers, examine
 from dragoman.transports.remote.in_flight import TOO_MUCH, HeldBytes
@@ -27,6 +27,8 @@ from dragoman.transports.remote.stream_writer import StreamWriter
 from dragoman.transports.remote.upgrade import accept_upgrade
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from dragoman.transports.remote.server import RemoteServer
 
 _DISCARD_BYTES: Final = 64 * 1024
@@ -184,10 +186,23 @@ class HttpSocket(asyncio.Protocol):
         if entered.is_upgrade:
             self._upgrade(entered)
         elif entered.method == b"GET" and entered.path.startswith("/acp"):
-            self._open_stream(entered)
+            session, admit = session_of(entered), self._server.rules.admit_stream
+            if session is None or admit is None:
+                self._open_stream(entered)
+            else:
+                self._answering = self._loop.create_task(self._admit_stream(entered, admit(entered, session)))
         else:
             self._io.pause_reading()
             self._answering = self._loop.create_task(self._answer(entered, b"".join(self._body)))
+
+    async def _admit_stream(self, entered: Entered, admitting: Awaitable[GateRefusal | None]) -> None:
+        """Open the stream of a session, unless the application does not know it. A client that leaves cancels this."""
+        refused = await admitting
+        self._answering = None
+        if refused is not None:
+            self._refuse(refused)
+        else:
+            self._open_stream(entered)
 
     async def _answer(self, entered: Entered, body: bytes) -> None:
         answer = await self._server.answer(entered, body, self.peer)

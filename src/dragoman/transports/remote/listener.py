@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    import socket
     import ssl
     from collections.abc import Callable
 
@@ -79,6 +79,10 @@ class PortListener:
                 self._loop.call_later(_PAUSE_SECONDS, self._go_on)
                 return
             sock.setblocking(False)
+            if sock.family in (socket.AF_INET, socket.AF_INET6):
+                # asyncio does this only for sockets whose protocol number is known, which it is not after `accept`: a
+                # small answer behind another one then waits 40 ms for the client's acknowledgement.
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             task = self._loop.create_task(self._open(sock))
             self._opening.add(task)
             # A task that is cancelled before its first step has not come to its own `finally`.

@@ -48,7 +48,7 @@ async def find_changes(talk: HostedConversation) -> SessionTurns:
 
 def _find(session_id: str, agent: str) -> SessionTurns | None:
     from dragoman.host.local.agents import ledger_name
-    from dragoman.scripting.changes import snapshots_folder
+    from dragoman.runs.changes import snapshots_folder
     from dragoman.snapshots.session_turns import find_session_turns
 
     return find_session_turns(snapshots_folder(), session_id, ledger_name(agent))

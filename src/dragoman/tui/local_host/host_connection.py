@@ -6,22 +6,18 @@ Owns what this client announces, and which handler of the conversation gets a re
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from dragoman.client.connect import connect
 from dragoman.host.local.build import hello
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import reach_host
-from dragoman.rpc import Observer
-from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.client import RemoteAgent, Session
+    from dragoman.schema import v1
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.questions.open_questions import OpenQuestions
 
@@ -41,6 +37,10 @@ class HostLink:
         def note(text: str) -> None:
             loop.call_soon_threadsafe(talk.note, text)
 
+        # A task: a question runs in one, and its end must not be noted before it was shown or withdrawn.
+        async def answered(params: dict[str, Any]) -> None:
+            talk.asking.answered(params)
+
         path = await asyncio.to_thread(_reach, note)
         self._entered = connect(
             f"unix:{path}",
@@ -49,68 +49,23 @@ class HostLink:
             permission=talk.asking.permission,
             elicitation=_Forms(talk.asking),
             terminal_login=True,
+            # Plain functions: the start and the end of a turn are noted in order with its updates.
             extensions={
-                "_dragoman/turn_started": lambda params: None,  # see _TurnEvents
-                "_dragoman/turn_ended": lambda params: None,
-                "_dragoman/answered": talk.asking.answered,
+                "_dragoman/turn_started": talk.turn_started,
+                "_dragoman/turn_ended": talk.turn_ended,
+                "_dragoman/answered": answered,
                 "_dragoman/notice": lambda params: talk.note(str(params.get("text", ""))),
             },
+            on_updates=talk.updated,
             # The output of terminals comes in pieces, with exit codes; subagents with their sessions.
             meta={"dragoman": {**hello(), "activity": True, "unstable": True}, "terminal_output": True},
             unstable=True,
-            observers=(_TurnEvents(talk), _ChildSessions(talk)),
         )
         remote: RemoteAgent = await self._entered.__aenter__()
         return remote
 
     async def __aexit__(self, *error: Any) -> None:
         await self._entered.__aexit__(*error)
-
-
-class _TurnEvents(Observer):
-    """Notes starts and ends of turns in the order of the wire: a handler would run behind updates that came later."""
-
-    def __init__(self, conversation: HostedConversation) -> None:
-        self._conversation = conversation
-
-    def received(self, line: bytes) -> None:
-        head = line[:100]
-        if b'"_dragoman/turn_started"' in head:
-            self._conversation.turn_started(_params(line))
-        elif b'"_dragoman/turn_ended"' in head:
-            self._conversation.turn_ended(_params(line))
-
-
-def _params(line: bytes) -> dict[str, Any]:
-    found = msgspec.json.decode(line).get("params")
-    return found if isinstance(found, dict) else {}
-
-
-class _UpdateOf(msgspec.Struct):
-    sessionId: str  # noqa: N815 - the protocol's name
-    update: msgspec.Raw
-
-
-class _UpdateFrame(msgspec.Struct):
-    params: _UpdateOf
-
-
-class _ChildSessions(Observer):
-    """Takes the updates of subagents' sessions, which are not open here: they are shown inside of their parent."""
-
-    def __init__(self, conversation: HostedConversation) -> None:
-        self._conversation = conversation
-
-    def received(self, line: bytes) -> None:
-        talk = self._conversation
-        # While a session is loaded its children are not known yet.
-        is_loading, known = talk.phase == "opening", talk.state.subagents
-        if not (is_loading or known) or b'"session/update"' not in line[:60]:
-            return
-        with suppress(msgspec.DecodeError):
-            found = msgspec.json.decode(line, type=_UpdateFrame).params
-            if found.sessionId != talk.session_id and (is_loading or found.sessionId in known):
-                talk.note_child(found.sessionId, decode(v1.SessionUpdate, found.update))
 
 
 class _Forms:

@@ -13,10 +13,10 @@ from dragoman.cli import exits
 from dragoman.cli.console import write_error, write_note
 from dragoman.cli.exec.error import explain
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, exit_code_of, note_error
-from dragoman.cli.exec.result import Error
 from dragoman.host.local.permit import logout_warning_here
 from dragoman.host.local.start import NoHost
 from dragoman.host.local.thin import HostLost, HostRefused
+from dragoman.runs.result import Error
 from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:

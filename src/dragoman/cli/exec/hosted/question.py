@@ -14,7 +14,7 @@ import msgspec
 from dragoman.cli.console import uses_colour
 from dragoman.cli.prompt.user import UserPrompt
 from dragoman.client.permission import Question
-from dragoman.client.permission_request import describe
+from dragoman.client.reading import describe
 from dragoman.host.local.thin import HostLost
 from dragoman.schema import decode, encode, v1
 from dragoman.state import SessionState, fold

@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import json
 
-from dragoman.cli.exec import result as results
-from dragoman.cli.exec.changes import hosted_changes, with_seen
 from dragoman.cli.exec.events import Opened
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, exit_code_of
 from dragoman.cli.exec.hosted.ending import as_error, decisions_of, error_of, facts_of, note_decision
 from dragoman.cli.exec.hosted.turn import HostedTurn
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.output import Output
-from dragoman.cli.exec.patch import PatchWatch
 from dragoman.cli.exec.recording import make_recorder
 from dragoman.cli.exec.retry import HARMLESS, may_pass, wait_seconds
-from dragoman.cli.exec.tool_watch import ToolWatch
+from dragoman.runs import result as results
+from dragoman.runs.changes import hosted_changes, with_seen
+from dragoman.runs.patch import PatchWatch
+from dragoman.runs.tool_calls import ToolWatch
 from dragoman.schema import UNSET, decode, v1
 from dragoman.state import SessionState, fold
 from dragoman.text.secrets import known_keys

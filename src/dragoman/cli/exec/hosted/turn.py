@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Protocol
 
-    from dragoman.cli.exec.result import RunViolation
     from dragoman.rpc import Observer
+    from dragoman.runs.result import RunViolation
 
     class TurnView(Protocol):
         """Shows a turn."""

@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.cli.exec.violations import ViolationWatch
 from dragoman.host.local.agents import find_entry
-from dragoman.host.terms import read_terms, rules_for
+from dragoman.policy.decide import Decision
+from dragoman.runs.terms import read_terms, rules_for
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.result import RunViolation
     from dragoman.policy import Rule
+    from dragoman.runs.result import RunViolation
     from dragoman.schema import v1
     from dragoman.state import SessionState
-
-
-class _Decided(NamedTuple):
-    tool_call_id: str | None
-    is_allowed: bool
 
 
 class _Judged(NamedTuple):
@@ -42,7 +38,7 @@ class HostedViolations:
         entry, settings = find_entry(str(found["agent"]), cwd)
         self.agent = entry.name
         self.rules: list[Rule] = [*read_terms(found.get("terms")).rules(), *rules_for(cwd)]
-        self.decisions: list[_Decided] = []
+        self.decisions: list[Decision] = []
         self.is_found = False
         self._session = _Judged(str(found["sessionId"]), cwd, state)
         self._watch = ViolationWatch(self, cwd if settings.root is None else str(settings.root))
@@ -58,8 +54,14 @@ class HostedViolations:
 
     def decided(self, decision: dict[str, Any]) -> None:
         """A rule decided about a call: one that was refused and is shown as completed was not done."""
-        id = decision.get("toolCallId")
-        self.decisions.append(_Decided(id if isinstance(id, str) else None, decision.get("action") == "allow"))
+        id, is_allowed = decision.get("toolCallId"), decision.get("action") == "allow"
+        self.decisions.append(
+            Decision(
+                action="allow" if is_allowed else "deny",
+                decided_by=str(decision.get("rule")),
+                tool_call_id=id if isinstance(id, str) else None,
+            )
+        )
 
     def look(self, update: v1.SessionUpdate) -> RunViolation | None:
         """The violation that an update shows, if it is a new one."""

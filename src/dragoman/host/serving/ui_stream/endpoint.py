@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from dragoman.host.history.facts import session_key
 from dragoman.host.serving.ui_stream.chat_turn import ChatTurn
 from dragoman.host.serving.ui_stream.posted import ChatRefusal, answers_in, prompt_in, read_post
 from dragoman.transports.remote.answers import HttpReply, StreamedReply, text_answer
@@ -142,10 +143,10 @@ class UiStreamEndpoint:
         await turn.wait_over()
 
     async def _begin(self, entered: Entered, post: ChatPost, agent: str | None, user: ChatUser) -> ChatTurn:
-        record = self._find_record(user.name, post.id)
+        record = await self._find_record(user.name, post.id)
         if record is not None and agent is not None and record.agent != agent:
             raise ChatRefusal(409, f"This chat is one with {record.agent}; begin a new chat.")
-        known: list[str] = [] if record is None else msgspec.json.decode(record.facts).get(_MESSAGES, [])
+        known: list[str] = [] if record is None else self._facts(record).get(_MESSAGES, [])
         prompt = prompt_in(post, known, is_new=record is None)
         folder = post.cwd or (user.folder if record is None else record.cwd)
         name = record.agent if record is not None else agent or self._host.default_agent(folder)
@@ -202,17 +203,21 @@ class UiStreamEndpoint:
                 del self._turns[each]
         return self._turns.get(key)
 
-    def _find_record(self, user: str, chat: str) -> SessionRecord | None:
-        for record in self._host.log.sessions(principal=user):
-            if msgspec.json.decode(record.facts).get(_CHAT) == chat:
-                return record
-        return None
+    async def _find_record(self, user: str, chat: str) -> SessionRecord | None:
+        found = await self._host.log.find_keyed(user, session_key(_CHAT, chat))
+        return found[0] if found else None
+
+    def _facts(self, record: SessionRecord) -> dict[str, Any]:
+        """What is kept of a session; one in memory may know more than the log."""
+        live = self._host.live(record.id)
+        facts: dict[str, Any] = msgspec.json.decode(record.facts) if live is None else live.facts
+        return facts
 
     def _keep(self, session_id: str, facts: dict[str, object]) -> None:
         session = self._host.live(session_id)
         if session is not None:
             session.facts.update(facts)
-            session.keep_facts()
+            session.describe()
 
 
 def _streamed(turn: ChatTurn, index: int) -> StreamedReply:

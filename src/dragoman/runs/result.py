@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct, structs
 
-from dragoman.cli.exec.tree_result import TreeChanges
 from dragoman.schema import UNSET, v1
 from dragoman.state.tools import ToolCallState
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dragoman.client.confinement import FinishedCommand
     from dragoman.policy.decide import Decision
+    from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.state import Message, SessionState
     from dragoman.state.turns import TurnState
     from dragoman.workspace import Change
@@ -306,6 +305,40 @@ class RunDurations(Struct, kw_only=True):
     """Until the agent had answered the prompt."""
 
 
+class TreeChangeResult(Struct, kw_only=True):
+    """A path that differs from before the turn."""
+
+    path: str
+    kind: Literal["created", "modified", "deleted", "renamed", "mode", "type"]
+    """`mode`: only its permissions changed. `type`: for example a file that became a folder."""
+    by: Literal["agent", "turn"]
+    """`agent`: dragoman wrote it for the agent, or a tool call shows this change. `turn`: it changed while the turn
+    ran, by a command, a formatter, another program or the agent itself."""
+    old_path: str | None = None
+    """The path before, of a renamed file."""
+    is_folder: bool = False
+    lines_added: int | None = None
+    """Null for what is not text."""
+    lines_removed: int | None = None
+    problem: str | None = None
+    """Why the state before cannot be given back; null if it can."""
+
+
+class TreeChanges(Struct, kw_only=True):
+    """What changed in the folders of the session while the turn ran, by any program."""
+
+    is_complete: bool
+    """False if a folder is too large or too private to be followed as a whole: then only files are here that the agent
+    named."""
+    reasons: list[str]
+    """Why it is not complete, and what could not be kept."""
+    paths: list[TreeChangeResult]
+    overlaps: list[str]
+    """Other sessions that ran in the same folder at the same time; their changes cannot be separated from these."""
+    changed_before: list[str]
+    """Paths that you or others changed between the last turn in this folder and this one."""
+
+
 class RunResult(Struct, kw_only=True):
     """The result of one run of `dragoman exec`."""
 
@@ -438,7 +471,7 @@ def _diffs(state: SessionState, turn: TurnState | None) -> Iterable[tuple[str, b
                     yield content.path, content.old_text is UNSET or content.old_text is None
 
 
-def permission(decision: Decision, options: Sequence[v1.PermissionOption] = ()) -> RunPermission:
+def permission(decision: Decision) -> RunPermission:
     return RunPermission(
         title=decision.title,
         kind=decision.kind,
@@ -450,7 +483,7 @@ def permission(decision: Decision, options: Sequence[v1.PermissionOption] = ()) 
         option_kind=decision.option_kind,
         command=decision.command,
         paths=list(decision.paths),
-        options=[RunOption(option.option_id, option.name, option.kind) for option in options],
+        options=[RunOption(option.id, option.label, option.kind) for option in decision.offered],
     )
 
 

@@ -11,10 +11,10 @@ import shlex
 from time import gmtime, strftime, time
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.cli.exec import result as results
-from dragoman.cli.prompt.reported_exit import own_terminal_end, own_terminal_output, reported_exit
 from dragoman.client.tool_input import ToolInput
+from dragoman.runs import result as results
 from dragoman.schema import UNSET, v1
+from dragoman.state.reported_exit import own_terminal_end, own_terminal_output, reported_exit
 from dragoman.state.tools import FINISHED
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.client.permission_request import Evidence, describe
+from dragoman.client.reading import Evidence, describe
 from dragoman.policy import Request, Rule, judge, parse_rule
 from dragoman.policy.decide import judge_all
 from dragoman.schema import decode, v1

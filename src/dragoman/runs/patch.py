@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.cli.exec import result as results
+from dragoman.runs import result as results
 from dragoman.schema import v1
 from dragoman.state.tools import ToolCallState
 from dragoman.workspace.patch_text import PatchSide, file_patch
@@ -20,7 +20,6 @@ from dragoman.workspace.patch_text import PatchSide, file_patch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dragoman.cli.exec.connection import RunConnection
     from dragoman.state import SessionState
     from dragoman.state.turns import TurnState
     from dragoman.workspace import Change
@@ -143,24 +142,12 @@ class PatchWatch:
         return os.path.join(os.path.realpath(folder), name)
 
 
-def write_patch(
-    path: str, conn: RunConnection | None, whole: tuple[bytes, list[str], list[results.LeftOut]] | None = None
-) -> results.RunPatch:
-    """Write the patch of a run; an empty file if nothing changed.
-
-    Args:
-        whole: the patch of everything that changed in the folders, if that is known: then it is complete.
+def write_patch(path: str, data: bytes, files: list[str], left_out: list[results.LeftOut]) -> results.RunPatch:
+    """Write a patch; an empty file if nothing changed.
 
     Raises:
         OSError: the file cannot be written.
     """
-    data, files, left_out = b"", list[str](), list[results.LeftOut]()
-    if whole is not None:
-        data, files, left_out = whole
-    elif conn is not None and conn.session is not None and conn.patch is not None:
-        changes = [change for workspace in conn.workspaces for change in workspace.journal.net()]
-        state = conn.session.state
-        data, files, left_out = conn.patch.build(changes, state, state.turns[-1] if state.turns else None)
     with open(path, "wb") as file:
         file.write(data)
     return results.RunPatch(os.path.abspath(path), files, left_out)

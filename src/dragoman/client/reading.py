@@ -1,8 +1,9 @@
-"""Reads what an agent's permission request is about, from everything that the turn knows of it.
+"""Reads what a permission request is about, or what a tool call did, from everything that the turn knows of it.
 
 The request, the updates of the same tool call and, if a request names nothing under an id that was never announced, all
 open tool calls: everything found counts, every kind is judged. What still cannot be read is stated as a `problem`: a
-request of which nothing is known may be about anything. Does not judge. `tool_input.py` holds the forms of arguments.
+request of which nothing is known may be about anything. Does not judge. `tool_input.py` holds the forms of arguments;
+it is a module of its own, because programs that only follow tool calls load no rules.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dragoman.state import SessionState
+    from dragoman.workspace.folders import SessionFolders
 
 _Source: TypeAlias = v1.ToolCallPatch | ToolCallState
 
@@ -42,28 +44,66 @@ _GEMINI_SHELL: Final = re.compile(r"run_shell_command[_-].*")
 _GEMINI_TODOS: Final = re.compile(r"write_todos[_-].*")
 
 
-class InFolder(Protocol):
-    """A session, as far as paths are concerned."""
+class SeenSession(Protocol):
+    """A session, as far as its tool calls are concerned."""
 
     @property
-    def cwd(self) -> str:
-        """The session's folder."""
+    def id(self) -> str: ...
+
+    @property
+    def state(self) -> SessionState: ...
 
 
 class Evidence(Struct, frozen=True):
     """What a permission request is about: one request for the rules per kind and command, all of which have to be
-    allowed, and what was shown of changes and commands. `problem` states why something could not be read.
+    allowed, and what was shown of changes and commands. `problem` states why something could not be read,
+    `tool_call_id` is the call that it belongs to.
     """
 
     requests: tuple[Request, ...]
     changes: tuple[ShownChange, ...] = ()
     commands: tuple[ShownCommand, ...] = ()
     problem: str = ""
+    tool_call_id: str = ""
 
     @property
     def is_mcp(self) -> bool:
         """Whether this is a tool of an MCP server, which runs in the server and not in the client."""
         return self.requests[0].mcp is not None
+
+
+def read_request(
+    request: v1.RequestPermissionRequest,
+    state: SessionState,
+    announced: ToolCallState | None,
+    folders: SessionFolders,
+    *,
+    agent: str,
+) -> Evidence:
+    """What a permission request is about, as `describe` finds it, with the paths of this moment."""
+    found = describe(request, state, announced, agent=agent, root=folders.given_project)
+    return _settle(found, folders, agent)
+
+
+def read_call(call: ToolCallState, session: SeenSession, folders: SessionFolders, *, agent: str) -> Evidence:
+    """What a tool call did, as if permission had been requested for it: all that is known, and each change it shows."""
+    # Texts of a completed call are its output, not what it was about.
+    diffs = [item for item in call.content if isinstance(item, v1.Diff)]
+    patch = v1.ToolCallPatch(
+        call.id,
+        title=call.title,
+        kind=call.kind,
+        raw_input=call.raw_input,
+        content=diffs,
+        locations=list(call.locations),
+    )
+    asked = v1.RequestPermissionRequest(session.id, patch, [])
+    evidence = read_request(asked, session.state, call, folders, agent=agent)
+    changed = [diff.path for diff in diffs if diff.old_text != diff.new_text]
+    if changed and all(request.kind != "edit" for request in evidence.requests):
+        edit = folders.settle_request(Request(agent, "edit", call.title, paths=tuple(changed)), agent)
+        evidence = replace(evidence, requests=(*evidence.requests, edit))
+    return evidence
 
 
 def describe(
@@ -93,7 +133,8 @@ def describe(
         mcp = _mcp_tool(source)
         if mcp is not None:
             paths = dict.fromkeys(location.path for each in sources for location in each.locations or ())
-            return Evidence((replace(shared, mcp=mcp, paths=tuple(paths)),))
+            found_mcp = replace(shared, mcp=mcp, paths=tuple(paths))
+            return Evidence((found_mcp,), tool_call_id=request.tool_call.tool_call_id)
     found = ToolInput(root)
     found.kinds.update(kinds)
     for source in sources:
@@ -101,7 +142,8 @@ def describe(
     # The agent chooses the id; the user chose the agent. So the form counts only for the agent that has it.
     is_gemini = agent.partition("-")[0] == "gemini"
     is_todo_list = is_gemini and _GEMINI_TODOS.fullmatch(request.tool_call.tool_call_id) is not None
-    return _conclude(found, shared, is_complete=is_todo_list)
+    evidence = _conclude(found, shared, is_complete=is_todo_list)
+    return replace(evidence, tool_call_id=request.tool_call.tool_call_id)
 
 
 def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallState | None) -> list[_Source]:
@@ -200,54 +242,16 @@ def _distinct(commands: Iterable[ShownCommand], root: str) -> tuple[ShownCommand
     return tuple(found.values())
 
 
-def settle_evidence(evidence: Evidence, session: InFolder, *, agent: str, root: str | None = None) -> Evidence:
+def _settle(evidence: Evidence, folders: SessionFolders, agent: str) -> Evidence:
     """The same evidence with all paths made absolute and links resolved, as they are now."""
-    folder = root if root is not None else session.cwd
     changes: list[ShownChange] = []
     for change in evidence.changes:
-        settled = replace(change, path=real_path(change.path, folder))
+        settled = replace(change, path=folders.resolve(change.path))
         # Many agents send a change twice: as arguments and as a diff.
         if not any(settled.is_like(known) for known in changes):
             changes.append(settled)
-    requests = tuple(settle_paths(request, session, agent=agent, root=root) for request in evidence.requests)
+    requests = tuple(folders.settle_request(request, agent) for request in evidence.requests)
     return replace(evidence, requests=requests, changes=tuple(changes))
-
-
-def real_path(path: str, folder: str) -> str:
-    """An absolute path with links resolved; one that cannot be resolved stays as written."""
-    return path if "\0" in path else os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
-
-
-def settle_paths(request: Request, session: InFolder, *, agent: str, root: str | None = None) -> Request:
-    """The same request with its agent and project filled in, and every path both as written and with links resolved.
-
-    A path that cannot be resolved stays as written.
-    """
-    given_root = root if root is not None else session.cwd
-    real_root = os.path.realpath(given_root)
-    home = request.home or os.path.expanduser("~")
-    paths: list[str] = []
-    for path in request.paths:
-        if "\0" in path:
-            paths.append(path)
-            continue
-        whole = os.path.normpath(os.path.join(given_root, os.path.expanduser(path)))
-        inside = os.path.relpath(whole, given_root)
-        # The project's folder may itself be a link; rules are about the project under any of its names.
-        paths.append(whole if inside.startswith("..") else os.path.normpath(os.path.join(real_root, inside)))
-        paths.append(os.path.realpath(os.path.join(given_root, os.path.expanduser(path))))
-    return replace(
-        request,
-        agent=request.agent or agent,
-        root=real_root,
-        home=home,
-        paths=_unique(paths),
-        cwd=os.path.realpath(os.path.join(given_root, request.cwd)) if request.cwd else "",
-    )
-
-
-def _unique(paths: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(path for path in paths if path))
 
 
 def _mcp_tool(source: _Source) -> tuple[str, str] | None:

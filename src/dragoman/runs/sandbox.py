@@ -1,24 +1,26 @@
 """The sandboxes of one run: for the commands that dragoman runs for the agent, and for the agent as a whole.
 
 Owns which sandbox is in force, which folders it opens, and the sentences about it. Everything is prepared before the
-agent is started, so that a missing sandbox costs nothing. Nothing here may import asyncio, as in `request.py`.
+agent is started, so that a missing sandbox costs nothing. Nothing here may import asyncio: it would delay that start.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.cli.exits import CliError
 from dragoman.errors import ConfigError
 from dragoman.registry.built_in import runs_built_in
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.options import Options, SandboxMode
-    from dragoman.process.sandbox import Backend, Confined, Sandbox
+    from collections.abc import Sequence
+
+    from dragoman.process.sandbox import Confined, Sandbox
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
+
+SandboxMode: TypeAlias = Literal["off", "auto", "require"]
 
 
 class RunSandboxes(Struct, kw_only=True):
@@ -66,21 +68,35 @@ class RunSandboxes(Struct, kw_only=True):
         return found
 
 
-def prepare_sandboxes(options: Options, entry: AgentEntry) -> RunSandboxes:
+class WantedSandboxes(Struct, frozen=True, kw_only=True):
+    """What the user wants to be enclosed."""
+
+    mode: SandboxMode
+    cwd: str
+    roots: Sequence[str]
+    """The folders of the session, its own first."""
+    writable: Sequence[str] = ()
+    """Further folders that may be written inside."""
+    encloses_agent: bool = False
+    """`--sandbox-agent`."""
+    agent_mode: str | None = None
+    """The mode that the user chose for the agent; some have one without a sandbox of their own."""
+
+
+def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry) -> RunSandboxes:
     """Find out which sandbox works here and make its policy.
 
     Raises:
-        CliError: the user requires a sandbox, and none can be used.
-        ConfigError: a folder is too wide to be a boundary.
+        ConfigError: the user requires a sandbox, and none can be used; or a folder is too wide to be a boundary.
     """
-    found = RunSandboxes(mode=options.sandbox)
-    if options.sandbox == "off":
+    found = RunSandboxes(mode=wanted.mode)
+    if wanted.mode == "off":
         return found
     try:
-        _prepare(found, options, entry)
-    except (CliError, ConfigError) as error:
+        _prepare(found, wanted, entry)
+    except ConfigError as error:
         found.close()
-        if options.sandbox == "require":
+        if wanted.mode == "require":
             raise
         found.reason = f"--sandbox auto: commands run without a sandbox: {error}"
     except BaseException:
@@ -89,47 +105,44 @@ def prepare_sandboxes(options: Options, entry: AgentEntry) -> RunSandboxes:
     return found
 
 
-def _prepare(found: RunSandboxes, options: Options, entry: AgentEntry) -> None:
+def _prepare(found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry) -> None:
     from dragoman.process.sandbox import available
+    from dragoman.process.sandbox.opening import open_sandbox  # few runs have one, and it takes time to load
+    from dragoman.settings.places import private_folders
 
-    here = available(options.roots)
+    here = available(wanted.roots)
     if not here.backends:
-        raise CliError(here.describe(), hint="--sandbox auto runs without one; see docs/sandbox.md for what is needed")
+        raise ConfigError(
+            here.describe(), hint="--sandbox auto runs without one; see docs/sandbox.md for what is needed"
+        )
     backend = here.backends[0]
-    found.commands = _open_for_commands(found, options, backend)
-    if not options.sandboxes_agent:
+    opened = open_sandbox(wanted.roots, writable=wanted.writable, hidden=private_folders(), backend=backend)
+    found.opened.append(opened)
+    found.commands = opened.sandbox
+    if not wanted.encloses_agent:
         found.is_partial = not runs_built_in(entry) and not (entry.facts is not None and entry.facts.runs_in_terminals)
         return
     from dragoman.registry.sandboxed import NotConfinable, open_agent_sandbox
 
     try:
-        opened = open_agent_sandbox(entry, options.roots, cwd=options.cwd, writable=options.writable, backend=backend)
+        around = open_agent_sandbox(entry, wanted.roots, cwd=wanted.cwd, writable=wanted.writable, backend=backend)
     except NotConfinable as error:
-        raise CliError(f"--sandbox-agent: {error}", hint=error.hint) from error
-    found.opened.append(opened.opened)
-    found.agent, found.state = opened.sandbox, opened.state
-    _check_own_sandbox(entry, found.agent, options)
+        raise ConfigError(f"--sandbox-agent: {error}", hint=error.hint) from error
+    found.opened.append(around.opened)
+    found.agent, found.state = around.sandbox, around.state
+    _check_own_sandbox(entry, found.agent, wanted)
 
 
-def _open_for_commands(found: RunSandboxes, options: Options, backend: Backend) -> Sandbox:
-    from dragoman.process.sandbox.opening import open_sandbox  # few runs have one, and it takes time to load
-    from dragoman.settings.places import private_folders
-
-    opened = open_sandbox(options.roots, writable=options.writable, hidden=private_folders(), backend=backend)
-    found.opened.append(opened)
-    return opened.sandbox
-
-
-def _check_own_sandbox(entry: AgentEntry, sandbox: Sandbox, options: Options) -> None:
+def _check_own_sandbox(entry: AgentEntry, sandbox: Sandbox, wanted: WantedSandboxes) -> None:
     """Refuse an agent whose own sandbox cannot start inside this one, unless the user chose a mode without it."""
     from dragoman.registry.sandboxed import lacks_own_sandbox
 
     facts = entry.facts
-    if facts is None or options.mode in facts.modes_without_sandbox:
+    if facts is None or wanted.agent_mode in facts.modes_without_sandbox:
         return
-    if lacks_own_sandbox(entry, sandbox, options.cwd):
+    if lacks_own_sandbox(entry, sandbox, wanted.cwd):
         modes = " or ".join(facts.modes_without_sandbox)
-        raise CliError(
+        raise ConfigError(
             f"--sandbox-agent: {facts.name} runs commands in a sandbox of its own, which cannot start inside "
             f"{sandbox.backend} here",
             hint=f"rely on this one with --mode {modes}, or on its own without --sandbox-agent",

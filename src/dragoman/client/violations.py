@@ -1,0 +1,70 @@
+"""Violations: what an agent did although a rule denies it.
+
+Rules decide about requests, and some agents act without one. What they did is visible afterwards: a tool call that is
+reported as completed is judged as if permission had been requested for it; only a deny counts. What was refused is not
+a violation: agents report such a call as completed, with the refusal as its result. Pure.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from dragoman.policy.decide import command_line
+from dragoman.policy.verdict import judge, named
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.client.reading import Evidence
+    from dragoman.policy import Request, Rule
+    from dragoman.policy.decide import Decision
+
+
+class Violation(Struct, frozen=True, kw_only=True):
+    """What happened although a rule denies it. `rule` is None for a protected file that was changed."""
+
+    title: str
+    kind: str
+    rule: str | None
+    decided_by: str
+    tool_call_id: str | None = None
+    paths: tuple[str, ...] = ()
+    command: str | None = None
+
+
+def violation_in(evidence: Evidence, rules: Sequence[Rule], refused: Sequence[Decision]) -> Violation | None:
+    """The violation that a completed tool call shows.
+
+    Args:
+        evidence: what the call did, from `read_call`.
+        rules: the rules in force.
+        refused: the decisions of its session that refused something.
+    """
+    if any(decision.tool_call_id == evidence.tool_call_id for decision in refused):
+        return None
+    for request in evidence.requests:
+        verdict = judge(rules, request)
+        if verdict.action == "deny" and verdict.rule is not None and not _was_refused(request, refused):
+            return Violation(
+                title=request.title,
+                kind=request.kind,
+                rule=verdict.rule.text,
+                decided_by=named(verdict.rule),
+                tool_call_id=evidence.tool_call_id,
+                paths=request.paths,
+                command=command_line(request),
+            )
+    return None
+
+
+def _was_refused(request: Request, refused: Sequence[Decision]) -> bool:
+    """Whether exactly this was refused when the agent wanted its client to do it, which has no id of a tool call."""
+    line = command_line(request)
+    for decision in refused:
+        if decision.kind == request.kind and line is not None and decision.command == line:
+            return True
+        if decision.kind == request.kind and line is None and set(decision.paths) & set(request.paths):
+            return True
+    return False

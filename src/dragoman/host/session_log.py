@@ -1,0 +1,226 @@
+"""One session's end of the event log.
+
+Theory of operation
+-------------------
+*Writing.* `append`, `accept` and `describe` pass on what happens in the order of the calls; the log collects what one
+turn of the loop appends, commits it in a thread, and calls `_committed` here. That keeps the events as the tail, moves
+the head, and then publishes them: no client is shown what a kill could still undo. `describe` is called often in one
+turn: the record is made once, at its end, and never stands in the log before the events that it speaks of.
+
+*Reading.* A client that keeps up is served from the tail, without waiting: `tail` and `shared_run` are plain calls. One
+that is behind the tail reads pages with `read`, in a task of its own, and asks `tail` again after each page. The answer
+and its next step are one step of the loop, so that no commit can come in between: it joins without a gap and without a
+repetition. The tail is cut as a whole when it is too long; a client in its middle is behind from then on.
+
+*States.* A session that is being opened has no owner yet: what is appended waits, and goes first once `own` was called.
+An owner that is lost (`OwnedSession.lost`) calls back no more, so that nothing is published after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from dragoman.host.history.frames import PreparedUpdate, SharedRun
+from dragoman.store.event_log import Already, Hole, LogEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.store.event_log import Accepted, EventLog, NewEvent, OwnedSession, SessionRecord
+
+_log = logging.getLogger("dragoman.host")
+_PAGE: Final = 256
+# What a client whose socket was full for a moment needs again; more is read from the log.
+_TAIL: Final = 1024
+_TAIL_BYTES: Final = 1024 * 1024
+
+
+class SessionLog:
+    """The events and the record of one session."""
+
+    def __init__(
+        self,
+        log: EventLog,
+        record: SessionRecord,
+        published: Callable[[list[LogEvent]], None],
+        described: Callable[[SessionRecord], SessionRecord],
+    ) -> None:
+        """Begin without an owner.
+
+        Args:
+            log: Where events are kept.
+            record: Of the session, as it is in the log or will be entered there.
+            published: Called with events that are committed.
+            described: Puts into the record what the session wants to keep.
+        """
+        self.record = record
+        self.head = record.head
+        self.oldest = record.oldest
+        self.published_bytes = 0
+        """How much was committed since this session was loaded into memory; clients measure by it how far they are."""
+        self._log = log
+        self._published = published
+        self._described = described
+        self._owned: OwnedSession | None = None
+        self._early: list[NewEvent] = []
+        self._is_description_due = False
+        self._id = msgspec.json.encode(record.id)
+        self._tail: list[LogEvent] = []
+        self._tail_bytes = 0
+        self._fresh = 0
+        self._runs: dict[tuple[int, bool], SharedRun] = {}
+        self._prepared: dict[int, PreparedUpdate] = {}
+
+    # Writing
+
+    def own(self, owned: OwnedSession) -> None:
+        """Write from here on, beginning with what was appended while the session was opened."""
+        self._owned = owned
+        self.record, self.head = owned.record, owned.head
+        early, self._early = self._early, []
+        if early:
+            owned.append(early, self._committed)
+
+    def append(self, event: NewEvent) -> None:
+        """Log an event; it is published when it is committed."""
+        if self._owned is None:
+            self._early.append(event)
+        else:
+            self._owned.append((event,), self._committed)
+
+    def accept(
+        self, prompt_id: str, event: NewEvent, accepted: Callable[[int], None], already: Callable[[int], None]
+    ) -> None:
+        """Log a prompt, once in the life of the session.
+
+        Args:
+            prompt_id: What makes it the same prompt.
+            event: Of the prompt.
+            accepted: Called with its number, after it was published.
+            already: Called with the number of the prompt that had this id before.
+        """
+
+        def done(found: Accepted | Already) -> None:
+            if isinstance(found, Already):
+                already(found.number)
+            else:
+                self._committed(found.events)
+                accepted(found.events[-1].number)
+
+        assert self._owned is not None, "a prompt comes after the session was opened"
+        self._owned.accept(prompt_id, [event], done)
+
+    def describe(self) -> None:
+        """Keep what the session wants to keep, at the end of this turn of the loop."""
+        if not self._is_description_due and self._owned is not None:
+            self._is_description_due = True
+            asyncio.get_running_loop().call_soon(self._describe)
+
+    def _describe(self) -> None:
+        if self._is_description_due and self._owned is not None:
+            self._is_description_due = False
+            self.record = self._described(self.record)
+            self._owned.describe(self.record)
+
+    async def settle(self) -> None:
+        """Return when everything is in the log."""
+        self._describe()
+        if self._owned is not None:
+            await self._owned.settle()
+
+    async def replace(self, through: int, events: list[LogEvent]) -> None:
+        """Put joined events in the place of old ones."""
+        if self._owned is not None:
+            await self._owned.replace(through, events)
+            self.oldest = through + 1
+
+    async def release(self) -> None:
+        """Give the session up, after what waits."""
+        await self.settle()
+        owned, self._owned = self._owned, None
+        if owned is not None:
+            await owned.release()
+
+    def _committed(self, events: list[LogEvent]) -> None:
+        size = sum([len(event.body) for event in events])
+        self.published_bytes += size
+        self._tail_bytes += size
+        is_next = bool(self._tail) and self._tail[-1].number + 1 == events[0].number
+        if not is_next or len(self._tail) > _TAIL or self._tail_bytes > _TAIL_BYTES:
+            self._tail, self._tail_bytes = [], size
+            self._prepared.clear()
+        self._tail += events
+        self.head = events[-1].number
+        self._fresh = events[0].number - 1
+        self._runs.clear()
+        self._published(events)
+
+    # Reading
+
+    def tail(self, after: int) -> list[LogEvent] | None:
+        """The events behind a number, from memory; None if they have to be read."""
+        tail = self._tail
+        if tail and tail[0].number <= after + 1:
+            return tail[after + 1 - tail[0].number :]
+        return [] if after >= self.head else None
+
+    async def read(self, after: int, limit: int = _PAGE) -> list[LogEvent]:
+        """A page of events behind a number; in the place of events that are lost there is a notice.
+
+        Raises:
+            StoreError: the log cannot be read.
+        """
+        return await read_page(self._log, self.record.id, after, limit, head=self.head)
+
+    def shared_run(self, cursor: int, *, with_number: bool) -> SharedRun | None:
+        """The updates behind a number that every client gets as they are, as one piece of bytes for all of them.
+
+        None if the next event is not such an update, or was not in the last commit.
+        """
+        if cursor < self._fresh:
+            return None
+        found = self._runs.get((cursor, with_number))
+        if found is None:
+            frames, last = [], cursor
+            for event in self.tail(cursor) or ():
+                if event.kind != "update":
+                    break
+                prepared = self.prepared(event)
+                if not prepared.is_for_all:
+                    break
+                frames.append(prepared.frame(with_number=with_number))
+                last = event.number
+            if frames:
+                found = self._runs[cursor, with_number] = SharedRun(last, b"".join(frames))
+        return found
+
+    def is_shared(self, event: LogEvent) -> bool:
+        """Whether an update is a part of a shared run."""
+        return event.number > self._fresh and self.prepared(event).is_for_all
+
+    def prepared(self, event: LogEvent) -> PreparedUpdate:
+        """An update on its way to clients; one that was committed just now is read once for all."""
+        found = self._prepared.get(event.number)
+        if found is None:
+            found = PreparedUpdate(event.body, event.number, self._id)
+            if self._tail and event.number >= self._tail[0].number:  # old ones are read by one client at a time
+                self._prepared[event.number] = found
+        return found
+
+
+async def read_page(log: EventLog, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
+    """A page of any session of the log; in the place of events that are lost there is a notice.
+
+    Raises:
+        StoreError: the log cannot be read.
+    """
+    try:
+        return await log.read(session, after, limit, head=head)
+    except Hole as hole:
+        _log.error("session %s: %s", session, hole)
+        text = f"The events {hole.first} to {hole.last} of this session are lost."
+        return [LogEvent(hole.last, "notice", msgspec.json.encode({"text": text, "kind": "hole"}), 0, 0.0)]

@@ -1,0 +1,359 @@
+"""What every engine of the event log does with writes before and after they are kept.
+
+Theory of operation
+-------------------
+`append`, `accept` and `describe` make a `LogWrite`, or add to one of the same session that still waits. At the end of
+the turn of the loop everything that waits is one batch, and the engine is asked to keep it; what comes meanwhile is the
+next batch. So there is one batch at the engine at a time, and one order. When the batch is kept, the next one is passed
+on first, and then the callbacks of the kept one run: a thread or a server works while this one publishes. Batches that
+need not survive a power cut keep a small distance; a durable event ends the pause, because a client waits for it.
+
+A batch that could not be kept waits for the next try, in front of what came later. A session whose right to write is
+gone is marked lost: its writes are dropped, and none of their callbacks is called.
+
+All of this runs in the thread of the event loop. An engine may read a batch in another thread: nothing in it changes
+after it was passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakSet
+
+from dragoman.errors import StoreError
+from dragoman.store.event_log import DURABLE, MOVING, Accepted, Already, OwnershipLost, RecordChange, SessionRecord
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from dragoman.store.event_log import LogEvent, NewEvent
+
+RETRY_SECONDS: Final = 1.0
+"""The pause before a batch that could not be kept is tried again."""
+
+Kept = list["LogEvent"] | Already | None
+"""What became of a write: its events, the number of an earlier prompt, or None if the session has another owner."""
+
+
+class LogWrite:
+    """Something that an owner wrote, and that waits to be kept."""
+
+    __slots__ = ("at", "events", "is_open", "owner", "prompt_id", "record", "report")
+
+    def __init__(self, owner: LogOwner, at: float) -> None:
+        self.owner = owner
+        self.at = at
+        self.is_open = True
+        """Whether it can be added to: it was not passed on yet."""
+        self.events: list[NewEvent] = []
+        self.prompt_id: str | None = None
+        self.record: SessionRecord | None = None
+        """What the session is described with, besides or instead of events."""
+        self.report: Callable[[Any], None] | None = None
+        """Called with the events; for a prompt with `Accepted` or `Already`."""
+
+
+class LogOwner:
+    """The right to write one session. The `OwnedSession` of the engines in this package."""
+
+    def __init__(self, writes: LogWrites, record: SessionRecord, epoch: int) -> None:
+        self.record = record
+        self.epoch = epoch
+        self.head = record.head
+        self.lost: asyncio.Future[OwnershipLost] = asyncio.get_running_loop().create_future()
+        self.pending = 0
+        """How many of its writes are not kept yet."""
+        self._writes = writes
+        self._appended: LogWrite | None = None
+        self._described: LogWrite | None = None
+        self._settled: list[asyncio.Future[None]] = []
+
+    def append(self, events: Sequence[NewEvent], committed: Callable[[list[LogEvent]], None]) -> None:
+        """Add events; see `OwnedSession`."""
+        write = self._appended
+        if write is None or not write.is_open or write.report != committed:
+            write = self._appended = self._writes.begin(self)
+            write.report = committed
+        write.events += events
+        for event in events:
+            if event.kind in DURABLE:
+                self._writes.hurry()
+
+    def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
+        """Add events once for each prompt id; see `OwnedSession`."""
+        write = self._writes.begin(self)
+        write.prompt_id, write.report = prompt_id, done
+        write.events += events
+        self._appended = None  # what is appended from here on stands behind the prompt
+        self._writes.hurry()
+
+    def describe(self, record: SessionRecord) -> None:
+        """Replace what the host keeps; see `OwnedSession`."""
+        if self._described is None or not self._described.is_open:
+            self._described = self._writes.begin(self)
+        # One batch is kept as a whole, so that this is not ahead of events that were appended in between.
+        self._described.record = record
+
+    async def replace(self, through: int, events: Sequence[LogEvent]) -> None:
+        """Put joined events in the place of old ones; see `OwnedSession`."""
+        if not self.lost.done():
+            await self._writes.replace(self.record.id, through, events)
+            self.record = self.record._replace(oldest=through + 1)
+            self._writes.listeners.note(self.record)
+
+    async def settle(self) -> None:
+        """Return when everything is committed; see `OwnedSession`."""
+        if self.pending and not self.lost.done():
+            settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._settled.append(settled)
+            self._writes.end_pause()
+            await settled
+
+    async def release(self, successor: str | None = None) -> None:
+        """Give the session up; see `OwnedSession`."""
+        await self.settle()
+        self._writes.released(self)
+
+    # From the writes
+
+    def kept(self, write: LogWrite, kept: Kept) -> None:
+        """Note what became of a write, and report it, unless another owner writes the session."""
+        self.pending -= 1
+        if kept is None or self.lost.done():
+            self.lose(f"the session {self.record.id} is not in the log any more")
+            return
+        record, updated_at, is_changed = self.record, self.record.updated_at, False
+        if isinstance(kept, list) and kept:
+            self.head = kept[-1].number
+            for event in kept:
+                if event.kind in MOVING:
+                    updated_at, is_changed = max(updated_at, event.at), True
+        described = write.record
+        if described is not None:
+            record = record._replace(agent_session=described.agent_session, facts=described.facts, keys=described.keys)
+            updated_at, is_changed = max(updated_at, described.updated_at), True
+        if is_changed:
+            self.record = record._replace(head=self.head, updated_at=updated_at)
+            self._writes.listeners.note(self.record)
+        if write.report is not None:
+            write.report(Accepted(kept) if write.prompt_id is not None and isinstance(kept, list) else kept)
+        if self._settled and not self.pending:
+            self._wake()
+
+    def lose(self, reason: str) -> None:
+        """Another owner writes the session."""
+        if not self.lost.done():
+            self.lost.set_result(OwnershipLost(reason))
+        self._wake()
+
+    def _wake(self) -> None:
+        settled, self._settled = self._settled, []
+        for waiting in settled:
+            if not waiting.done():
+                waiting.set_result(None)
+
+
+class LogWrites:
+    """The writes of all sessions that one engine owns."""
+
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        commit: Callable[[list[LogWrite], bool], None],
+        replace: Callable[[str, int, Sequence[LogEvent]], asyncio.Future[None]],
+        *,
+        apart_seconds: float = 0.0,
+    ) -> None:
+        """Make an empty queue.
+
+        Args:
+            clock: The time of events.
+            commit: Keeps a batch, and calls `committed` or `failed` then; True if it has to survive a power cut.
+            replace: Keeps joined events.
+            apart_seconds: The distance of batches without a durable event, for an engine that batches cost something.
+        """
+        self.owners: dict[str, LogOwner] = {}
+        self.listeners = RecordListeners()
+        self.watch: Callable[[StoreError | None], None] = lambda error: None
+        self._clock = clock
+        self._commit = commit
+        self._replace = replace
+        self._apart_seconds = apart_seconds
+        self._waiting: list[LogWrite] = []
+        self._is_durable = False
+        self._due: asyncio.Handle | None = None
+        self._next_at = 0.0
+        self._is_busy = False
+        self._is_closed = False
+        self._error: StoreError | None = None
+        self._idle: list[asyncio.Future[None]] = []
+
+    # From owners
+
+    def own(self, record: SessionRecord, epoch: int) -> LogOwner:
+        """Make the owner of a session; an earlier one has lost it."""
+        earlier = self.owners.get(record.id)
+        owner = self.owners[record.id] = LogOwner(self, record, epoch)
+        if earlier is not None:
+            earlier.lose(f"the session {record.id} was taken by another owner")
+        return owner
+
+    def begin(self, owner: LogOwner) -> LogWrite:
+        """Begin a write of a session."""
+        if self._is_closed:
+            raise StoreError("the log is closed")
+        write = LogWrite(owner, self._clock())
+        owner.pending += 1
+        self._waiting.append(write)
+        if self._due is None and not self._is_busy:
+            self._hand_over_later()
+        return write
+
+    def hurry(self) -> None:
+        """What waits has to survive a power cut, and does not wait for a pause."""
+        if not self._is_durable:
+            self._is_durable = True
+            self.end_pause()
+
+    def end_pause(self) -> None:
+        """Pass on what waits in the next turn of the loop."""
+        if self._due is not None and self._error is None:
+            self._due.cancel()
+            self._due = asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def _hand_over_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        # At the earliest in the next turn of the loop: what this one appends belongs together.
+        if self._is_durable or self._next_at <= (now := loop.time()):
+            self._due = loop.call_soon(self._hand_over)
+        else:
+            self._due = loop.call_later(self._next_at - now, self._hand_over)
+
+    async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
+        await asyncio.shield(self._replace(session, through, events))
+
+    def released(self, owner: LogOwner) -> None:
+        """An owner gave its session up."""
+        if self.owners.get(owner.record.id) is owner:
+            del self.owners[owner.record.id]
+
+    def dropped(self, session: str) -> None:
+        """A session was deleted."""
+        owner = self.owners.pop(session, None)
+        if owner is not None:
+            owner.lose(f"the session {session} was deleted")
+            self.listeners.note_end(owner.record)
+
+    def lose_all(self, reason: str) -> None:
+        """Another program writes all of it."""
+        owners, self.owners = list(self.owners.values()), {}
+        for owner in owners:
+            owner.lose(reason)
+
+    async def finish(self) -> None:
+        """Take nothing more; return when all is kept, or when it cannot be."""
+        self._is_closed = True
+        if (self._waiting or self._is_busy) and self._error is None:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            self.end_pause()
+            await idle
+
+    # Batches
+
+    def _hand_over(self) -> None:
+        self._due = None
+        batch, self._waiting = self._waiting, []
+        is_durable, self._is_durable = self._is_durable, False
+        if not batch:
+            return
+        self._is_busy = True
+        self._next_at = asyncio.get_running_loop().time() + self._apart_seconds
+        for write in batch:
+            write.is_open = False
+        self._commit(batch, is_durable)
+
+    def committed(self, batch: list[LogWrite], kept: list[Kept]) -> None:
+        """A batch is kept: pass on the next one, then report this one."""
+        self._is_busy = False
+        if self._error is not None:
+            self._error = None
+            self.watch(None)
+        if self._waiting:
+            if self._is_durable:
+                self._hand_over()
+            else:
+                self._hand_over_later()
+        for write, found in zip(batch, kept, strict=True):
+            write.owner.kept(write, found)
+        if self._idle:
+            self._end_waiting()
+
+    def failed(self, batch: list[LogWrite], error: StoreError) -> None:
+        """A batch was not kept: it is tried again, unless another program owns the log."""
+        self._is_busy = False
+        if isinstance(error, OwnershipLost):
+            self._waiting = []
+            self.lose_all(str(error))
+            self._end_waiting()
+            return
+        # Durable, because what kind of events are in it is not looked at again.
+        self._waiting, self._is_durable = [*batch, *self._waiting], True
+        self._error = error
+        self.watch(error)
+        self._end_waiting()
+        if not self._is_closed:
+            self._due = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._hand_over)
+
+    def _end_waiting(self) -> None:
+        if self._error is not None or not (self._waiting or self._is_busy):
+            idle, self._idle = self._idle, []
+            for waiting in idle:
+                waiting.set_result(None)
+
+
+class RecordListeners:
+    """Those who follow the records of a principal."""
+
+    def __init__(self) -> None:
+        self._followers: dict[str, WeakSet[_Changes]] = {}
+
+    def follow(self, principal: str) -> AsyncIterator[RecordChange]:
+        """The changes from now on; given up when the caller drops it."""
+        found = _Changes()
+        self._followers.setdefault(principal, WeakSet()).add(found)
+        return found
+
+    def note(self, record: SessionRecord) -> None:
+        """A record changed."""
+        for follower in self._followers.get(record.principal, ()):
+            follower.note(RecordChange(record.id, record))
+
+    def note_end(self, record: SessionRecord) -> None:
+        """A session was deleted."""
+        for follower in self._followers.get(record.principal, ()):
+            follower.note(RecordChange(record.id, None))
+
+
+class _Changes:
+    """Changes that were not read yet: of each record the last one, so that a slow reader costs no more than a list."""
+
+    def __init__(self) -> None:
+        self._changes: dict[str, RecordChange] = {}
+        self._is_there = asyncio.Event()
+
+    def __aiter__(self) -> AsyncIterator[RecordChange]:
+        return self
+
+    async def __anext__(self) -> RecordChange:
+        await self._is_there.wait()
+        change = self._changes.pop(next(iter(self._changes)))
+        if not self._changes:
+            self._is_there.clear()
+        return change
+
+    def note(self, change: RecordChange) -> None:
+        self._changes.pop(change.id, None)
+        self._changes[change.id] = change
+        self._is_there.set()

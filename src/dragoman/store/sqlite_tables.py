@@ -1,0 +1,129 @@
+"""The file of an event log in SQLite: its tables, how an older one is brought to their form, and how it is opened.
+
+A migration is never changed after its release; a change of the tables is a new one at the end of the list.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from dragoman.errors import StoreError
+from dragoman.store.database import use_wal
+from dragoman.store.event_log import StoreUnavailable
+from dragoman.workspace.private import make_private_folder, open_private
+
+if TYPE_CHECKING:
+    import sqlite3
+    from pathlib import Path
+
+MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
+    (
+        """
+        CREATE TABLE hosted (
+            id TEXT PRIMARY KEY, principal TEXT NOT NULL, agent TEXT NOT NULL, agent_session TEXT, cwd TEXT NOT NULL,
+            facts BLOB NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL,
+            head INTEGER NOT NULL, oldest INTEGER NOT NULL
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX hosted_by_time ON hosted (updated_at, id)",
+        """
+        CREATE TABLE segments (
+            session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE,
+            first INTEGER NOT NULL, last INTEGER NOT NULL, at REAL NOT NULL, version INTEGER NOT NULL,
+            kinds BLOB NOT NULL, bodies BLOB NOT NULL,
+            PRIMARY KEY (session, first)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE blobs (
+            session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE, number INTEGER NOT NULL, hash TEXT NOT NULL,
+            size INTEGER NOT NULL,
+            PRIMARY KEY (session, number)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX blobs_by_hash ON blobs (hash)",
+    ),
+    (
+        # From here on `head` is only what it was when the record was written last: the segments say more.
+        "CREATE INDEX hosted_by_principal ON hosted (principal, updated_at, id)",
+        "CREATE INDEX hosted_by_folder ON hosted (principal, cwd, updated_at, id)",
+        """
+        CREATE TABLE prompts (
+            session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE, prompt_id TEXT NOT NULL,
+            number INTEGER NOT NULL,
+            PRIMARY KEY (session, prompt_id)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE keys (
+            principal TEXT NOT NULL, key TEXT NOT NULL, session TEXT NOT NULL REFERENCES hosted ON DELETE CASCADE,
+            PRIMARY KEY (principal, key, session)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX keys_by_session ON keys (session)",
+        "CREATE TABLE epoch (number INTEGER NOT NULL)",
+        "INSERT INTO epoch VALUES (0)",
+    ),
+)
+_KEYED_FACTS: Final = ("key", "name", "chat")  # what sessions were found by before there were keys
+
+
+def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
+    """Open the file for the thread that calls. Raises: StoreError."""
+    import sqlite3
+
+    connection = None
+    try:
+        make_private_folder(path.parent)
+        os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+        # Bound to this thread: what is done in the thread of an event loop by mistake fails there.
+        connection = sqlite3.connect(path, timeout=busy_seconds, isolation_level=None, check_same_thread=True)
+        use_wal(connection, busy_seconds)
+        for pragma in ("synchronous=NORMAL", "foreign_keys=ON", "wal_autocheckpoint=4000"):
+            connection.execute(f"PRAGMA {pragma}")
+    except (sqlite3.Error, OSError) as error:
+        if connection is not None:
+            connection.close()
+        raise explain(path, error) from None
+    return connection
+
+
+def migrate(connection: sqlite3.Connection, path: Path) -> int:
+    """Bring the tables to their last form and begin an epoch; gives its number. Raises: StoreError."""
+    import sqlite3
+
+    try:
+        connection.execute("BEGIN IMMEDIATE")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"{path} was written by a newer dragoman (format {version}, this one reads {len(MIGRATIONS)}); "
+                "update dragoman, or move the file away"
+            )
+        for number, statements in enumerate(MIGRATIONS[version:], version + 1):
+            for statement in statements:
+                connection.execute(statement)
+            if number == 2:
+                _fill_keys(connection)
+            connection.execute(f"PRAGMA user_version={number}")
+        connection.execute("UPDATE epoch SET number=number+1")
+        (epoch,) = connection.execute("SELECT number FROM epoch").fetchone()
+        connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        raise explain(path, error) from None
+    return int(epoch)
+
+
+def _fill_keys(connection: sqlite3.Connection) -> None:
+    for session, principal, facts in connection.execute("SELECT id, principal, facts FROM hosted").fetchall():
+        found: Any = msgspec.json.decode(facts)
+        words = [f"{name}:{found[name]}" for name in _KEYED_FACTS if isinstance(found, dict) and found.get(name)]
+        connection.executemany("INSERT INTO keys VALUES (?,?,?)", [(principal, word, session) for word in words])
+
+
+def explain(path: Path, error: Exception) -> StoreError:
+    """The error of a file, with a remedy."""
+    return StoreUnavailable(f"the event log {path} cannot be used ({error}); check its folder and the disk")

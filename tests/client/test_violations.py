@@ -1,0 +1,78 @@
+"""What an agent did although a rule denies it, judged from a completed tool call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.client.reading import read_call
+from dragoman.client.violations import Violation, violation_in
+from dragoman.policy import Rule
+from dragoman.policy.decide import Decision
+from dragoman.schema import v1
+from dragoman.state import SessionState, fold
+from dragoman.workspace.folders import SessionFolders
+from tests.client.permission_kit import allow, deny
+
+DENIED = (deny("execute:git push *"), deny("edit:secret/**"))
+
+
+class Seen:
+    id = "s"
+
+    def __init__(self, **call: Any) -> None:
+        self.state = SessionState()
+        self.state.begin_turn(())
+        fold(self.state, v1.ToolCall("c", **{"title": "Do it", "status": "completed", **call}))
+
+
+def look(folder: Path, *decisions: Decision, rules: tuple[Rule, ...] = DENIED, **call: Any) -> Violation | None:
+    session = Seen(**call)
+    evidence = read_call(session.state.tool_calls["c"], session, SessionFolders(str(folder)), agent="a")
+    return violation_in(evidence, rules, decisions)
+
+
+def refused(**members: Any) -> Decision:
+    return Decision(action="deny", decided_by="x", **members)
+
+
+def test_a_command_that_a_rule_denies_is_a_violation(tmp_path: Path) -> None:
+    found = look(tmp_path, kind="execute", raw_input={"command": "cd . && git push"})
+    assert found is not None
+    assert (found.title, found.kind, found.rule, found.tool_call_id) == ("Do it", "execute", "execute:git push *", "c")
+    assert found.command == "cd . && git push"
+    assert found.decided_by == "rule execute:git push * (rules.json)"
+
+
+def test_a_change_that_a_call_of_any_kind_shows_is_a_violation(tmp_path: Path) -> None:
+    diff = v1.Diff(str(tmp_path / "secret/key"), "new", old_text="old")
+    found = look(tmp_path, kind="read", content=[diff])
+    assert found is not None
+    assert (found.kind, found.paths) == ("edit", (f"{tmp_path}/secret/key",))
+    same = v1.Diff(str(tmp_path / "a"), "old", old_text="old")
+    assert look(tmp_path, kind="read", content=[same], rules=(deny("edit:secret/**"),)) is None
+
+
+def test_a_change_behind_a_link_is_a_violation(tmp_path: Path) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "link").symlink_to("secret/key")
+    assert look(tmp_path, kind="edit", locations=[v1.ToolCallLocation(f"{tmp_path}/link")]) is not None
+
+
+@pytest.mark.parametrize("rules", [(), (allow("edit"),)])
+def test_only_a_deny_counts(tmp_path: Path, rules: tuple[Rule, ...]) -> None:
+    assert look(tmp_path, rules=rules, kind="execute", raw_input={"command": "git push"}) is None
+
+
+def test_what_was_refused_was_not_done(tmp_path: Path) -> None:
+    call: Any = {"kind": "execute", "raw_input": {"command": "git push"}}
+    assert look(tmp_path, refused(tool_call_id="c"), **call) is None
+    assert look(tmp_path, refused(kind="execute", command="git push"), **call) is None
+    assert look(tmp_path, refused(tool_call_id="d"), **call) is not None
+    assert look(tmp_path, refused(kind="execute", command="git push --force"), **call) is not None
+    path = f"{tmp_path}/secret/key"
+    call = {"kind": "edit", "locations": [v1.ToolCallLocation(path)]}
+    assert look(tmp_path, refused(kind="edit", paths=(path,)), **call) is None
+    assert look(tmp_path, refused(kind="read", paths=(path,)), **call) is not None
