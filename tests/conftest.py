@@ -17,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dragoman.text import secrets
+from tests import machine
 from tests.cli.warm_python import WarmPython
 
 IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"  # make soak: long faults and the whole matrix, which take minutes
@@ -51,6 +52,18 @@ SOAK_SECONDS = 900.0
 ENDING_SECONDS = 2.0
 THREADS = "/proc/self/task"
 TESTS = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets a worker use what the process that started it found out about the machine."""
+    if hasattr(config, "workerinput"):
+        machine.use(config.workerinput["machine"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Passes what was found out about the machine to a worker of pytest-xdist."""
+    node.workerinput["machine"] = machine.answers()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
-from dragoman.policy import Request, judge, parse_rule
+from dragoman.policy import Request, Rule, judge, parse_rule
 from dragoman.policy.decide import Option, describe_rule, offer_options
 from dragoman.policy.modes import MODES
 from dragoman.uistream import chunks as c
@@ -238,3 +239,51 @@ async def test_a_refusal_about_a_protected_file_names_no_rule(tmp_path: Path) ->
         (text,) = fixture.texts()
         assert "is protected" in text
         assert "Only the user can permit it" in text
+
+
+class Rules:
+    """The rules of a session, which a test changes."""
+
+    def __init__(self) -> None:
+        self.now: list[Rule] = []
+
+    def of(self, project: str) -> list[Rule]:
+        return self.now
+
+
+async def no_answer(options: Sequence[Option]) -> UserAnswer:
+    return UserAnswer(None)
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+async def test_a_call_is_judged_once_while_nothing_changes(monkeypatch: pytest.MonkeyPatch, narrowed: bool) -> None:
+    judged: list[Request] = []
+
+    def counting(rules: Any, request: Request) -> Any:
+        judged.append(request)
+        return judge(rules, request)
+
+    monkeypatch.setattr("dragoman.policy.judge", counting)
+    rules, modes = Rules(), [MODES["full"]]
+    permissions = ToolPermissions(cast("Any", rules), lambda: modes[-1], (ROOT,))
+    if narrowed:
+        permissions = permissions.narrowed(None)
+    edit, look = REQUESTS["edit inside"], REQUESTS["read inside"]
+
+    call = permissions.for_call()
+    assert call.verdict(edit).action == call.verdict(look).action == "allow"
+    assert (await call.decide((edit,), no_answer)).is_allowed
+    assert judged == [edit, look], "the decision uses the first judgement"
+    assert call.verdict(look).action == "allow"
+    assert len(judged) == 3, "after the decision the files may be others"
+
+    call = permissions.for_call()
+    call.verdict(edit)
+    rules.now.append(parse_rule("edit:src/**", "deny", "pinned", "settings"))
+    assert (await call.decide((edit,), no_answer)).action == "deny", "a rule that came meanwhile holds"
+
+    rules.now.clear()
+    call = permissions.for_call()
+    call.verdict(edit)
+    modes.append(MODES["plan"])
+    assert (await call.decide((edit,), no_answer)).action == "deny", "so does a mode"

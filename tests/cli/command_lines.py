@@ -132,7 +132,7 @@ LINES = (
     _given("mcp", "add", "TEXT", "--url", "TEXT"),
     *(_given("mcp", action, "TEXT") for action in ("remove", "login", "logout", "test")),
     *(_given("mcp", action, "TEXT", "sampling") for action in ("allow", "deny")),
-    _given("methods", "--side", "TEXT"),
+    _given("version", "--methods", "--side", "TEXT"),
     _given("version", "TEXT"),
     _given("wrap", "--url", "TEXT"),
     _given("exec", "-a", "TEXT", "hello"),

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
 
 from dragoman.cli import exits, table
 from dragoman.cli.main import main
+from tests import machine
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -34,17 +34,18 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
     ("words", "offered"),
     [
         (["dragoman", ""], [*table.COMMANDS, "--help", "--version"]),
-        (["dragoman", "me"], ["methods"]),
-        (["dragoman", "methods", ""], ["--side", "--json", "--help"]),
-        (["dragoman", "methods", "--side", ""], ["agent", "client", "protocol"]),
-        (["dragoman", "methods", "--side", "c"], ["client"]),
+        (["dragoman", "me"], []),
+        (["dragoman", "mc"], ["mcp"]),
+        (["dragoman", "version", ""], ["--methods", "--side", "--json", "--help"]),
+        (["dragoman", "version", "--side", ""], ["agent", "client", "protocol"]),
+        (["dragoman", "version", "--side", "c"], ["client"]),
         (["dragoman", "completion", ""], ["bash", "zsh", "fish", "--help"]),
         (["dragoman", "version", "--j"], ["--json"]),
         (["dragoman", "agent", "im"], ["import"]),
         (["dragoman", "agent", "import", "co"], ["cohere", "codex"]),
         (["dragoman", "agent", "import", "--dr"], ["--dry-run"]),
         (["dragoman", "unheard", ""], []),
-        (["dragoman", "methods", "--", "--"], []),
+        (["dragoman", "version", "--", "--"], []),
     ],
 )
 def test_bash_offers(words: list[str], offered: list[str], capsys: pytest.CaptureFixture[str]) -> None:
@@ -63,6 +64,6 @@ def test_every_verb_option_and_choice_is_in_the_script(shell: str, capsys: pytes
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_can_read_its_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+    if reason := machine.why_missing(shell):
+        pytest.skip(reason)
     subprocess.run([shell, "-n"], input=script(shell, capsys), text=True, check=True, timeout=30)

@@ -54,7 +54,7 @@ def test_every_verb_has_help_with_examples(verb: str, capsys: Captured) -> None:
     ("word", "hint"),
     [
         ("verson", "did you mean version?"),
-        ("method", "did you mean methods?"),
+        ("sesions", "did you mean sessions?"),
         ("frobnicate", "see dragoman --help"),
         ("--versoin", "did you mean --version?"),
     ],
@@ -73,8 +73,8 @@ def test_unknown_word_suggests_the_nearest(word: str, hint: str, capsys: Capture
         ["version", "--jsn"],
         ["version", "extra"],
         ["version", "--js"],  # an abbreviation
-        ["methods", "--side"],
-        ["methods", "--side", "server"],
+        ["version", "--methods", "--side"],
+        ["version", "--side", "server"],
         ["completion"],
         ["completion", "tcsh"],
         ["version", "--", "agent"],
@@ -145,7 +145,9 @@ def test_reader_that_goes_away_ends_the_run_quietly() -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
-        done = subprocess.run([*DRAGOMAN, "methods"], stdout=write_end, stderr=subprocess.PIPE, check=False, timeout=30)
+        done = subprocess.run(
+            [*DRAGOMAN, "version", "--methods"], stdout=write_end, stderr=subprocess.PIPE, check=False, timeout=30
+        )
     finally:
         os.close(write_end)
     assert done.returncode == exits.PIPE_CLOSED

@@ -1,9 +1,10 @@
-"""What `version` and `methods` print, for people and for programs."""
+"""What `version` prints, for people and for programs."""
 
 from __future__ import annotations
 
 import json
 import platform
+import re
 from typing import Any
 
 import msgspec
@@ -38,7 +39,7 @@ def test_version_names_everything_a_bug_report_needs(capsys: Captured) -> None:
 
 
 def test_methods_lists_the_whole_table(capsys: Captured) -> None:
-    listed = document(capsys, "methods")
+    listed = document(capsys, "version", "--methods")
     tables = (schema.AGENT_METHODS, schema.CLIENT_METHODS, schema.PROTOCOL_METHODS)
     assert [entry["method"] for entry in listed] == [name for table in tables for name in table]
 
@@ -78,19 +79,34 @@ def test_methods_lists_the_whole_table(capsys: Captured) -> None:
 def test_method_has_its_side_kind_stability_and_gate(
     method: str, expected: dict[str, object], capsys: Captured
 ) -> None:
-    [entry] = [entry for entry in document(capsys, "methods") if entry["method"] == method]
+    [entry] = [entry for entry in document(capsys, "version", "--methods") if entry["method"] == method]
     assert {key: entry[key] for key in expected} == expected
 
 
 @pytest.mark.parametrize("side", ["agent", "client", "protocol"])
 def test_methods_of_one_side_only(side: str, capsys: Captured) -> None:
-    listed = document(capsys, "methods", "--side", side)
+    listed = document(capsys, "version", "--methods", "--side", side)
     assert {entry["side"] for entry in listed} == {side}
 
 
 def test_methods_are_a_table_for_people(capsys: Captured) -> None:
-    assert main(["methods"]) == exits.OK
+    assert main(["version", "--methods"]) == exits.OK
     header, *rows = capsys.readouterr().out.splitlines()
     assert header.split("  ")[0] == "METHOD"
     [row] = [row for row in rows if row.startswith("session/new ")]
     assert row.split() == ["session/new", "agent", "request", "stable", "-"]
+
+
+def test_the_former_verb_still_lists_methods_and_is_not_offered(capsys: Captured) -> None:
+    assert document(capsys, "methods", "--side", "client") == document(
+        capsys, "version", "--methods", "--side", "client"
+    )
+    assert main(["--help"]) == exits.OK
+    assert not re.search(r"^  methods\b", capsys.readouterr().out, flags=re.MULTILINE)
+
+
+def test_a_side_without_methods_is_refused_with_what_to_do(capsys: Captured) -> None:
+    assert main(["version", "--side", "agent"]) == exits.USAGE
+    assert capsys.readouterr().err == (
+        "dragoman: error: --side chooses methods\nhint: add --methods, or see dragoman version --help\n"
+    )

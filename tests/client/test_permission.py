@@ -20,9 +20,11 @@ from dragoman.client.permission import (
     RefuseOpen,
 )
 from dragoman.errors import ConfigError, RequestError
-from dragoman.policy import Request, Rule
+from dragoman.policy import Request, Rule, shell
 from dragoman.schema import UNSET, v1
 from dragoman.testing import linked
+from dragoman.workspace import safety
+from dragoman.workspace.safety import with_facts
 from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, refused, run, terminal, turn_of, write
 
 
@@ -414,3 +416,27 @@ async def test_what_is_allowed_in_advance_stays_in_the_sandbox() -> None:
         assert not await everything.check_confined(terminal("make"), session)
         assert not await everything.check_confined(terminal("touch", ".git/config"), session)
     assert everything.permitted.covers("/p/.git/config")
+
+
+async def test_a_line_is_read_once_and_the_disk_is_asked_once_for_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    asked: list[Request] = []
+
+    class Reader(shell._Reader):
+        def __init__(self, text: str) -> None:
+            read.append(text)
+            super().__init__(text)
+
+    def facts(rules: Any, request: Request, roots: Any) -> Request:
+        asked.append(request)
+        return with_facts(rules, request, roots)
+
+    monkeypatch.setattr(shell, "_Reader", Reader)
+    monkeypatch.setattr(safety, "with_facts", facts)
+    permissions = guarded(User("yes"), deny("execute:rm *"))
+    line = "npm test && cat .git/config > read-once.log"
+    async with turn_of(permissions) as (ask, session):
+        assert chosen(await ask(run(line))) == "yes"
+        assert (read, len(asked)) == ([line], 1)
+        await permissions.check(terminal(shell=line), session)
+        assert (read, len(asked)) == ([line], 2), "the command that follows is another request"

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("dragoman.builtin")
 
 _ACTIONS: Final = ("allow", "ask", "deny")
+_MOST_JUDGED: Final = 16  # requests of a call whose judgement is kept; most calls have one or two
 _BOUNDARIES: Final[tuple[Where, ...]] = ("outside", "safe", "sandbox")
 
 
@@ -180,12 +181,15 @@ class ToolPermissions:
         self._has_sandbox = has_sandbox
         # Two tools that run in parallel would show two questions; and the answer to the first may be "always".
         self._one_question = asyncio.Lock()
+        self._judged: dict[Request, tuple[object, _Judged]] | None = None
         self.placement = OUTSIDE
         """Where the command of this call runs; set by `decide`."""
 
     def for_call(self) -> ToolPermissions:
-        """Return the permissions of one call, which keep where its command runs."""
-        return copy(self)
+        """Return the permissions of one call. They keep where its command runs and, until then, what was judged."""
+        own = copy(self)
+        own._judged = {}
+        return own
 
     def narrowed(self, mode: Mode | None) -> ToolPermissions:
         """Return the permissions of a subagent: what is permitted here and, if it has a mode of its own, there too."""
@@ -220,6 +224,7 @@ class ToolPermissions:
             return judged.verdict
 
         verdict, to_ask = await off_loop_if_long(requests, judge_all, requests, verdict_of)
+        self._judged = None  # a question may take hours: what is judged later is judged by the files of that time
         if to_ask and self._can_ask:
             has_waited = self._one_question.locked()
             async with self._one_question:
@@ -277,6 +282,25 @@ class ToolPermissions:
         return self._has_sandbox and self._mode().is_sandboxed
 
     def _judge(self, request: Request) -> _Judged:
+        """Judge a request; as it was judged before in this call, if neither the rules nor the mode have changed."""
+        judged_before = self._judged
+        if judged_before is None:
+            return self._judge_now(request)
+        terms = self._terms()  # before judging: if they change meanwhile, what is kept does not count
+        kept = judged_before.get(request)
+        if kept is not None and kept[0] == terms:
+            return kept[1]
+        judged = self._judge_now(request)
+        if len(judged_before) < _MOST_JUDGED:
+            judged_before[request] = terms, judged
+        return judged
+
+    def _terms(self) -> object:
+        """What a judgement depends on besides the disk."""
+        mode = self._mode()
+        return mode, self._rules_now(mode)
+
+    def _judge_now(self, request: Request) -> _Judged:
         from dragoman.policy import Verdict
 
         judged = self._judge_outside(request)
@@ -348,6 +372,7 @@ class NarrowedPermissions(ToolPermissions):
         if mode is not None:
             self._own = copy(self._base)
             self._own._mode = lambda: mode
+        self._judged = None  # the parent's judgements are not these
         self.placement = OUTSIDE
 
     def rules_in_force(self) -> tuple[Rule, ...]:
@@ -362,9 +387,12 @@ class NarrowedPermissions(ToolPermissions):
     def _is_sandboxing(self) -> bool:
         return self._parent._is_sandboxing or (self._own is not None and self._own._is_sandboxing)
 
-    def _judge(self, request: Request) -> _Judged:
-        judged = self._parent._judge(request)
-        return judged if self._own is None else _stricter(judged, self._own._judge(request))
+    def _terms(self) -> object:
+        return self._parent._terms(), None if self._own is None else self._own._terms()
+
+    def _judge_now(self, request: Request) -> _Judged:
+        judged = self._parent._judge_now(request)
+        return judged if self._own is None else _stricter(judged, self._own._judge_now(request))
 
     def _judge_outside(self, request: Request) -> _Judged:
         judged = self._parent._judge_outside(request)

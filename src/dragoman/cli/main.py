@@ -42,7 +42,7 @@ def main(argv: "Sequence[str] | None" = None) -> int:
     except KeyboardInterrupt:
         return exits.CANCELLED
     except BrokenPipeError:
-        # The reader has what it wanted (`dragoman methods | head -1`): no message, the code a shell expects.
+        # The reader has what it wanted (`dragoman sessions list | head -1`): no message, the code a shell expects.
         _forget_output()
         return exits.PIPE_CLOSED
     except Exception as error:
@@ -65,6 +65,9 @@ def _run(words: list[str]) -> int:
             return exits.OK
         case [verb, *rest] if verb in table.COMMANDS:
             return _run_verb(verb, rest)
+        case [verb, *rest] if verb in table.FORMER:
+            verb, *before = table.FORMER[verb]
+            return _run_verb(verb, [*before, *rest])
         case [word, *rest] if os.path.isdir(word):
             return _run_verb("attach", ["--cwd", word, *rest])
         case [word, *_] if word.startswith("-") and _is_for_attach(word):

@@ -22,14 +22,13 @@ COMMANDS = {
     "login": "log in to an agent",
     "logout": "log out of an agent",
     "mcp": "list, add and test MCP servers, log in to them; offer an agent as one",
-    "methods": "list the methods of the protocol",
     "record": "record the messages between an editor and an agent",
     "replay": "play a recording as a fake agent or a fake client",
     "rules": "list, explain and change what agents may do without asking",
     "serve": "run agents for other machines: a host with tokens, whose sessions outlive connections",
     "sessions": "list, show, search and export the sessions of all agents",
     "translate": "run an agent of one version of the protocol behind an editor of another",
-    "version": "show the versions of dragoman, Python and the protocol",
+    "version": "show the versions of dragoman, Python and the protocol, and its methods",
     "worktrees": "list the copies that agents worked in, merge or discard their changes",
     "wrap": "serve a function, framework agent, endpoint or command as an ACP agent",
 }
@@ -37,11 +36,13 @@ COMMANDS = {
 NESTED = {"agent import": "carry over what you have set up for other coding agents"}
 """Actions of a verb that have arguments, options and a help of their own."""
 
+FORMER = {"methods": ("version", "--methods")}
+"""Verbs of earlier versions, and what they are now; they work, and nothing lists them."""
+
 EXAMPLES = (
     "dragoman demo",
     "dragoman exec -a gemini 'What is this project?'",
-    "dragoman methods --side agent",
-    "dragoman version --json",
+    "dragoman version --methods",
     'eval "$(dragoman completion bash)"',
 )
 

@@ -66,5 +66,7 @@ def note_worktree(worktree: Worktree) -> None:
 
 
 def _inside(worktree: Worktree, folder: str) -> str:
+    from dragoman.policy.paths import is_below
+
     real = os.path.realpath(folder)
-    return worktree.inside(real) if real == worktree.project or real.startswith(f"{worktree.project}/") else folder
+    return worktree.inside(real) if is_below(real, worktree.project) else folder

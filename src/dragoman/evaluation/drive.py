@@ -21,6 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.evaluation.sandbox import MARK, agent_environment, mcp_config
+from dragoman.policy.paths import is_below
 from dragoman.process import proctable
 from dragoman.process.child import Child, Patience
 from dragoman.process.own_program import own_command
@@ -217,7 +218,7 @@ class _Watch:
             with suppress(OSError):
                 words = proctable.command_line(pid)
                 folder = os.path.realpath(os.readlink(f"/proc/{pid}/cwd"))
-                if f"{folder}/".startswith(f"{self._work}/") and not any(word in words for word in self._own):
+                if is_below(folder, self._work) and not any(word in words for word in self._own):
                     found.append(label(words, 200))
         return found
 

@@ -11,6 +11,7 @@ import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConfigError
+from dragoman.policy.paths import is_below
 from dragoman.settings.documents import Document
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 
@@ -42,7 +43,7 @@ class ForeignFiles:
         if not os.path.lexists(path):
             return None
         real, real_root = os.path.realpath(path), os.path.realpath(root)
-        if os.path.commonpath((real, real_root)) != real_root:
+        if not is_below(real, real_root):
             self.report(path, f"is a link that leads out of {root}, and is not followed; copy the file there")
             return None
         try:

@@ -31,6 +31,7 @@ from dragoman.foreign.proposal import (
 from dragoman.foreign.rules import RuleProposals
 from dragoman.foreign.texts import front_matter, imported_paths
 from dragoman.policy import parse_rule
+from dragoman.policy.paths import is_below
 from dragoman.settings.documents import read_document
 from dragoman.settings.file import read_settings_file
 
@@ -318,7 +319,7 @@ class Import:
             if str(inner) == "SKILL.md":
                 continue
             real = os.path.realpath(path)
-            if os.path.commonpath((real, real_root)) != real_root or not os.path.isfile(real):
+            if not is_below(real, real_root) or not os.path.isfile(real):
                 notes.append(f"{inner} is not copied: it is a link that leads out, or not a file")
                 continue
             total += os.path.getsize(real)

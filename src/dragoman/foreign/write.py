@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import ConfigError
 from dragoman.foreign.proposal import Appended, HookEntry, NewFile, NewMember, NewRule
+from dragoman.policy.paths import is_below
 from dragoman.settings.documents import write_private, write_shared
 from dragoman.settings.edit import edit_settings
 from dragoman.settings.rule_file import FILE_NAME, RuleFile
@@ -72,7 +73,7 @@ def _check_place(path: Path, places: Places) -> None:
     if places.scope == "user":
         return  # the user's own folders may be links to any place
     real, root = os.path.realpath(path), os.path.realpath(places.project)
-    if os.path.commonpath((real, root)) != root:
+    if not is_below(real, root):
         raise ConfigError(f"{path}: leads out of the project by a link; nothing is written there")
 
 

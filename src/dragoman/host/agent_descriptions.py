@@ -7,14 +7,13 @@ the next client gets the new one.
 from __future__ import annotations
 
 import logging
-import os
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from dragoman.host.agents import DescribedSource
 from dragoman.schema import encode
-from dragoman.workspace.private import make_private_folder, open_private
+from dragoman.workspace.private import make_private_folder, write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,12 +78,10 @@ class AgentDescriptions:
     def _write(self) -> None:
         if self._path is None:
             return
-        part = self._path.with_suffix(f".{os.getpid()}")
         try:
             make_private_folder(self._path.parent)
-            with open(open_private(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-                file.write(msgspec.json.encode(self._known))
-            os.replace(part, self._path)
+            # Not synced, as it is on the loop: an agent that is not known is asked again.
+            write_private(self._path, msgspec.json.encode(self._known), is_synced=False)
         except OSError as error:
             _log.warning("%s cannot be written: %s", self._path, error)
 

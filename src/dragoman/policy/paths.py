@@ -165,6 +165,11 @@ def is_below(path: str, folder: str) -> bool:
     return _below(path, folder) is not None
 
 
+def is_strictly_below(path: str, folder: str) -> bool:
+    """Whether `path` is inside of `folder` and not the folder itself."""
+    return bool(_below(path, folder))
+
+
 def _below(path: str, folder: str) -> str | None:
     """`path` relative to `folder`, None if it is not below it."""
     if path == folder:

@@ -12,6 +12,7 @@ import posixpath
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.policy import commands, lines, paths
@@ -23,6 +24,7 @@ from dragoman.policy.safe import is_quiet
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from dragoman.policy.parts import Part
     from dragoman.policy.rule import Pattern, Request
 
 # These kinds change nothing: protected paths may be read without asking.
@@ -58,15 +60,22 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
 def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
     """The verdict when no deny and no ask concerns the request."""
     counting = [rule for rule in rules if rule.action == "allow" and not is_ignored(rule)]
+    why: str | None = None
     if request.kind == "execute":
-        allowing = _allows_line(counting, request)
+        findings = LineFindings(counting, request)
+        allowing = findings.rule
+        why = findings.why_not() if allowing is None else None
     else:
         allowing = _first(rule for rule in counting if _covers(rule, request))
     if allowing is not None:
         return Verdict("allow", allowing, f"allowed by {named(allowing)}")
     if request.kind == "read" and request.is_inside and request.paths:
         return Verdict("allow", None, READING)
-    return Verdict("ask", None, _why_not(rules, request), is_uncovered=True)
+    if why is not None:
+        why = f"no rule allows it: {why}"
+    elif any(is_ignored(rule) and _allows([rule], request) for rule in rules):
+        why = "no rule of the user allows it; what a repository ships cannot allow anything"
+    return Verdict("ask", None, why or "no rule allows it", is_uncovered=True)
 
 
 def _why_maybe(request: Request) -> str:
@@ -108,17 +117,6 @@ def _always_asked(request: Request) -> str | None:
     return lines.names_protected(request)
 
 
-def _why_not(rules: Sequence[Rule], request: Request) -> str:
-    """Why no rule allows the request."""
-    if request.kind == "execute":
-        why = _why_not_line([rule for rule in rules if rule.action == "allow" and not is_ignored(rule)], request)
-        if why is not None:
-            return f"no rule allows it: {why}"
-    if any(is_ignored(rule) and _allows([rule], request) for rule in rules):
-        return "no rule of the user allows it; what a repository ships cannot allow anything"
-    return "no rule allows it"
-
-
 def _is_meant(pattern: Pattern, request: Request) -> bool:
     """Whether the rule is about this agent and this kind of request."""
     if pattern.agent is not None and pattern.agent != request.agent:
@@ -144,34 +142,98 @@ def _covers(rule: Rule, request: Request) -> bool:
 
 def _allows(rules: Sequence[Rule], request: Request) -> bool:
     if request.kind == "execute":
-        return _allows_line(rules, request) is not None
+        return LineFindings(rules, request).rule is not None
     return any(_covers(rule, request) for rule in rules)
 
 
-def _allows_line(rules: Sequence[Rule], request: Request) -> Rule | None:
-    """The rule to name if the rules together cover every part of a command and every file it redirects to."""
-    patterns = [(rule, read_pattern(rule.text)) for rule in rules]
-    everything = _first(rule for rule, pattern in patterns if _is_everything(pattern, request))
-    if everything is not None:
-        return everything
-    reading = lines.reading_of(request)
-    if reading.unreadable:
-        # `execute` covers a command that was not sent, but not a line that cannot be read.
-        is_unknown = request.command is None and request.shell is None
-        kinds = (rule for rule, pattern in patterns if pattern.kind == "execute" and pattern.pattern is None)
-        return _first(rule for rule in kinds if is_unknown and _is_meant(read_pattern(rule.text), request))
-    used: list[Rule] = []
-    for index, part in enumerate(reading.parts):
-        found = _first(rule for rule, pattern in patterns if _covers_part(pattern, request, index))
-        if found is not None:
-            used.append(found)
-        elif not (is_quiet(part) or lines.stays_inside(part, request)):
-            return None
-        if not all(_is_edit_allowed(rules, request, path) for path in part.written):
-            return None
-        if not all(lines.is_inside(path, request) for path in part.read):
-            return None
-    return _first(used)
+class PartFinding(Struct, frozen=True):
+    """What allow rules state about one part of a command line.
+
+    Attributes:
+        rule: the rule that covers the part, apart from the files it redirects to.
+        is_harmless: whether the part needs no rule: it does nothing by itself, or is a `cd` inside the project.
+        unwritable: the first file it redirects to that no rule for edit covers.
+        reads_outside: whether it redirects from a file outside the project.
+    """
+
+    part: Part
+    rule: Rule | None
+    is_harmless: bool
+    unwritable: str | None
+    reads_outside: bool
+
+    @property
+    def is_covered(self) -> bool:
+        return (self.rule is not None or self.is_harmless) and self.unwritable is None and not self.reads_outside
+
+
+class LineFindings:
+    """What allow rules state about a command line. Every part is looked at once, and only as long as it matters.
+
+    `rule` is the rule to name if the rules together cover every part and every file it redirects to; None if not.
+    """
+
+    def __init__(self, rules: Sequence[Rule], request: Request) -> None:
+        self._rules = rules
+        self._request = request
+        self._patterns = [(rule, read_pattern(rule.text)) for rule in rules]
+        self._found: list[PartFinding] = []
+        self.rule = self._allowing()
+
+    def _allowing(self) -> Rule | None:
+        request = self._request
+        everything = _first(rule for rule, pattern in self._patterns if _is_everything(pattern, request))
+        if everything is not None:
+            return everything
+        reading = lines.reading_of(request)
+        if reading.unreadable:
+            # `execute` covers a command that was not sent, but not a line that cannot be read.
+            is_unknown = request.command is None and request.shell is None
+            kinds = (rule for rule, pattern in self._patterns if pattern.kind == "execute" and pattern.pattern is None)
+            return _first(rule for rule in kinds if is_unknown and _is_meant(read_pattern(rule.text), request))
+        is_covered = all(self._look(index).is_covered for index in range(len(reading.parts)))
+        return _first(finding.rule for finding in self._found if finding.rule is not None) if is_covered else None
+
+    def _look(self, index: int) -> PartFinding:
+        if index == len(self._found):
+            part = lines.reading_of(self._request).parts[index]
+            found = _first(rule for rule, pattern in self._patterns if _covers_part(pattern, self._request, index))
+            self._found.append(
+                PartFinding(
+                    part,
+                    found,
+                    found is None and (is_quiet(part) or lines.stays_inside(part, self._request)),
+                    next(
+                        (path for path in part.written if not _is_edit_allowed(self._rules, self._request, path)), None
+                    ),
+                    not all(lines.is_inside(path, self._request) for path in part.read),
+                )
+            )
+        return self._found[index]
+
+    def why_not(self) -> str | None:
+        """Why no rule allows the line, if there is more to state than that."""
+        reading = lines.reading_of(self._request)
+        if reading.unreadable:
+            return f"the command cannot be read: {reading.unreadable}" if reading.text else None
+        for index, part in enumerate(reading.parts):
+            finding = self._look(index)
+            name = f"`{' '.join(part.argv)[:80]}`"
+            is_move = part.argv[0] == "cd"
+            if is_move and not lines.stays_inside(part, self._request):
+                return f"{name} leaves the project"
+            if lines.is_elsewhere(part, self._request):
+                return f"it runs in {part.folders[0]}, outside the project"
+            # A `cd` inside the project needs no rule either, but says nothing about the files it would redirect to.
+            is_covered = finding.rule is not None or is_quiet(part)
+            opening = None if is_covered else runs_anything(part.argv)
+            if opening is not None:
+                return f"{opening}, so only a rule with these exact words would"
+            if is_covered and finding.unwritable is not None:
+                return f"it writes {finding.unwritable}, which needs a rule for edit"
+            if not is_covered and not is_move and len(reading.parts) > 1:
+                return f"{name} is not covered"
+        return None
 
 
 def _is_everything(pattern: Pattern, request: Request) -> bool:
@@ -197,30 +259,6 @@ def _covers_part(pattern: Pattern, request: Request, index: int) -> bool:
 def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool:
     edit = replace(request, kind="edit", paths=(path,), command=None, shell=None)
     return any(_covers(rule, edit) for rule in rules)
-
-
-def _why_not_line(rules: Sequence[Rule], request: Request) -> str | None:
-    """Why no rule allows a command, if there is more to state than that."""
-    reading = lines.reading_of(request)
-    if reading.unreadable:
-        return f"the command cannot be read: {reading.unreadable}" if reading.text else None
-    patterns = [read_pattern(rule.text) for rule in rules]
-    for index, part in enumerate(reading.parts):
-        name = f"`{' '.join(part.argv)[:80]}`"
-        if part.argv[0] == "cd" and not lines.stays_inside(part, request):
-            return f"{name} leaves the project"
-        if lines.is_elsewhere(part, request):
-            return f"it runs in {part.folders[0]}, outside the project"
-        is_covered = is_quiet(part) or any(_covers_part(pattern, request, index) for pattern in patterns)
-        opening = None if is_covered else runs_anything(part.argv)
-        if opening is not None:
-            return f"{opening}, so only a rule with these exact words would"
-        written = next((path for path in part.written if not _is_edit_allowed(rules, request, path)), None)
-        if is_covered and written is not None:
-            return f"it writes {written}, which needs a rule for edit"
-        if not is_covered and part.argv[0] != "cd" and len(reading.parts) > 1:
-            return f"{name} is not covered"
-    return None
 
 
 def _concern(pattern: Pattern, request: Request) -> commands.Concern:

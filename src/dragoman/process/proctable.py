@@ -46,10 +46,12 @@ def pids() -> list[int]:
 
 def working_below(folder: str) -> list[int]:
     """The processes without a terminal whose working folder is this one, a real path, or below it."""
+    from dragoman.policy.paths import is_below  # few programs look for processes by their folder
+
     found = []
     for pid in pids() if is_readable() else ():
         with suppress(OSError):
-            if f"{os.readlink(f'/proc/{pid}/cwd')}/".startswith(f"{folder}/"):
+            if is_below(os.readlink(f"/proc/{pid}/cwd"), folder):
                 now = status(pid)
                 found += [pid] if now.is_alive and not now.terminal else []
     return found

@@ -1,57 +1,39 @@
 """Runs an agent of one version of the protocol behind a client of another one.
 
-Theory of operation
--------------------
-Towards the editor this is an agent on stdin and stdout; behind it a child process is the real one. Each line goes
-through a translator, which may answer either side.
-
-*Room.* If one side does not read, the other is not read either; a side that floods us with requests and does not read
-our answers is not read at all.
-
-*Ends.* When the client closes its end, the agent gets the end of its stdin and may still answer; an agent that was
-silent for the grace period is ended. When the agent ends, what the client still waits for is answered with an error,
-and the program ends with the agent's exit code. A signal ends both. If this program is killed, `dragoman.process`
-ends the agent.
+Each line goes through a translator (`dragoman.versions`), which may answer either side. When the agent ends, what the
+client still waits for is answered with an error. Streams, room and ends are those of `proxy/between.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import os
-import signal
-import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.text.secrets import SplitMask, known_keys
-from dragoman.transports._descriptors import private_copy
-from dragoman.transports._outlet import Outlet
-from dragoman.transports.process import ProcessTransport
+import msgspec
+
+from dragoman.proxy.between import EDITOR, GRACE_SECONDS, run_between, spawn
 from dragoman.transports.stdio import StdioTransport
 from dragoman.transports.translated import LineTranslation
-from dragoman.versions.frames import OTHER
+from dragoman.versions import translator
+from dragoman.wire import Request, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.errors import ConnectionClosed
-    from dragoman.transports.fd import FdTransport
+    from dragoman.proxy.between import Between, Middle
+    from dragoman.rpc.transport import Transport
     from dragoman.versions import Lost, Side, Translator
+    from dragoman.wire import Frame
 
-GRACE_SECONDS: Final = 10.0
-"""How long an agent may take to end after its client is gone, counted from its last output."""
-_HIGH_BYTES: Final = 1 << 20
-_FLOOD_BYTES: Final = 16 << 20
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_AGENT: Final = 1
+_SIDES: Final[tuple[Side, Side]] = ("client", "agent")  # by number
 
 
 async def run_translation(
     command: Sequence[str], translator: Translator, *, notes: Sequence[str] = (), grace_seconds: float = GRACE_SECONDS
 ) -> int:
     """Run `command` behind this program's stdin and stdout until it ends; return its exit code.
-
-    The code is 128 + n for signal n, as in a shell. The standard streams and the signals of this program are taken
-    over, so call it from the main thread and end the program afterwards.
 
     Args:
         command: The agent's command.
@@ -61,138 +43,115 @@ async def run_translation(
         ConfigError: The command cannot be used.
         DragomanError: The system could not start one more program.
     """
-    relay = _Relay(translator, grace_seconds)
-    return await relay.run(command, notes)
+
+    async def start(between: Between) -> Sequence[Transport]:
+        agents = await spawn([command], between)
+        return [StdioTransport(), *agents]
+
+    ending = await run_between(
+        start,
+        lambda between: _TranslatingMiddle(translator, between),
+        name="dragoman",
+        notes=notes,
+        grace_seconds=grace_seconds,
+    )
+    return ending.code
 
 
-class _End:
-    """One side, as its transport sees it."""
+class _TranslatingMiddle:
+    """A translator between two programs."""
 
-    def __init__(self, relay: _Relay, side: Side) -> None:
-        self._relay = relay
-        self._side: Side = side
+    is_waiting = True  # the agent may answer until it ends
+    is_behind = False
 
-    def feed(self, data: bytes) -> None:
-        self._relay.on_data(self._side, data)
-
-    def end(self, reason: ConnectionClosed) -> None:
-        self._relay.on_end(self._side)
-
-    def drained(self) -> None:
-        self._relay.make_room()
-
-
-class _Relay:
-    def __init__(self, translator: Translator, grace_seconds: float) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._grace_seconds = grace_seconds
-        self._active_at = self._loop.time()
-        self._over: asyncio.Future[int | None] = self._loop.create_future()
-        self._lines = LineTranslation(translator, self._deliver, self._on_loss, self._say)
-        self._ends: dict[Side, FdTransport] = {}
-        self._mask = SplitMask(known_keys)
-        self._is_shared = False
-        self._log: Outlet | None = None
-
-    async def run(self, command: Sequence[str], notes: Sequence[str]) -> int:
-        self._open_log()
-        for note in notes:
-            self._say(note)
-        # The agent comes first: if it cannot be started, the streams of this program are unchanged.
-        agent = await ProcessTransport.spawn(command, on_stderr=self._on_stderr)
-        client = StdioTransport()
-        self._ends = {"agent": agent, "client": client}
-        is_main = threading.current_thread() is threading.main_thread()
-        for number in _SIGNALS if is_main else ():
-            self._loop.add_signal_handler(number, self._stop, number)
-        try:
-            agent.start(_End(self, "agent"))
-            client.start(_End(self, "client"))
-            ended_by = await self._over
-        finally:
-            self._lines.stop()
-            client.close()
-            agent.close()
-            await client.wait_closed()
-            await agent.wait_closed()
-            self._close_log()
-        if ended_by is not None:
-            return 128 + ended_by
-        return _exit_code(agent.returncode)
-
-    # What the transports call
-
-    def on_data(self, side: Side, data: bytes) -> None:
-        self._active_at = self._loop.time()
-        self._lines.feed(side, data)
-        self.make_room()
-
-    def on_end(self, side: Side) -> None:
-        self._lines.end(side)
-        if side == "client":
-            self._ends["agent"].end_writing()
-            self._active_at = self._loop.time()
-            self._wait_for_end()
-        elif not self._over.done():
-            self._over.set_result(None)
-
-    def make_room(self) -> None:
-        """Read a side while the other one takes what it is sent, and while it takes our answers itself."""
-        for side, transport in self._ends.items():
-            is_full = self._ends[OTHER[side]].unsent_bytes > _HIGH_BYTES or transport.unsent_bytes > _FLOOD_BYTES
-            if is_full:
-                transport.pause_reading()
-            else:
-                transport.resume_reading()
+    def __init__(self, translator: Translator, between: Between) -> None:
+        self._between = between
+        self._lines = LineTranslation(translator, self._deliver, lambda lost: report(lost, between), between.say)
 
     def _deliver(self, side: Side, line: bytes) -> None:
-        self._ends[side].write(line)
+        self._between.send(_SIDES.index(side), line)
 
-    def _wait_for_end(self) -> None:
-        """End the agent if it was silent for the grace period after its client closed the connection."""
-        silent_seconds = self._loop.time() - self._active_at
-        if self._over.done():
-            return
-        if silent_seconds >= self._grace_seconds:
-            self._over.set_result(None)
+    def feed(self, number: int, line: Frame) -> None:
+        self._lines.take(_SIDES[number], line)
+
+    def ended(self, number: int, reason: ConnectionClosed) -> None:
+        self._lines.end(_SIDES[number])
+        if number == EDITOR:
+            self._between.end_input(_AGENT)
+
+    async def close(self) -> None:
+        self._lines.stop()
+
+
+class AnyEditor:
+    """An editor of version 1 or 2 in front of a middle of version 1, which its first line shows."""
+
+    def __init__(self, between: Between) -> None:
+        self.inner: Middle
+        self._between = between
+        self._translation: LineTranslation | None = None
+        self._is_first = True
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.inner.is_waiting
+
+    @property
+    def is_behind(self) -> bool:
+        return self.inner.is_behind
+
+    def send(self, line: bytes) -> None:
+        """Send the editor a line of version 1."""
+        if self._translation is None:
+            self._between.send(EDITOR, line)
         else:
-            self._loop.call_later(self._grace_seconds - silent_seconds, self._wait_for_end)
+            self._translation.feed("agent", line)
 
-    def _stop(self, number: int) -> None:
-        if not self._over.done():
-            self._over.set_result(number)
-
-    # stderr
-
-    def _open_log(self) -> None:
-        with suppress(OSError):  # closed when the program started
-            copy, self._is_shared = private_copy(2, os.O_WRONLY)
-            self._log = Outlet(copy)
-
-    def _close_log(self) -> None:
-        if self._log is None:
+    def feed(self, number: int, line: Frame) -> None:
+        if number != EDITOR:
+            self.inner.feed(number, line)
             return
-        rest = self._mask.finish()
-        if rest:
-            self._log.write(rest)
-        self._log.close()
-        if self._is_shared:
-            os.set_blocking(2, True)
+        if self._is_first:
+            self._is_first = False
+            if isinstance(line, bytes) and _asks_for_version_2(line):
+                made = translator("2", "1")
+                self._translation = LineTranslation(
+                    made, self._deliver, lambda lost: report(lost, self._between), self._between.say
+                )
+        if self._translation is None:
+            self.inner.feed(EDITOR, line)
+        else:
+            self._translation.take("client", line)
 
-    def _on_stderr(self, data: bytes) -> None:
-        self._active_at = self._loop.time()
-        if self._log is not None:
-            self._log.write(self._mask.feed(data))
+    def _deliver(self, side: Side, line: bytes) -> None:
+        if side == "client":
+            self._between.send(EDITOR, line)
+        else:
+            self.inner.feed(EDITOR, line.removesuffix(b"\n"))
 
-    def _on_loss(self, lost: Lost) -> None:
-        self._say(f"not translated: {lost.what}")
+    def ended(self, number: int, reason: ConnectionClosed) -> None:
+        if number == EDITOR and self._translation is not None:
+            self._translation.end("client")
+        self.inner.ended(number, reason)
 
-    def _say(self, sentence: str) -> None:
-        if self._log is not None:
-            self._log.write(f"dragoman: {sentence}\n".encode(errors="replace"))
+    async def close(self) -> None:
+        await self.inner.close()
+        if self._translation is not None:
+            self._translation.stop()
 
 
-def _exit_code(returncode: int | None) -> int:
-    if returncode is None:  # it was ended by us
-        return 0
-    return returncode if returncode >= 0 else 128 - returncode
+def report(lost: Lost, between: Between) -> None:
+    """Report what could not be translated."""
+    between.say(f"not translated: {lost.what}")
+
+
+def _asks_for_version_2(line: bytes) -> bool:
+    """Whether a line is an `initialize` of version 2."""
+    message = read_message(line)
+    if not isinstance(message, Request) or message.method != "initialize" or message.params is None:
+        return False
+    with suppress(msgspec.MsgspecError):
+        params = msgspec.json.decode(message.params, type=dict[str, Any])
+        version = params.get("protocolVersion")
+        return isinstance(version, int) and version >= 2 and isinstance(params.get("info"), dict)
+    return False

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import stat
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from dragoman.errors import ConfigError
@@ -127,15 +126,11 @@ def write_private(path: Path, data: bytes) -> None:
     Raises:
         OSError: the file cannot be written.
     """
-    from dragoman.workspace.atomic import replace_file  # settings are read at every start, and seldom written
-    from dragoman.workspace.private import make_private_folder
+    # Settings are read at every start, and seldom written.
+    from dragoman.workspace import private
 
-    make_private_folder(path.parent)
-    with suppress(FileNotFoundError):
-        mode = stat.S_IMODE(path.stat().st_mode)
-        if mode & 0o077:  # `replace_file` keeps the mode of a file that exists
-            path.chmod(mode & 0o700)
-    replace_file(path, data, mode=0o600)
+    private.make_private_folder(path.parent)
+    private.write_private(path, data, is_synced=True, follows_links=True)  # users keep settings in folders of their own
 
 
 def write_shared(path: Path, data: bytes) -> None:

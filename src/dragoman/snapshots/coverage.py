@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import Final, NamedTuple
 
+from dragoman.policy.paths import is_strictly_below
 from dragoman.snapshots.git_files import GitBase, Repository, find_repository, repository_at
 from dragoman.snapshots.git_index import IndexDeclined
 from dragoman.workspace.ignore import IgnoreStack
@@ -44,7 +45,7 @@ class Coverage:
 
     def __init__(self, root: str, *, left_out: frozenset[str] = frozenset(), uses_index: bool = True) -> None:
         self._root = root
-        self._left_out = frozenset(path for path in left_out if path.startswith(root.rstrip("/") + "/"))
+        self._left_out = frozenset(path for path in left_out if is_strictly_below(path, root))
         self._uses_index = uses_index
         self._folders: dict[str, FolderRules] = {}
         self._bases: dict[str, GitBase | None] = {}

@@ -19,8 +19,7 @@ from dragoman.snapshots.keeper import Keeper
 from dragoman.snapshots.packs import Packs
 from dragoman.snapshots.records import LiveTurn, RewindRecord, TurnChanges
 from dragoman.snapshots.tree import Tree, decode_tree, encode_tree
-from dragoman.workspace.atomic import replace_file
-from dragoman.workspace.private import make_private_folder, open_private
+from dragoman.workspace.private import make_private_folder, open_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +50,7 @@ class FolderStore:
             make_private_folder(os.path.join(self.folder, name))
         path = os.path.join(self.folder, "folder")
         if not os.path.exists(path):
-            replace_file(path, os.fsencode(self.root), mode=0o600)
+            write_private(path, os.fsencode(self.root), is_synced=True)
         with suppress(OSError):
             os.utime(path)  # the time of the last use
 
@@ -125,16 +124,7 @@ class FolderStore:
             numbers = self._numbers("trees", _TREE)
             number = max(numbers, default=0) + 1
             path = self._file("trees", number, _TREE)
-            part = f"{path}.part"
-            fd = open_private(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            try:
-                with open(fd, "wb") as file:
-                    file.write(data)
-                os.replace(part, path)
-            except OSError:
-                with suppress(OSError):
-                    os.unlink(part)
-                raise
+            write_private(path, data, is_synced=False)  # it is made again from the folder if it is lost
             needed = {live.tree for live, _ in self.live_turns()}
             for each in numbers:
                 if each not in needed:
@@ -232,7 +222,8 @@ class FolderStore:
             return {}
 
     def save_kept_hunks(self, number: int, kept: dict[str, list[str]]) -> None:
-        replace_file(os.path.join(self.folder, "reviews", f"{number:08}"), msgspec.json.encode(kept), mode=0o600)
+        path = os.path.join(self.folder, "reviews", f"{number:08}")
+        write_private(path, msgspec.json.encode(kept), is_synced=True)
 
     # Inside
 
@@ -255,17 +246,12 @@ class FolderStore:
         except (OSError, ValueError):
             found = (*self._numbers("turns", _TURN), *self._numbers("live", _LIVE), *self._numbers("rewinds", _REWIND))
             number = max(found, default=0)
-        part = f"{path}.part"  # not synced: after a power cut the names of the records say the number
-        fd = open_private(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            os.write(fd, str(number + 1).encode())
-        finally:
-            os.close(fd)
-        os.replace(part, path)
+        # After a power cut the names of the records say the number.
+        write_private(path, str(number + 1).encode(), is_synced=False)
         return number + 1
 
     def _write(self, kind: str, number: int, ending: str, record: TurnChanges | RewindRecord) -> None:
-        replace_file(self._file(kind, number, ending), msgspec.msgpack.encode(record), mode=0o600)
+        write_private(self._file(kind, number, ending), msgspec.msgpack.encode(record), is_synced=True)
 
     def _read(self, kind: str, number: int, ending: str, type: type[T]) -> T | None:
         try:

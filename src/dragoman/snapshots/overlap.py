@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from dragoman.policy.paths import is_strictly_below
 from dragoman.snapshots.folder_store import FolderStore
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS
 
@@ -37,7 +38,7 @@ def overlapping_sessions(base: str, store: FolderStore, live: LiveTurn) -> tuple
 def _related(base: str, store: FolderStore) -> Iterator[FolderStore]:
     """The stores of folders that contain this one, or are in it."""
     for root in stored_folders(base):
-        if root != store.root and (_is_below(root, store.root) or _is_below(store.root, root)):
+        if is_strictly_below(root, store.root) or is_strictly_below(store.root, root):
             yield FolderStore(base, root, SNAPSHOT_LIMITS)
 
 
@@ -55,10 +56,6 @@ def stored_folders(base: str) -> list[str]:
         except OSError:
             continue
     return found
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path.startswith(folder.rstrip("/") + "/")
 
 
 def _name(agent: str, session_id: str) -> str:

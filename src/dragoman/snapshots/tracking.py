@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from dragoman.policy.paths import is_below, is_strictly_below
 from dragoman.snapshots.attribution import AgentClaims, attribute
 from dragoman.snapshots.contents import Contents
 from dragoman.snapshots.differences import differences, with_renames
@@ -224,7 +225,7 @@ class FolderTracker:
             return "it is the root of the file system"
         if self.root == self._home:
             return "it is your home folder"
-        if self._home.startswith(self.root + "/"):
+        if is_strictly_below(self._home, self.root):
             return "your home folder is in it"
         try:
             path = os.path.join(self._store.folder, "refused")
@@ -380,7 +381,7 @@ class TurnTracker:
     ) -> None:
         found: list[str] = []
         for root in sorted({os.path.realpath(root) for root in roots}):
-            if not any(root.startswith(each.rstrip("/") + "/") for each in found):
+            if not any(is_below(root, around) for around in found):
                 found.append(root)
         self.folders = [FolderTracker(base, root, limits=limits, home=home, left_out=left_out) for root in found]
         self.problems: list[str] = []

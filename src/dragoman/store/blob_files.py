@@ -6,11 +6,10 @@ Owns the folder of these files, which only the user can read. Which events name 
 from __future__ import annotations
 
 import hashlib
-import os
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import StoreError
-from dragoman.workspace.private import make_private_folder, open_private
+from dragoman.workspace.private import make_private_folder, write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,17 +31,7 @@ class BlobFiles:
         if path.exists():
             return hash
         make_private_folder(self._folder)
-        part = path.with_suffix(f".{os.getpid()}")
-        descriptor = open_private(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(part, path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        write_private(path, body, is_synced=True)
         return hash
 
     def read(self, hash: str) -> bytes:

@@ -61,6 +61,11 @@ class LineTranslation:
             self._take(side, line)
         self._look_around()
 
+    def take(self, side: Side, line: Line) -> None:
+        """A line that `side` sent, for callers that have lines and not bytes."""
+        self._take(side, line)
+        self._look_around()
+
     def end(self, side: Side) -> None:
         """`side` sends nothing more."""
         for line in self._framers[side].end():

@@ -19,7 +19,7 @@ from msgspec import Struct
 from dragoman.settings.places import state_dir
 from dragoman.tui.attachments import Chip
 from dragoman.tui.history import folder_key
-from dragoman.workspace.private import make_private_folder, open_private
+from dragoman.workspace.private import make_private_folder, write_private
 
 _LARGEST_BYTES: Final = 8 << 20
 _OLDEST_SECONDS: Final = 30 * 24 * 3600.0
@@ -54,10 +54,7 @@ class DraftFolder:
         if len(data) > _LARGEST_BYTES:
             data = msgspec.json.encode(msgspec.structs.replace(draft, chips=[]))
         make_private_folder(self._folder)
-        temporary = f"{path}.{os.getpid()}.new"
-        with os.fdopen(open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "wb") as file:
-            file.write(data)
-        os.replace(temporary, path)
+        write_private(path, data, is_synced=False)  # while the user types: a disk must not delay the keys
 
     def remove(self, session_id: str | None) -> None:
         """Forget a draft: it was sent, or deleted."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from dragoman.settings.places import state_dir
-from dragoman.workspace.private import make_private_folder, open_private
+from dragoman.workspace.private import make_private_folder, open_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -96,11 +96,8 @@ class PromptHistory:
     def _shorten(self) -> None:
         with open(self._path, "rb") as file:
             entries = _read_lines(file.read())
-        temporary = f"{self._path}.{os.getpid()}"
-        descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(b"".join(msgspec.json.encode(entry) + b"\n" for entry in _last_that_fit(entries)))
-        os.replace(temporary, self._path)
+        kept = b"".join(msgspec.json.encode(entry) + b"\n" for entry in _last_that_fit(entries))
+        write_private(self._path, kept, is_synced=False)  # appending is not synced either
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -44,7 +44,7 @@ def replace_file(path: str | os.PathLike[str], data: bytes, *, mode: int | None 
     folder = os.open(os.path.dirname(real), _FOLDER)
     try:
         name = os.path.basename(real)
-        existing = _open_existing(folder, name, real)
+        existing = open_existing(folder, name, real)
         try:
             replace_at(folder, name, data, existing=existing, mode=mode)
         finally:
@@ -65,6 +65,7 @@ def replace_at(
     permissions: int | None = None,
     temporary: str | None = None,
     before_rename: Callable[[], None] | None = None,
+    is_synced: bool = True,
 ) -> None:
     """Make `data` the content of the file `name` in an open folder. A link at `name` would be replaced itself.
 
@@ -76,6 +77,7 @@ def replace_at(
         permissions: Exact permissions, whatever those of an existing file and the umask are.
         temporary: The name of the temporary file, for a caller that removes it after a crash.
         before_rename: Called at the last moment. What it raises stops the replacement.
+        is_synced: Whether the disk has the data before the file gets its name.
 
     Raises:
         OSError: The file cannot be written. Nothing has changed then.
@@ -93,8 +95,8 @@ def replace_at(
                 _copy_metadata(existing, fd)
             if permissions is not None:
                 os.fchmod(fd, permissions)
-            # Without this a power cut after the rename can leave an empty file where a full one was.
-            os.fsync(fd)
+            if is_synced:  # without it a power cut after the rename can leave an empty file where a full one was
+                os.fsync(fd)
         finally:
             os.close(fd)
         if before_rename is not None:
@@ -106,7 +108,7 @@ def replace_at(
         raise
 
 
-def _open_existing(folder: int, name: str, path: str) -> int | None:
+def open_existing(folder: int, name: str, path: str) -> int | None:
     """The file that will be replaced, None if there is none. Opened for writing, so that the system checks the mode."""
     try:
         _require_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)

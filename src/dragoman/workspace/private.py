@@ -1,7 +1,7 @@
 """Folders and files that only their owner can read, whatever the umask is.
 
-Owns how they are made. A folder that existed before is left as it is, because it may be shared on purpose; a file of
-ours that other users could read is closed to them.
+Owns how they are made and replaced. A folder that existed before is left as it is, because it may be shared on purpose;
+a file of ours that other users could read is closed to them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,43 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
         with suppress(PermissionError):  # it belongs to another user, who decides
             os.fchmod(descriptor, mode & 0o700)
     return descriptor
+
+
+def write_private(path: str | os.PathLike[str], data: bytes, *, is_synced: bool, follows_links: bool = False) -> None:
+    """Make `data` the whole content of a file in one step, readable by its owner only from the first byte.
+
+    A reader, and a program that is killed in the middle, find the old content or the new one. What fails changes
+    nothing and leaves nothing. The folder must exist.
+
+    Args:
+        path: The file, which may be new.
+        data: Its content.
+        is_synced: A power cut must not lose what was decided: the disk has the content and the name when this returns,
+            which blocks for milliseconds. Without it, one may bring back what was before, or an empty file.
+        follows_links: The file belongs to the user, who may keep it elsewhere or protect it from changes: a link at the
+            path stays one and leads to the new content, and a file that is write-protected stays as it is. Otherwise
+            the file is ours and a link is replaced itself, so that no program directs the write to another file.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
+    from dragoman.workspace.atomic import open_existing, replace_at  # many programs only read private files
+
+    place = os.path.realpath(path) if follows_links else os.path.abspath(path)
+    name, existing = os.path.basename(place), None
+    folder = os.open(os.path.dirname(place), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if follows_links:
+            existing = open_existing(folder, name, place)
+        replace_at(folder, name, data, existing=existing, permissions=0o600, is_synced=is_synced)
+        if is_synced:
+            # After the file: the new name on the disk must not lead to content that is not there yet.
+            with suppress(OSError):  # some network file systems sync no folders
+                os.fsync(folder)
+    finally:
+        if existing is not None:
+            os.close(existing)
+        os.close(folder)
 
 
 def close_to_others(path: str | os.PathLike[str]) -> None:

@@ -101,9 +101,9 @@ def check_name(name: str) -> None:
 
 def keep_record(worktree: Worktree) -> None:
     """Write down that the worktree is complete."""
-    from dragoman.workspace.atomic import replace_file
+    from dragoman.workspace.private import write_private
 
-    replace_file(worktree.place / _RECORD, msgspec.json.encode(worktree), mode=0o600)
+    write_private(worktree.place / _RECORD, msgspec.json.encode(worktree), is_synced=True)
 
 
 def discard_worktree(worktree: Worktree) -> None:

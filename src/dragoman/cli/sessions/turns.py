@@ -40,12 +40,14 @@ def find_turns(call: CliCall) -> SessionTurns:
     """The turns of the session that the command line names. Raises: CliError."""
     import asyncio
 
+    from dragoman.policy.paths import is_below
+
     base = snapshots_folder()
     word: str | None = call.given.id
     roots = stored_folders(base)
     if word is None or word == LAST:
         start = os.path.realpath(call.given.cwd or ".")
-        around = [root for root in roots if start == root or start.startswith(root.rstrip("/") + "/")]
+        around = [root for root in roots if is_below(start, root)]
         turns = [turn for root in around for turn in Rewinder(base, root).store.turns()]
         if not turns:
             raise exits.CliError(f"no turn was followed in {start}", hint=_HINT)

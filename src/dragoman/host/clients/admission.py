@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dragoman.errors import RequestError
+from dragoman.policy.paths import is_below
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def admit_folder(path: str, visitor: Visitor, where: str = "$.cwd") -> str:
     if not os.path.isdir(path):
         raise RequestError.invalid_params(f"this folder is not on the host's machine: {path}", path=where)
     real = os.path.realpath(path)
-    if visitor.folders is not None and not any(_is_below(real, os.path.realpath(each)) for each in visitor.folders):
+    if visitor.folders is not None and not any(is_below(real, os.path.realpath(each)) for each in visitor.folders):
         raise RequestError.invalid_params(f"sessions may not work in {path}", path=where)
     return path
 
@@ -81,7 +82,3 @@ def _is_here(url: str) -> bool:
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     address = mapped or address
     return address.is_loopback or address.is_link_local or address.is_unspecified
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

@@ -25,14 +25,15 @@ def why_not_here(folder: str) -> str:
 
 def file_system_of(folder: str, mounts: str) -> str:
     """The type of the file system that a folder is on, by a text like `/proc/self/mounts`; empty if it is not there."""
+    from dragoman.policy.paths import is_below  # only a host looks, when it starts
+
     best, found = "", ""
     for line in mounts.splitlines():
         words = line.split(" ")
         if len(words) < 3:
             continue
         point = words[1].replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
-        is_above = folder == point or folder.startswith(point.rstrip("/") + "/")
-        if is_above and len(point) >= len(best):  # of two at one point, the later one is seen
+        if is_below(folder, point) and len(point) >= len(best):  # of two at one point, the later one is seen
             best, found = point, words[2]
     return found
 

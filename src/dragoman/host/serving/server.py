@@ -29,6 +29,7 @@ from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
 from dragoman.host.serving.tickets import TICKET_SECONDS, Tickets
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
+from dragoman.policy.paths import is_below
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
 from dragoman.transports.remote.gate import ALL_RIGHTS, Entered, GateRefusal, GateRules, Principal
 from dragoman.transports.remote.in_flight import InFlightBytes
@@ -417,12 +418,8 @@ def common_folders(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -
     found = []
     for left in map(os.path.realpath, one):
         for right in map(os.path.realpath, other):
-            if _is_below(left, right):
+            if is_below(left, right):
                 found.append(left)
-            elif _is_below(right, left):
+            elif is_below(right, left):
                 found.append(right)
     return tuple(dict.fromkeys(found))
-
-
-def _is_below(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder.rstrip("/") + "/")

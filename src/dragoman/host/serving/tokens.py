@@ -21,7 +21,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
-from dragoman.workspace.private import make_private_folder, open_private
+from dragoman.workspace.private import make_private_folder, open_private, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -142,13 +142,7 @@ class HostTokens:
             tokens = _read(self.path) if self.path.exists() else {}
             yield tokens
             document = msgspec.json.format(msgspec.json.encode(_File(1, list(tokens.values()))), indent=2)
-            fresh = self.path.with_name(f"{self.path.name}.{os.getpid()}")
-            descriptor = open_private(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(document)
-                file.flush()
-                os.fsync(descriptor)
-            os.replace(fresh, self.path)
+            write_private(self.path, document, is_synced=True)  # a token that was withdrawn must not come back
         finally:
             os.close(lock)
 

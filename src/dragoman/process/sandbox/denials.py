@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from dragoman.policy.paths import is_below
 from dragoman.process.sandbox.listener import SocketAttempt
 from dragoman.process.sandbox.policy import SandboxPolicy
 
@@ -66,7 +67,7 @@ def file_denials(policy: SandboxPolicy, protected: Iterable[str], output: str, c
     closed = set(protected)
     found: dict[Denial, None] = {}
     for path, line in _paths(output[-_LAST_BYTES:], cwd):
-        is_closed = not policy.may_write(path) or any(path == each or path.startswith(f"{each}/") for each in closed)
+        is_closed = not policy.may_write(path) or any(is_below(path, place) for place in closed)
         if not policy.may_read(path) and re.search(_READING, line) and _could(path, os.R_OK):
             found[Denial("read", path)] = None
         elif is_closed and re.search(_WRITING, line) and _could_write(path):

@@ -36,6 +36,7 @@ from dragoman.proxy.audit.files import (
     read_line,
     read_name,
 )
+from dragoman.workspace.private import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -254,10 +255,8 @@ class AuditLog:
     def _write_head(self, time: str) -> None:
         assert self._path is not None
         head = AuditHead(self._seq, self._last, time, self._path.name)
-        written = self._folder / f"{HEAD}.{os.getpid()}"
-        written.write_bytes(msgspec.json.encode(head))
-        os.chmod(written, 0o600)
-        os.replace(written, self._folder / HEAD)
+        # Not synced, as the lines are not: a head that is ahead of them would look like lines that were removed.
+        write_private(self._folder / HEAD, msgspec.json.encode(head), is_synced=False)
 
     def _remove_old(self, files: list[Path]) -> None:
         if self._keep_days is None:

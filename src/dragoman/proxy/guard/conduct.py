@@ -6,11 +6,12 @@ is noted here, for each kind of tool call, and kept between runs. Does not judge
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from dragoman.workspace.private import write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,4 @@ class Conduct:
             return
         with suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            written = self._path.with_suffix(f".{os.getpid()}")
-            written.write_bytes(msgspec.json.encode(known, order="deterministic"))
-            os.replace(written, self._path)
+            write_private(self._path, msgspec.json.encode(known, order="deterministic"), is_synced=False)

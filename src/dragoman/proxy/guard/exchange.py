@@ -22,7 +22,7 @@ that request. What is done on this machine, or asked by the guard itself, ends a
 editor may get keeps its place: what the agent sends after it waits until it was judged, which takes milliseconds.
 Otherwise a question could reach the editor after the end of its turn. Nothing waits for an answer.
 
-Everything but the tasks is synchronous. Does not know descriptors: `relay.py` does.
+Everything but the tasks is synchronous. Does not know descriptors.
 """
 
 from __future__ import annotations

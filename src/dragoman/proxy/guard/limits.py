@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from dragoman.errors import ConfigError
+from dragoman.workspace.private import write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -169,9 +170,8 @@ class GuardLimits:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 used = self._read_day()
                 used.add(amounts, files)
-                written = self._path.with_suffix(f".{os.getpid()}")
-                written.write_bytes(msgspec.json.encode(_Day(_today(), used), order="deterministic"))
-                os.replace(written, self._path)
+                day = msgspec.json.encode(_Day(_today(), used), order="deterministic")
+                write_private(self._path, day, is_synced=False)  # once for each amount, on the loop
             finally:
                 os.close(lock)
 

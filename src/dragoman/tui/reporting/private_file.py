@@ -24,11 +24,9 @@ def write_private(path: str, data: bytes, *, replaces: bool = False) -> None:
         OSError: it cannot be written.
     """
     if replaces:
-        from dragoman.workspace.atomic import replace_file
+        from dragoman.workspace import private
 
-        if os.path.lexists(path):
-            os.chmod(path, 0o600)  # a file that is replaced keeps its mode
-        replace_file(path, data, mode=0o600)
+        private.write_private(path, data, is_synced=True, follows_links=True)
         return
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

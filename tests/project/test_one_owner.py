@@ -1,0 +1,59 @@
+"""A job that many packages need has one owner: nothing else does it in its own way."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from tests.project.sources import PACKAGE, own_sources, text_of, tree_of
+
+# Files are replaced by `workspace/atomic.py`, in one step and without a trace of what failed. The others give a name to
+# something else, or stand below it.
+MOVES = {
+    "workspace/atomic.py": "the owner",
+    "workspace/replace.py": "files of the user's project, by the owner's `replace_at`",
+    "process/sandbox/tripwire.py": "puts back files and links below an open folder; on the same line as the owner",
+    "snapshots/restore.py": "links",
+    "registry/archive.py": "a folder",
+    "host/local/daemon.py": "a socket",
+    "cli/agent_log.py": "the log before this one",
+}
+
+
+def moves_of(tree: ast.AST) -> list[int]:
+    """The lines in which a file gets the name of another: `os.replace(a, b)`, `os.rename(a, b)`, `path.replace(b)`."""
+    found = []
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+            continue
+        name, owner = node.func.attr, node.func.value
+        is_os = isinstance(owner, ast.Name) and owner.id in ("os", "shutil")
+        # A text is replaced by two texts, and a member of the state by an object of its own: neither is a path.
+        is_path = name == "replace" and len(node.args) == 1 and not node.keywords and "path" in ast.unparse(owner)
+        if (is_os and name in ("replace", "rename", "renames", "move")) or is_path:
+            found.append(node.lineno)
+    return found
+
+
+def test_files_are_replaced_by_one_owner() -> None:
+    found = {path: moves for path in own_sources() if (moves := moves_of(tree_of(path)))}
+    names = {path.relative_to(PACKAGE).as_posix(): moves for path, moves in found.items()}
+    others = [f"{name}:{moves[0]}" for name, moves in names.items() if name not in MOVES]
+    assert not others, f"use `write_private` or `replace_file`: {', '.join(others)}"
+
+
+def test_whether_a_path_is_below_a_folder_is_compared_by_one_owner() -> None:
+    """The owner is `policy/paths.py`: a folder is below itself, and everything is below `/`."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{number}"
+        for path in own_sources()
+        for number, line in enumerate(text_of(path).splitlines(), 1)
+        if re.search(r"def _?is_(strictly_)?below\(", line) or re.search(r'startswith\(.*rstrip\("/"\) \+ "/"\)', line)
+        if path.parent != PACKAGE / "policy"
+    ]
+    assert not found, f"use `is_below` or `is_strictly_below`: {', '.join(found)}"
+
+
+def test_every_form_of_replacing_is_seen() -> None:
+    source = "os.replace(a, b)\nos.rename(a, b)\npath.replace(b)\ntext.replace('a', 'b')\nreplace(record, name='x')\n"
+    assert moves_of(ast.parse(source)) == [1, 2, 3]
