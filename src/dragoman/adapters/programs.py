@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def program_adapter(name: str) -> Adapter:
-    """The adapter of a known program. Raises: ConfigError."""
+    """Return the adapter of a known program. Raises: ConfigError."""
     make = PROGRAMS.get(name)
     if make is None:
         raise ConfigError(
@@ -27,7 +27,7 @@ def program_adapter(name: str) -> Adapter:
 
 
 def command_adapter(words: Sequence[str]) -> Adapter:
-    """The adapter of a command line. Raises: ConfigError."""
+    """Return the adapter of a command line. Raises: ConfigError."""
     from dragoman.adapters.makers import command
 
     return command(words)
