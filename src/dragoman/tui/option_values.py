@@ -28,12 +28,12 @@ class OptionValue(NamedTuple):
 
 
 def known_options(state: SessionState) -> list[KnownOption]:
-    """The options of an agent, without those of a kind that this version does not know."""
+    """Return the options of an agent, without those of a kind that this version does not know."""
     return [each for each in state.config_options if isinstance(each, v1.SessionConfigSelect | v1.SessionConfigBoolean)]
 
 
 def values_of(option: KnownOption, *, with_name: bool = False) -> list[OptionValue]:
-    """The values of an option, with their groups; a switch is on or off."""
+    """Return the values of an option, with their groups; a switch is on or off."""
     id, title, current = option.id, option.name, option.current_value
     if isinstance(option, v1.SessionConfigBoolean):
         return [
@@ -50,17 +50,17 @@ def values_of(option: KnownOption, *, with_name: bool = False) -> list[OptionVal
 
 
 def options_of(state: SessionState, category: str) -> list[KnownOption]:
-    """The options of a category, such as `model`."""
+    """Return the options of a category, such as `model`."""
     return [each for each in known_options(state) if each.category == category]
 
 
 def models_of(state: SessionState) -> list[OptionValue]:
-    """The models; empty if the agent offers no choice."""
+    """Return the models; empty if the agent offers no choice."""
     return [each for option in options_of(state, "model") for each in values_of(option)]
 
 
 def modes_of(state: SessionState) -> list[OptionValue]:
-    """The modes. Many agents offer them twice, the second time as an option; the host keeps both in step."""
+    """Return the modes. Many agents offer them twice, the second time as an option; the host keeps both in step."""
     if state.modes is None or not state.modes.available_modes:
         return [each for option in options_of(state, "mode") for each in values_of(option)]
     return [
@@ -81,7 +81,7 @@ def all_values(state: SessionState) -> list[OptionValue]:
 
 
 def named(values: Sequence[OptionValue], name: str) -> list[OptionValue]:
-    """The values that a typed name means: those that are it, else those that contain it."""
+    """Return the values that a typed name means: those that are it, else those that contain it."""
     wanted = name.casefold()
     same = [each for each in values if wanted in (str(each.value).casefold(), each.name.casefold())]
     return same or [each for each in values if wanted in f"{each.value} {each.name}".casefold()]

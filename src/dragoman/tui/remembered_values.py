@@ -33,7 +33,7 @@ async def set_and_remember(
 
 
 def prepare_by(preferences: Preferences | None, note: Callable[[str], None]) -> Callable[[Session, str], Any]:
-    """What sets the remembered values in a new session, before its first prompt."""
+    """Return what sets the remembered values in a new session, before its first prompt."""
 
     async def prepare(session: Session, agent: str) -> None:
         wanted = {} if preferences is None else preferences.of(agent_key(agent))

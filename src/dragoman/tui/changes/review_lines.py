@@ -27,7 +27,7 @@ _STATES: Final[dict[str, Style]] = {"kept": "good", "reverted": "warn", "open": 
 
 
 def summary_of(model: ReviewModel) -> str:
-    """The turn and how far its review is, in one line."""
+    """Return the turn and how far its review is, in one line."""
     counts = model.counts
     files = f"{len(model.files)} file{'s' if len(model.files) != 1 else ''}"
     states = " ".join(f"{counts[word]} {word}" for word in ("kept", "reverted", "open") if counts[word])

@@ -131,7 +131,7 @@ class RewindModel:
         return sum(self.word(row) not in ("keep", "as before") for row in self.paths)
 
     def word(self, row: PlanRow) -> str:
-        """What happens with a path, with the user's choice."""
+        """Return what happens with a path, with the user's choice."""
         chosen = self._choices.get((row.rewinder.root, row.planned.path))
         if chosen is None or row.planned.action == "impossible":
             return WORDS[row.planned.action]
@@ -171,7 +171,7 @@ class RewindModel:
 
 
 def rewind_title(model: RewindModel) -> str:
-    """What the plan is about, in words."""
+    """Return what the plan is about, in words."""
     if model.is_redo:
         return "redo: bringing back the last rewind would"
     if model.at is None:
@@ -185,5 +185,5 @@ def rewind_title(model: RewindModel) -> str:
 
 
 def plan_lines(model: RewindModel) -> Sequence[tuple[str, str, str]]:
-    """The plan as rows: what happens, the path, and why not."""
+    """Return the plan as rows: what happens, the path, and why not."""
     return [(model.word(row), row.path, row.planned.reason) for row in model.paths]

@@ -21,7 +21,7 @@ class NotFollowed(DragomanError):
 
 
 async def hosted_facts(talk: HostedConversation) -> dict[str, Any]:
-    """What the host says of the session of a conversation.
+    """Return what the host says of the session of a conversation.
 
     Raises:
         NotFollowed: there is no session, or no host.
@@ -38,7 +38,7 @@ async def hosted_facts(talk: HostedConversation) -> dict[str, Any]:
 
 
 async def find_changes(talk: HostedConversation) -> SessionTurns:
-    """The followed turns of a conversation. Raises: NotFollowed."""
+    """Return the followed turns of a conversation. Raises: NotFollowed."""
     facts = await hosted_facts(talk)
     found = await asyncio.to_thread(_find, str(facts.get("agentSessionId") or ""), str(facts.get("agent") or ""))
     if found is None:
@@ -55,7 +55,7 @@ def _find(session_id: str, agent: str) -> SessionTurns | None:
 
 
 def turn_number(found: SessionTurns, text: str) -> int:
-    """The number of the turn that a user typed, counted from 1. Without one, the last turn that changed something.
+    """Return the turn that a user typed, counted from 1; without one, the last turn that changed something.
 
     Raises:
         NotFollowed: there is no such turn.

@@ -39,7 +39,7 @@ HELP: Final = (
 
 
 def key_bindings(terminal: InlineTerminal) -> KeyBindings:
-    """The keys. Those of a shell (Ctrl+A E K U W Y, Alt+B F) are prompt_toolkit's own."""
+    """Return the keys. Those of a shell (Ctrl+A E K U W Y, Alt+B F) are prompt_toolkit's own."""
     keys = KeyBindings()
     acts = _Acts(terminal)
     answering = Condition(lambda: terminal.is_answering)

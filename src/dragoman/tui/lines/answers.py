@@ -158,7 +158,7 @@ class LineAnswers:
             self._begin(waiting[0])
 
     async def _take_form(self, text: str) -> bool:
-        """A line while a form or a page waits; False if it is not meant for that."""
+        """Return a line while a form or a page waits; False if it is not meant for that."""
         form, dialogue = self._form, self._dialogue
         assert form is not None
         if dialogue is not None:
@@ -297,7 +297,7 @@ class LineAnswers:
     # Lines
 
     async def take(self, text: str) -> bool:
-        """Whether a line was an answer to something that is asked."""
+        """Return whether a line was an answer to something that is asked."""
         try:
             return await self._take(text)
         except (DragomanError, OSError) as error:

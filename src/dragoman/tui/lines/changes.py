@@ -42,7 +42,7 @@ class LineChanges:
             raise DragomanError(f"{error.filename or word}: {error.strerror or error}") from None
 
     async def takes(self, text: str) -> bool:
-        """Whether a line is the answer to the question that is open here; it is acted upon then."""
+        """Return whether a line is the answer to the question that is open here; it is acted upon then."""
         if self._asked is None or text not in ("1", "2"):
             return False
         shown_at, act = self._asked

@@ -61,12 +61,12 @@ _ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "help", "leave")
 
 
 def command_named(word: str) -> LineCommand | None:
-    """The command of a word, by its name or another one that it has."""
+    """Return the command of a word, by its name or another one that it has."""
     return next((each for each in COMMANDS if word == each.name or word in each.aliases), None)
 
 
 def own_command(word: str, taken: Iterable[str]) -> LineCommand | None:
-    """The command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours.
+    """Return the command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours.
 
     A few are always ours, because there is no key for them here: a user must be able to stop, to leave and to get help.
     """

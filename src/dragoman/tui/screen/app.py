@@ -140,7 +140,7 @@ class TerminalApp(App[None]):
     # Textual
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether an action is possible: behind another screen only leaving is, and no question is answered unseen."""
+        """Return whether an action is possible: behind another screen only leaving; no question is answered unseen."""
         if len(self.screen_stack) > 1 and action in ("do", "answer"):
             return parameters[:1] in (("interrupt",),)
         return super().check_action(action, parameters)

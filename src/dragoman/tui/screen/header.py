@@ -33,7 +33,7 @@ class HeaderFacts(NamedTuple):
 
 
 def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine:
-    """The line; what matters least is left out first on a narrow screen."""
+    """Return the line; what matters least is left out first on a narrow screen."""
     left = f" {label(os.path.basename(facts.folder) or facts.folder, 30)}"
     details = [label(facts.branch, 30, ""), f"worktree {label(facts.worktree, 20)}" if facts.worktree else ""]
     title = label(state.title or "", 40, "")
@@ -59,7 +59,7 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
 
 
 def current_mode(state: SessionState) -> str:
-    """The name of the mode."""
+    """Return the name of the mode."""
     if state.modes is not None and state.mode is not None:
         for mode in state.modes.available_modes:
             if mode.id == state.mode:
@@ -68,7 +68,7 @@ def current_mode(state: SessionState) -> str:
 
 
 def current_model(state: SessionState) -> str:
-    """The name of the model, if the agent lets it be chosen."""
+    """Return the name of the model, if the agent lets it be chosen."""
     return _named_value(state, "model")
 
 
@@ -80,7 +80,7 @@ def _named_value(state: SessionState, category: str) -> str:
 
 
 def usage_words(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
-    """How much of the context is used, the cost, and the time of the turn."""
+    """Return how much of the context is used, the cost, and the time of the turn."""
     found = []
     usage, cost = state.usage, state.cost
     if usage is not None and usage.size:

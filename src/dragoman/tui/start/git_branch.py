@@ -10,7 +10,7 @@ _MOST_BYTES: Final = 4096
 
 
 def branch_of(folder: str) -> str:
-    """The name of the branch, the beginning of the commit without one, or nothing outside of a repository."""
+    """Return the name of the branch, the beginning of the commit without one, or nothing outside of a repository."""
     place = Path(os.path.abspath(folder))
     for each in (place, *place.parents):
         git = each / ".git"

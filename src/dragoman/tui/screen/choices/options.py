@@ -54,7 +54,7 @@ def choose_option(app: TerminalApp, argument: str = "") -> None:
 
 
 def _none(app: TerminalApp, text: str) -> str:
-    """Why there is nothing to choose: an agent that has not answered yet may still offer something."""
+    """Return why there is nothing to choose: an agent that has not answered yet may still offer something."""
     return text if app.talk.phase == "ready" else "there is nothing to choose before the agent is ready"
 
 

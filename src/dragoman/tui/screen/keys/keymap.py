@@ -50,15 +50,15 @@ class Keymap:
                     self._note_loss(other, name, key)
 
     def keys(self, name: str) -> tuple[str, ...]:
-        """The keys of an action; none if it only has a slash command."""
+        """Return the keys of an action; none if it only has a slash command."""
         return tuple(self._keys.get(name, ()))
 
     def is_changed(self, name: str) -> bool:
-        """Whether the settings changed the keys of an action."""
+        """Return whether the settings changed the keys of an action."""
         return self.keys(name) != self._defaults.get(name, ())
 
     def shown(self, name: str) -> str:
-        """The first key of an action as users read it, or its slash command."""
+        """Return the first key of an action as users read it, or its slash command."""
         keys = self.keys(name)
         return shown_key(keys[0]) if keys else f"/{name}"
 
@@ -82,7 +82,7 @@ class Keymap:
 
 
 def wrong_key(key: str) -> str:
-    """Why a key cannot be bound; empty if it can."""
+    """Return why a key cannot be bound; empty if it can."""
     *modifiers, last = key.split("+")
     for each in modifiers:
         if each not in _MODIFIERS:

@@ -78,7 +78,7 @@ class ActionCard(CardView):
         return "type a key" if self.has_focus else "Tab, then a key"
 
     def press(self, key: str, read_at: float) -> SheetKey | None:
-        """What a key does, if it counts; `problem` says why not."""
+        """Return what a key does, if it counts; `problem` says why not."""
         if self.sheet is None:
             return None
         found = next((each for each in self.sheet.keys if each.key == key), None)

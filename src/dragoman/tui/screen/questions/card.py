@@ -58,7 +58,7 @@ class CardView(Widget, can_focus=True):
         """Make `body` and `foot` for the present width."""
 
     def how(self) -> str:
-        """What the last line says about keys."""
+        """Return what the last line says about keys."""
         return ""
 
     @property
@@ -74,7 +74,7 @@ class CardView(Widget, can_focus=True):
         return self._seen >= len(self.body)
 
     def is_settled(self, read_at: float) -> bool:
-        """Whether the card was in sight for long enough before a key was read."""
+        """Return whether the card was in sight for long enough before a key was read."""
         return self._painted_at is not None and read_at - self._painted_at >= SETTLE_SECONDS
 
     def begin(self) -> None:
@@ -93,7 +93,7 @@ class CardView(Widget, can_focus=True):
         self.refresh()
 
     def columns(self) -> int:
-        """How wide a line may be."""
+        """Return how wide a line may be."""
         width = self.size.width or (self.app.size.width if self.is_attached else 80)
         return max(20, width - 2)
 
@@ -308,7 +308,7 @@ class QuestionCard(CardView):
         return self._short_answers(width)
 
     def _short_answers(self, width: int) -> list[RailLine]:
-        """A small screen: the answers next to each other, so that the question keeps some lines."""
+        """Return a small screen: the answers next to each other, so that the question keeps some lines."""
         assert self.question is not None
         answers = answers_of(self.question.request, width)
         keys = [f"[{each.number}]" for each in answers]
@@ -336,7 +336,7 @@ class QuestionCard(CardView):
         return "type the number of an answer" if self.is_read else "PgDn: read on, then type the number of an answer"
 
     def choose(self, number: int, read_at: float) -> str | None:
-        """The id of the answer with a number, if it counts; `problem` says why not."""
+        """Return the id of the answer with a number, if it counts; `problem` says why not."""
         question = self.question
         if question is None:
             return None

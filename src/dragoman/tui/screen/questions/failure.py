@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def failure_sheet(app: TerminalApp) -> CardSheet | None:
-    """The card of what went wrong; None if nothing did."""
+    """Return the card of what went wrong; None if nothing did."""
     talk = app.talk
     if talk.trouble is None and talk.silence_seconds >= HUNG_SECONDS:
         talk.trouble = hung(label(talk.agent, 40, "the agent"), talk.silence_seconds)

@@ -45,7 +45,7 @@ _OTHER: Final[Style] = ""
 
 
 def form_sheet(app: TerminalApp, form: OpenForm) -> CardSheet:
-    """The card that announces a form or a page."""
+    """Return the card that announces a form or a page."""
     request = form.request
     if isinstance(request, v1.ElicitationUrlMode):
         page = request
@@ -133,7 +133,7 @@ class FormRows(Widget, can_focus=True):
         return strip_of(lines[line], self.size.width) if line < len(lines) else Strip.blank(self.size.width)
 
     def _lines(self, width: int) -> tuple[list[RailLine], tuple[int, int]]:
-        """All lines, and those of the current row."""
+        """Return all lines, and those of the current row."""
         head = [*self._head(width - 2), *by_words(_HELP, width)]
         found: list[RailLine] = [((clip(line, width), "dim"),) for line in head]
         place = (0, 1)

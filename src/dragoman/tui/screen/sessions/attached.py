@@ -114,13 +114,13 @@ class AttachedSessions:
         self._items: list[AttachedConversation] = []  # the last shown one at the end
 
     def make(self, session_id: str | None) -> AttachedConversation:
-        """A conversation that is not connected yet."""
+        """Return a conversation that is not connected yet."""
         found = AttachedConversation(self._app, self._opening, session_id)
         self._items.append(found)
         return found
 
     def find(self, session_id: str | None) -> AttachedConversation | None:
-        """The conversation with a session."""
+        """Return the conversation with a session."""
         return next((each for each in self._items if session_id and each.talk.session_id == session_id), None)
 
     @property
@@ -132,7 +132,7 @@ class AttachedSessions:
         return iter(list(self._items))
 
     def open(self, row: ListedSession | None, *, agent: str | None = None) -> AttachedConversation:
-        """The conversation with a session, or with a new one: attached already, or connecting from here on."""
+        """Return the conversation with a session, or with a new one: attached already, or connecting from here on."""
         found = None if row is None else self.find(row.session_id)
         if found is None:
             found = self.make(None if row is None else row.session_id)

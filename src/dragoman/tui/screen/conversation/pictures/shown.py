@@ -96,12 +96,12 @@ class ShownPictures:
         self._ids = count(first)
 
     def has(self, position: int, number: int) -> bool:
-        """Whether there is, or may be, a picture of this piece."""
+        """Return whether there is, or may be, a picture of this piece."""
         data = self._find(position, number)
         return data is not None and len(data) <= MOST_CHARACTERS and _content(data) not in self._failed
 
     def row(self, place: PictureRow) -> list[Segment] | None:
-        """The cells of a row; None if they are not known yet, and then they are made."""
+        """Return the cells of a row; None if they are not known yet, and then they are made."""
         data = self._find(place.position, place.number)
         if data is None:
             return None
@@ -205,5 +205,5 @@ class ShownPictures:
 
 
 def _content(data: str) -> _Content:
-    """What an image is known by: Python keeps the hash of a text with it, so it is computed once."""
+    """Return what an image is known by: Python keeps the hash of a text with it, so it is computed once."""
     return hash(data), len(data)
