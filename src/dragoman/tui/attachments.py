@@ -194,10 +194,10 @@ def build(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) ->
 
 def _existing(word: str, folder: str) -> tuple[str, str] | None:
     """Return the part of a mention that names a file or a folder, and its real path."""
-    for each in spoken(word):
-        path = os.path.join(folder, os.path.expanduser(each))
+    for form in spoken(word):
+        path = os.path.join(folder, os.path.expanduser(form))
         if "\0" not in path and os.path.exists(path):
-            return each, os.path.realpath(path)
+            return form, os.path.realpath(path)
     return None
 
 

@@ -136,7 +136,7 @@ def _keep(text: str) -> str:
         path = folder / f"{name}-{number}.txt"
     with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(text.encode("utf-8", "replace"))
-    for old in sorted(folder.glob("*.txt"), key=lambda each: each.stat().st_mtime_ns)[:-_KEPT_FILES]:
+    for old in sorted(folder.glob("*.txt"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT_FILES]:
         with suppress(OSError):
             old.unlink()
     return str(path)
@@ -171,7 +171,7 @@ def _image_commands(env: Mapping[str, str]) -> list[Sequence[str]]:
 def _keep_image(content: bytes) -> str:
     folder = state_dir() / "pasted"
     make_private_folder(folder)
-    for old in sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns)[: -_KEPT_FILES + 1]:
+    for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)[: -_KEPT_FILES + 1]:
         with suppress(OSError):
             old.unlink()
     path = folder / f"{os.urandom(8).hex()}.{(image_type(content) or 'image/png').partition('/')[2]}"

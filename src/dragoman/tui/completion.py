@@ -77,11 +77,11 @@ def agent_commands(commands: Iterable[v1.AvailableCommand]) -> list[AgentCommand
     """Return the commands that an agent announced."""
     return [
         AgentCommand(
-            each.name,
-            each.description,
-            each.input.hint if isinstance(each.input, v1.UnstructuredCommandInput) else "",
+            command.name,
+            command.description,
+            command.input.hint if isinstance(command.input, v1.UnstructuredCommandInput) else "",
         )
-        for each in commands
+        for command in commands
     ]
 
 
@@ -126,12 +126,14 @@ def command_suggestions(
 ) -> list[Suggestion]:
     """Return the commands that match. The agent's own wins where both have a name; ours is `/dragoman:NAME` then."""
     theirs = list(agent)
-    taken = {each.name for each in theirs}
+    taken = {command.name for command in theirs}
     rows: list[tuple[str, Suggestion]] = []
-    for each in theirs:
-        detail = one_line(f"{each.description} · {each.hint}" if each.hint else each.description)
-        row = Suggestion(f"/{each.name} ", f"/{label(each.name, 40)}", label(detail, 200, ""), label(agent_name, 20))
-        rows.append((each.name, row))
+    for command in theirs:
+        detail = one_line(f"{command.description} · {command.hint}" if command.hint else command.description)
+        row = Suggestion(
+            f"/{command.name} ", f"/{label(command.name, 40)}", label(detail, 200, ""), label(agent_name, 20)
+        )
+        rows.append((command.name, row))
     for mine in own:
         name = f"dragoman:{mine.name}" if mine.name in taken else mine.name
         rows.append((mine.name, Suggestion(f"/{name} ", f"/{name}", mine.help, "client")))

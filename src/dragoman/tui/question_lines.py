@@ -157,12 +157,12 @@ def _input(raw: Any, shown: Sequence[str], width: int) -> Iterator[str]:
         return
     for name, value in raw.items() if isinstance(raw, dict) else [("", raw)]:
         text = value if isinstance(value, str) else encode(value).decode()
-        if not any(text in each for each in shown):
+        if not any(text in line for line in shown):
             yield from _spelled(f"input {label(str(name), 40, '')}".rstrip(), text, width)
 
 
 def _texts(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list | tuple) else []
 
 
 def _spelled(name: str, text: str, width: int) -> Iterator[str]:

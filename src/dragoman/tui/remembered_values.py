@@ -53,7 +53,7 @@ async def _prepare(session: Session, option: str, value: str | bool) -> None:
         if value in known and value != state.mode:
             await session.set_mode(str(value))
         return
-    for each in known_options(state):
-        offered = [found.value for found in values_of(each)]
-        if each.id == option and value in offered and value != each.current_value:
+    for offered_option in known_options(state):
+        offered = [found.value for found in values_of(offered_option)]
+        if offered_option.id == option and value in offered and value != offered_option.current_value:
             await session.set_config_option(option, value)

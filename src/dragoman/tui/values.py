@@ -114,9 +114,9 @@ class AskedQuestion:
     @property
     def rejecting(self) -> v1.PermissionOption | None:
         """The option that rejects it this time; not one whose id another meaning has, too."""
-        others = {each.option_id for each in self.request.options if each.kind != "reject_once"}
-        found = (each for each in self.request.options if each.kind == "reject_once")
-        return next((each for each in found if each.option_id not in others), None)
+        others = {option.option_id for option in self.request.options if option.kind != "reject_once"}
+        found = (option for option in self.request.options if option.kind == "reject_once")
+        return next((option for option in found if option.option_id not in others), None)
 
     def is_settled(self, now: float) -> bool:
         """Return whether the question was in sight long enough for an answer to be meant for it."""
@@ -143,7 +143,7 @@ class OpenForm:
 
 def answered_words(options: Sequence[v1.PermissionOption], params: dict[str, Any], time: str) -> str:
     """Return how a question was answered elsewhere: `allowed by web, 10:02`."""
-    chosen = next((each for each in options if each.option_id == params.get("option")), None)
+    chosen = next((option for option in options if option.option_id == params.get("option")), None)
     who = str(params.get("who") or "")
     if chosen is None:
         return "the agent took it back" if who == "agent" else f"closed without an answer, {time}"

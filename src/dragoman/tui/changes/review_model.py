@@ -210,8 +210,8 @@ class ReviewModel:
         row = self._chosen()
         number = 0 if is_file or not row.file.hunks else self.hunk + 1
         outcome = row.review.revert(row.file.change.path, [number] if number else [])
-        for each in outcome.failed:
-            raise ReviewRefused(f"{shown_path(each.path)}: {each.reason}")
+        for failure in outcome.failed:
+            raise ReviewRefused(f"{shown_path(failure.path)}: {failure.reason}")
         if not outcome.number:
             raise ReviewRefused(f"{row.name}: it was left as it is")
         self._done.append((row, number, outcome.number))
@@ -262,7 +262,7 @@ class ReviewModel:
 
     def _rewinds_of_turn(self, row: ReviewRow) -> set[int]:
         store = self.found.rewinder(row.review.turn).store
-        return {each.number for each in store.rewinds() if row.review.turn.number in each.turns}
+        return {rewind.number for rewind in store.rewinds() if row.review.turn.number in rewind.turns}
 
     def _refresh(self, row: ReviewRow) -> None:
         row.file = row.review.file(row.file.change.path)

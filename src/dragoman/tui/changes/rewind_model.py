@@ -117,7 +117,7 @@ class RewindModel:
     def paths(self) -> list[PlanRow]:
         """The paths of the plan that are not as they should be already."""
         return [
-            PlanRow(rewinder, each) for rewinder, plan in self.plans for each in plan.paths if each.action != "done"
+            PlanRow(rewinder, path) for rewinder, plan in self.plans for path in plan.paths if path.action != "done"
         ]
 
     @property
@@ -161,13 +161,13 @@ class RewindModel:
             mine = {path: choice for (root, path), choice in self._choices.items() if root == rewinder.root}
             outcome = rewinder.apply(plan, mine, what=what)
             changed, kept = changed + len(outcome.changed), kept + len(outcome.kept)
-            failed += [f"{shown_path(each.path)}: {each.reason}" for each in outcome.failed]
+            failed += [f"{shown_path(failure.path)}: {failure.reason}" for failure in outcome.failed]
         words = f"{changed} path{'s' if changed != 1 else ''} changed"
         words += f", {kept} kept as they are" if kept else ""
         words += "; /rewind takes that back" if self.is_redo else "; /redo brings it back"
         self.at, self.only = None, None
         self.load()
-        return "; ".join([words, *(f"not changed: {each}" for each in failed)])
+        return "; ".join([words, *(f"not changed: {failure}" for failure in failed)])
 
 
 def rewind_title(model: RewindModel) -> str:

@@ -29,9 +29,9 @@ async def hosted_facts(talk: HostedConversation) -> dict[str, Any]:
     remote = talk.remote
     if remote is None or talk.session_id is None:
         raise NotFollowed("there is no session yet: the host is not connected")
-    async for each in remote.sessions():
-        if each.session_id == talk.session_id:
-            meta = each.meta if isinstance(each.meta, dict) else {}
+    async for session in remote.sessions():
+        if session.session_id == talk.session_id:
+            meta = session.meta if isinstance(session.meta, dict) else {}
             own = meta.get("dragoman")
             return dict(own) if isinstance(own, dict) else {}
     raise NotFollowed(f"the host does not list session {talk.session_id}")
@@ -62,7 +62,7 @@ def turn_number(found: SessionTurns, text: str) -> int:
     """
     word = text.strip()
     if not word:
-        changed = [number for number, turn in enumerate(found.turns, 1) if any(each.changes for each in turn)]
+        changed = [number for number, turn in enumerate(found.turns, 1) if any(part.changes for part in turn)]
         return changed[-1] if changed else len(found.turns)
     if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= len(found.turns):
         raise NotFollowed(f"this session has turns 1 to {len(found.turns)}; without one it is the last with changes")

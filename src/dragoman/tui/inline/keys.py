@@ -205,7 +205,7 @@ async def next_mode(terminal: InlineTerminal) -> None:
     if not values:
         terminal.hint("the agent has no modes")
         return
-    current = next((place for place, each in enumerate(values) if each.is_current), -1)
+    current = next((place for place, value in enumerate(values) if value.is_current), -1)
     await set_and_remember(client.talk, client.preferences, values[(current + 1) % len(values)], client.note)
 
 

@@ -281,7 +281,7 @@ class LineClient:
             return
         if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
-            command = own_command(word, [each.name for each in self.talk.state.commands])
+            command = own_command(word, [theirs.name for theirs in self.talk.state.commands])
             if command is not None and command.run:
                 await load_function(command)(self, rest.strip())
                 return

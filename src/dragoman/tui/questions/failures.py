@@ -107,7 +107,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
     def choice(self, key: str) -> FailureChoice | None:
         """Return the choice with a key."""
-        return next((each for each in self.choices if each.key == key), None)
+        return next((choice for choice in self.choices if choice.key == key), None)
 
     def lines(self) -> list[str]:
         """Return what happened, line by line, without the choices."""

@@ -225,7 +225,7 @@ class TerminalApp(App[None]):
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
-        action = own_action(word, argument, {each.name for each in self.talk.state.commands}) if word else None
+        action = own_action(word, argument, {command.name for command in self.talk.state.commands}) if word else None
         if action is not None:
             self.action_do(action.name, argument.strip())
             return

@@ -130,7 +130,7 @@ class ChangedFiles:
         for id, call in state.tool_calls.items():
             known = self._calls.get(id)
             if known is None or known[0] != call.revision:
-                known = (call.revision, [_measured(each) for each in call.content if isinstance(each, v1.Diff)])
+                known = (call.revision, [_measured(diff) for diff in call.content if isinstance(diff, v1.Diff)])
                 self._calls[id] = known
             if call.status == "failed":
                 continue

@@ -39,13 +39,13 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
     title = label(state.title or "", 40, "")
     agent = label(short_agent(facts.agent), 20, "")
     right = [agent, current_model(state), current_mode(state), *usage_words(state, facts, width)]
-    right = [each for each in right if each]
+    right = [word for word in right if word]
     # The least important goes first: the title, the branch, the mode, the model.
     tried = [
         (" · ".join(filter(None, [left, *details, title])), right),
         (" · ".join(filter(None, [left, *details])), right),
         (left, right),
-        (left, [each for each in right if each != current_mode(state)]),
+        (left, [word for word in right if word != current_mode(state)]),
         (left, [agent, *usage_words(state, facts, width)]),
         (left, usage_words(state, facts, 0)),
     ]
@@ -74,7 +74,7 @@ def current_model(state: SessionState) -> str:
 
 def _named_value(state: SessionState, category: str) -> str:
     for option in options_of(state, category):
-        name = next((each.name for each in values_of(option) if each.is_current), str(option.current_value))
+        name = next((value.name for value in values_of(option) if value.is_current), str(option.current_value))
         return label(name, 24, "")
     return ""
 

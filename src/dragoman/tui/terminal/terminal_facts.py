@@ -143,7 +143,7 @@ class BackgroundQuestion:
             data = data[: found.start()] + data[found.end() :]
         if self._asks_graphics:
             given = _GRAPHICS_ANSWER.findall(data)
-            is_known = any(each.endswith(b";OK") for each in given) and any(map(_KNOWS_PLACEHOLDERS.match, given))
+            is_known = any(answer.endswith(b";OK") for answer in given) and any(map(_KNOWS_PLACEHOLDERS.match, given))
             self.answers = self.answers._replace(has_graphics=is_known)
             data = _GRAPHICS_ANSWER.sub(b"", data)
         self.typed = data.replace(b"\n", b"\r")  # what Enter was before the terminal was switched

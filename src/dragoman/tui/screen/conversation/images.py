@@ -79,7 +79,7 @@ def _contents(item: TimelineItem) -> Sequence[object]:
     if isinstance(item, Message):
         return item.blocks
     if isinstance(item, ToolCallState):
-        return [each.content if isinstance(each, v1.Content) else each for each in item.content]
+        return [content.content if isinstance(content, v1.Content) else content for content in item.content]
     return ()
 
 

@@ -56,7 +56,7 @@ _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+
 def input_parts(talk: Callable[[], HostedConversation]) -> Iterable[Widget]:
     """Yield the input with what belongs above it. `talk` gives the conversation in sight, which may change."""
     yield ShellPanel(talk, id="shell")
-    yield CompletionMenu(talk, [OwnCommand(each.name, each.help) for each in ACTIONS], id="menu")
+    yield CompletionMenu(talk, [OwnCommand(action.name, action.help) for action in ACTIONS], id="menu")
     yield InputHint(id="hint")
     yield PromptInput(talk, id="input")
 
@@ -207,8 +207,8 @@ class PromptInput(TextArea):
 
     def attach(self, chip: Chip) -> None:
         """Put an attachment where the cursor is."""
-        if len(self.chips) >= _MOST_CHIPS or sum(len(each.text) for each in self.chips.values()) > _MOST_CHARACTERS:
-            self.chips = {each.word: each for each in chips_in(self.text, self.chips)}
+        if len(self.chips) >= _MOST_CHIPS or sum(len(chip.text) for chip in self.chips.values()) > _MOST_CHARACTERS:
+            self.chips = {chip.word: chip for chip in chips_in(self.text, self.chips)}
         self.chips[chip.word] = chip
         before = self.text[: self._cursor]
         lead = " " if before and not before[-1].isspace() else ""

@@ -84,9 +84,9 @@ class Keymap:
 def wrong_key(key: str) -> str:
     """Return why a key cannot be bound; empty if it can."""
     *modifiers, last = key.split("+")
-    for each in modifiers:
-        if each not in _MODIFIERS:
-            return f"{label(key, 30)} is not a key: {did_you_mean(each, _MODIFIERS) or 'use ctrl, alt or shift'}"
+    for modifier in modifiers:
+        if modifier not in _MODIFIERS:
+            return f"{label(key, 30)} is not a key: {did_you_mean(modifier, _MODIFIERS) or 'use ctrl, alt or shift'}"
     is_chord = "ctrl" in modifiers or "alt" in modifiers or "super" in modifiers
     if len(last) != 1 and last not in _NAMED and not (is_chord and "_" in last and last.isidentifier()):
         return f"{label(key, 30)} is not a key: {did_you_mean(last, _NAMED) or 'such as ctrl+x, alt+m, f2, pageup'}"

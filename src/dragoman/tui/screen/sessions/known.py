@@ -49,7 +49,9 @@ class KnownSessions:
     def rows(self, shown: HostedConversation) -> list[ListedSession]:
         """Return the sessions to show, in an order that stays."""
         found = []
-        live = {each.talk.session_id: each.talk for each in self._attached if each.talk.session_id is not None}
+        live = {
+            session.talk.session_id: session.talk for session in self._attached if session.talk.session_id is not None
+        }
         for id, row in self._listed.items():
             talk = live.pop(id, None)
             row = row if talk is None else _current(row, talk)

@@ -122,7 +122,7 @@ class SessionPicker(Picker):
         except ConfigError as error:
             self._show_problem(str(error))
         else:
-            self.show_sessions([each for each in self.sessions if each.session_id != row.session_id])
+            self.show_sessions([session for session in self.sessions if session.session_id != row.session_id])
 
     def _fork(self, value: Any) -> None:
         if isinstance(value, ListedSession):

@@ -85,7 +85,7 @@ def _opened(raw: bytes, room: tuple[int, int]) -> Image:
     """Return the first frame, decoded, and turned as a camera says; a JPEG not larger than needed."""
     from PIL import Image, ImageOps
 
-    named = [each for each in _FORMATS if raw[each[0] : each[0] + len(each[1])] == each[1]]
+    named = [format_ for format_ in _FORMATS if raw[format_[0] : format_[0] + len(format_[1])] == format_[1]]
     if not named:
         raise PictureFailed("not PNG, JPEG, GIF or WebP")
     _, _, name, plugin = named[0]

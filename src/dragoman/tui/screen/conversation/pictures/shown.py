@@ -128,7 +128,7 @@ class ShownPictures:
                     self._failed.popitem(last=False)
             elif not drawn.written or self._write(drawn.written):
                 # Among 240 numbers one comes again; the terminal then has the new image under it.
-                for old in [each for each, kept in self._drawn.items() if drawn.image_id == kept.image_id > 0]:
+                for old in [key for key, kept in self._drawn.items() if drawn.image_id == kept.image_id > 0]:
                     del self._drawn[old]
                     self._cells -= old[1] * old[2]
                 self._drawn[key] = drawn._replace(written="")
