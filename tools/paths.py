@@ -82,7 +82,7 @@ KEPT = {
     "d write": Numbers(568, 124, 258, 52, 2035, 3, 0, 18),
     # How many commits a turn has, and with them its calls, depends on the thread that writes the log.
     "e update": Numbers(231, 50, 88, 19, 430, 0, 0, 0),
-    "f guarded update": Numbers(7, 4, 6, 3, 7, 0, 0, 0),
+    "f guarded update": Numbers(6, 4, 5, 3, 6, 0, 0, 0),
     "f guard question": Numbers(149, 35, 30, 7, 399, 1, 2, 1),
     "f guard answer": Numbers(53, 19, 26, 9, 73, 0, 0, 0),
     "f with a file rule": Numbers(160, 34, 30, 7, 505, 1, 2, 9),
