@@ -250,10 +250,8 @@ class ClientPermissions:
         evidence = replace(evidence, requests=tuple(judgement.request for judgement in judged))
         first = next(judgement.request for judgement in judged if judgement.verdict.action == verdict.action)
         # All that the agent asks about are commands that it then runs through the client, in the sandbox.
-        is_confined = (
-            verdict.action == "ask" and not evidence.problem and all(one.is_acceptable_inside for one in judged)
-        )
-        if is_confined and self._guarding.confines():
+        is_confined = not evidence.problem and all(judgement.is_acceptable_inside for judgement in judged)
+        if verdict.action == "ask" and is_confined and self._guarding.confines():
             verdict = Verdict("allow", None, SANDBOX)
         options = offered_by(request)
         option = option_for(verdict, options)

@@ -50,7 +50,7 @@ class Judgement(Struct, frozen=True):
 
     @property
     def is_acceptable_inside(self) -> bool:
-        """Whether this is a command that needs no permission in a sandbox: only the lack of a rule speaks against it."""
+        """Whether this is a command that needs no permission in a sandbox: at most the lack of a rule is against it."""
         return self.request.kind == "execute" and (self.verdict.action == "allow" or self.verdict.is_uncovered)
 
 
