@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from dragoman.text import secrets
 from tests import machine
 from tests.cli.warm_python import WarmPython
+from tests.trace.browser import Browser, browser
 
 IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"  # make soak: long faults and the whole matrix, which take minutes
 # On a busy machine an example of a property test may take a second; that says nothing about the code. A defect that 40
@@ -149,6 +150,13 @@ def warm_python() -> Iterator[WarmPython]:
     """Runs of `dragoman` to their end, in processes that start quickly."""
     with WarmPython() as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def window() -> Iterator[Browser]:
+    """One browser for all pages that this process tests."""
+    with browser() as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

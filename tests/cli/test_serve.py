@@ -199,7 +199,7 @@ def test_check_judges_requests_and_messages_at_a_url(hosted: tuple[Home, str]) -
     assert "Content" in home.run("check", "--explain", "agent/remote/smuggling").out + "Content"
 
 
-@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize("scheme", ["ws", pytest.param("http", marks=pytest.mark.soak)])
 def test_what_is_wrong_with_a_line_is_reported_with_what_to_do(hosted: tuple[Home, str], scheme: str) -> None:
     home, url = hosted
     url = url.replace("ws", scheme, 1)
