@@ -240,6 +240,8 @@ class SessionRequests:
             wanted if isinstance(wanted, str) else None,
             foreign_meta(request.meta),
             steers=own.get("steer") is True,
+            wants_result=own.get("result") is True,
+            wants_patch=own.get("patch") is True,
         )
 
         def answered() -> None:
