@@ -70,6 +70,7 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks.judging
 	@$(PY) -m benchmarks.guard
 	@$(PY) -m benchmarks.remote
+	@$(PY) -m benchmarks.streaming
 	@$(PY) -m benchmarks.local_host
 	@$(PY) -m benchmarks.snapshots
 	@$(PY) -m benchmarks.terminal

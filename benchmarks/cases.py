@@ -158,6 +158,8 @@ CASES = (
             Measure("load_mib", "  growth of the agent's memory, MiB", 1),
             Measure("resume_ms", "  resume of 10,000 messages, ms", 1),
             Measure("prompt_ratio", "  CPU of a prompt at 10,000 over one at 100", 2),
+            Measure("given_first_ratio", "    the model is given all: first prompt after load", 2),
+            Measure("given_ratio", "    the model is given all: a next prompt", 2),
         ),
         goals=(
             Goal("deltas_seconds", "<=", 0.5),
@@ -166,6 +168,8 @@ CASES = (
             Goal("load_mib", "<=", 16),
             Goal("resume_ms", "<=", 50),
             Goal("prompt_ratio", "<=", 1.3),
+            Goal("given_first_ratio", "<=", 2),
+            Goal("given_ratio", "<=", 2),
         ),
         seconds={OURS: 12.0},
         quick_factor=0.7,

@@ -17,7 +17,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dragoman.text import secrets
+from tests import machine
 from tests.cli.warm_python import WarmPython
+from tests.trace.browser import Browser, browser
 
 IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"  # make soak: long faults and the whole matrix, which take minutes
 # On a busy machine an example of a property test may take a second; that says nothing about the code. A defect that 40
@@ -51,6 +53,18 @@ SOAK_SECONDS = 900.0
 ENDING_SECONDS = 2.0
 THREADS = "/proc/self/task"
 TESTS = Path(__file__).parent
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Lets a worker use what the process that started it found out about the machine."""
+    if hasattr(config, "workerinput"):
+        machine.use(config.workerinput["machine"])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Passes what was found out about the machine to a worker of pytest-xdist."""
+    node.workerinput["machine"] = machine.answers()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -136,6 +150,13 @@ def warm_python() -> Iterator[WarmPython]:
     """Runs of `dragoman` to their end, in processes that start quickly."""
     with WarmPython() as found:
         yield found
+
+
+@pytest.fixture(scope="session")
+def window() -> Iterator[Browser]:
+    """One browser for all pages that this process tests."""
+    with browser() as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

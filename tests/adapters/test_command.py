@@ -16,8 +16,7 @@ from dragoman.adapters import command, wrap
 from dragoman.adapters import turn as turn_module
 from dragoman.adapters.command_line import adapter as command_adapter
 from dragoman.adapters.command_line import snapshot
-from dragoman.adapters.command_line.output_text import OutputText
-from dragoman.adapters.command_line.prompt_text import filled_in, prompt_text
+from dragoman.adapters.command_line.adapter import OutputText, filled_in, prompt_text
 from dragoman.cli import exits
 from dragoman.cli.main import main
 from dragoman.client import Session

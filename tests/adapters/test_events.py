@@ -3,8 +3,8 @@
 import pytest
 
 from dragoman.adapters import AdapterError
-from dragoman.adapters.endpoints import events
-from dragoman.adapters.endpoints.events import EventData
+from dragoman.adapters.endpoints import http
+from dragoman.adapters.endpoints.http import EventData
 
 BODY = b"\xef\xbb\xbf: comment\n\ndata: one\n\nevent: x\nid: 3\ndata:two\ndata: lines\n\nretry: 5\n\ndata: last"
 EXPECTED = [b"one", b"two\nlines", b"last"]
@@ -21,7 +21,7 @@ def test_events_are_the_same_whole_and_byte_by_byte(end: bytes) -> None:
 
 
 def test_an_event_that_never_ends_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "LARGEST_EVENT_BYTES", 100)
+    monkeypatch.setattr(http, "LARGEST_EVENT_BYTES", 100)
     for body in (b"data: " + b"x" * 101, b"data: " + b"x" * 60 + b"\ndata: " + b"y" * 60 + b"\n"):
         with pytest.raises(AdapterError, match="more than 100 bytes"):
             EventData().feed(body)

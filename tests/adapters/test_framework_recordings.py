@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.adapters import AskAnswer
 from dragoman.adapters.frameworks.graph_events import GraphEvents, decisions_for
-from dragoman.adapters.frameworks.openai_events import OpenAIEvents
+from dragoman.adapters.frameworks.openai_runs import OpenAIEvents
 from dragoman.adapters.frameworks.pydantic_events import PydanticEvents
 from dragoman.uistream import chunks as c
 from dragoman.uistream.updates import Projector

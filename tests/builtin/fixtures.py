@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import Model
 from dragoman.builtin.models.scripted import ScriptedModel
@@ -217,6 +218,11 @@ class SessionFixture:
 
 def texts(message: UIMessage) -> list[str]:
     return [part.text for part in message.parts if isinstance(part, TextPart)]
+
+
+def model_view(history: Sequence[UIMessage]) -> tuple[UIMessage, ...]:
+    """The messages that the model is given of these."""
+    return ModelConversation(history).view().messages
 
 
 def prompt_row() -> MessageRow:

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import shutil
 import threading
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,12 @@ from dragoman.policy.modes import MODES
 from dragoman.process.sandbox import ProtectedChange, Tripwire
 from dragoman.schema import v1
 from dragoman.testing.scripted_client import RealTerminals
+from tests import machine
 from tests.builtin.http_service import Answers, Service, ask
 from tests.process.sandbox.kit import git
 
 NOT_FULL = [mode for mode in MODES if mode != "full"]
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+needs_git = machine.needs("git")
 
 
 def output(session: Session) -> dict[str, Any]:

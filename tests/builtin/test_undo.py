@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.checkpoints import Checkpoints, past_turns
-from dragoman.builtin.context.history import model_view
 from dragoman.builtin.context.rewound import REDO, REWIND, RewoundWalk, rewound
 from dragoman.builtin.models.model import ModelRequest
 from dragoman.builtin.models.scripted import ScriptedModel
@@ -18,6 +17,7 @@ from dragoman.schema import v1
 from dragoman.store.messages import message_from_row
 from dragoman.store.sessions import Store
 from dragoman.uistream.messages import DataPart, TextPart, UIMessage
+from tests.builtin.fixtures import model_view
 from tests.builtin.http_service import Service
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 
 import pytest
 
 from dragoman.cli import exits, table
 from dragoman.cli.main import main
+from tests import machine
 
 
 def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
@@ -64,6 +64,6 @@ def test_every_verb_option_and_choice_is_in_the_script(shell: str, capsys: pytes
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_the_shell_can_read_its_script(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if shutil.which(shell) is None:
-        pytest.skip(f"{shell} is not installed")
+    if reason := machine.why_missing(shell):
+        pytest.skip(reason)
     subprocess.run([shell, "-n"], input=script(shell, capsys), text=True, check=True, timeout=30)

@@ -8,14 +8,14 @@ import os
 import pytest
 
 from dragoman.process.sandbox import available
+from tests import machine
 from tests.cli.exec_kit import Place, place
 from tests.process.sandbox.kit import PYTHON
 
 __all__ = ["place"]
 
 SCRIPTED = ("--model", "scripted", "--output", "json")
-FOUND = available()
-needs_sandbox = pytest.mark.skipif(not FOUND.backends, reason=FOUND.describe())
+needs_sandbox = machine.needs_sandbox()
 
 
 @pytest.mark.parametrize("mode", ["ask", "edit", "plan"])
@@ -80,9 +80,10 @@ def test_the_doctor_states_which_sandbox_is_in_force(place: Place) -> None:
     done = place.run("doctor", "--model", "scripted", "--json", verb="agent")
     assert done.code == 0, done.err
     (found,) = [finding for finding in json.loads(done.out)["findings"] if finding["what"] == "sandbox"]
-    if FOUND.backends:
+    backends = available().backends  # as the program finds them, at this moment
+    if backends:
         assert found["state"] == "ok"
-        assert found["detail"].startswith(f"{FOUND.backends[0]}. Commands run ")
+        assert found["detail"].startswith(f"{backends[0]}. Commands run ")
         assert str(place.project) in found["detail"]
         assert "It does not stop" in found["detail"]
     else:

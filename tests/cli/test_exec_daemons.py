@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from subprocess import PIPE
 
 import pytest
 
+from tests import machine
 from tests.cli.exec_kit import ODD_AGENT, Done, Place, place
 from tests.process.kit import DAEMON, is_alive
 
@@ -44,7 +44,7 @@ def run(place: Place, start: str, *words: str) -> tuple[Done, int]:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_a_daemon_ends_with_the_run_that_started_it(place: Place, way: str) -> None:
-    if way == "tmux" and shutil.which("tmux") is None:
+    if way == "tmux" and machine.program("tmux") is None:
         pytest.skip("tmux is not installed")
     done, daemon = run(place, WAYS[way])
     assert (done.code, done.out) == (0, "hello\n"), done.err

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from tests import machine
 from tests.cli.exec_kit import Place, place
 from tests.cli.terminal_kit import at_terminal
 from tests.process.sandbox.kit import AVAILABLE, both, only_bubblewrap, only_thread
@@ -20,7 +21,7 @@ from tests.process.sandbox.kit import place as sandbox_place
 
 __all__ = ["place"]
 
-needs_sandbox = pytest.mark.skipif(not AVAILABLE.backends, reason=AVAILABLE.describe())
+needs_sandbox = machine.needs_sandbox()
 OUTSIDE = "touch ../outside.txt"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import stat
 import subprocess
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from dragoman.cli.main import main
+from tests import machine
 
 SECONDS = 60.0
 DRAGOMAN = (sys.executable, "-m", "dragoman")
@@ -199,7 +199,7 @@ def test_check_judges_requests_and_messages_at_a_url(hosted: tuple[Home, str]) -
     assert "Content" in home.run("check", "--explain", "agent/remote/smuggling").out + "Content"
 
 
-@pytest.mark.parametrize("scheme", ["ws", "http"])
+@pytest.mark.parametrize("scheme", ["ws", pytest.param("http", marks=pytest.mark.soak)])
 def test_what_is_wrong_with_a_line_is_reported_with_what_to_do(hosted: tuple[Home, str], scheme: str) -> None:
     home, url = hosted
     url = url.replace("ws", scheme, 1)
@@ -282,7 +282,7 @@ def test_wrong_usage_is_refused_with_a_sentence(
     assert why in capsys.readouterr().err
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl, which makes the certificate, is not installed")
+@machine.needs("openssl")  # which makes the certificate
 def test_a_host_with_a_certificate_is_reached_by_those_who_trust_it(tmp_path: Path) -> None:
     home, key, chain = Home(tmp_path / "home"), str(tmp_path / "key.pem"), str(tmp_path / "chain.pem")
     names = ("-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1")

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
+from dragoman.process.sandbox import available
+from tests import machine
 from tests.cli.test_serve import DRAGOMAN, SECONDS, Home, Program
-from tests.process.sandbox.kit import AVAILABLE
 from tests.process.sandbox.kit import place as sandbox_place
 
 AGENT = Path(__file__).parent / "odd_agent.py"
 OUTSIDE = "touch ../outside.txt"
-needs_sandbox = pytest.mark.skipif(not AVAILABLE.backends, reason=AVAILABLE.describe())
+needs_sandbox = machine.needs_sandbox()
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_a_command_in_the_sandbox_of_a_host_needs_no_rule_and_cannot_write_outsi
     assert (home.project / "inside.txt").exists()
     assert not (home.project.parent / "outside.txt").exists()
     inside, outside = reported(done)
-    assert inside == [0, "", AVAILABLE.backends[0]]
+    assert inside == [0, "", available().backends[0]]
     assert outside[0] != 0
     assert "did not get: to change" in outside[1]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
+from tests import machine
 from tests.cli.exec_kit import Place
 from tests.cli.warm_python import WarmPython
 from tests.worktrees.kit import content, git, make_project, write
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = machine.needs("git")
 EDIT = (
     "-a",
     "dragoman",

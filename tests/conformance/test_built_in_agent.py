@@ -21,11 +21,11 @@ COMMAND = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted"]
 PATIENCE = AgentCheckSettings(timeout_seconds=20.0)
 
 
-# What the built-in agent decides itself. The rest is the work of our agent role, which test_mutants.py judges in full;
-# make soak has all cases.
+# What the built-in agent decides itself. The rest (envelopes, the transport, errors) is the work of our agent role:
+# test_own_programs.py and test_mutants.py judge that, and make soak has all cases.
 OWN = (
     *("session", "prompt", "cancel", "options", "updates", "load", "list", "modes", "permission", "terminals", "files"),
-    *("tool-calls", "close", "delete", "resume", "elicitation", "authentication"),
+    *("tool-calls", "close", "delete", "resume", "elicitation", "authentication", "capabilities", "initialize"),
 )
 
 

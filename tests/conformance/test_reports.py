@@ -17,7 +17,7 @@ from dragoman.conformance.report.page import html_page
 from dragoman.conformance.report.terminal import write_report
 from dragoman.trace.entry import End, Entry, Exit, Frame, Stderr
 from tests.conformance.wrong import ODD, wrong_report
-from tests.trace.browser import browser
+from tests.trace.browser import Browser
 
 WRONG = "agent/cancel/streaming"
 
@@ -95,19 +95,18 @@ def test_page_needs_nothing_from_outside_and_escapes_what_it_shows(report: Confo
     assert ODD.partition("<")[0] in page
 
 
-def test_page_filters_in_a_browser(report: ConformanceReport, tmp_path: Path) -> None:
+def test_page_filters_in_a_browser(report: ConformanceReport, window: Browser, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     page.write_text(html_page(report), "utf-8", errors="replace")
     shown = "return [...document.querySelectorAll('.case:not([hidden]) code')].map(e => e.textContent)"
-    with browser() as window:
-        window.open(page)
-        assert len(window.run(shown)) == len(report.all)
-        window.click(".tile.pass")
-        left = window.run(shown)
-        assert WRONG in left
-        assert "agent/initialize/answers" not in left
-        window.type("#search", "end_turn")
-        assert window.run(shown) == [WRONG]
+    window.open(page)
+    assert len(window.run(shown)) == len(report.all)
+    window.click(".tile.pass")
+    left = window.run(shown)
+    assert WRONG in left
+    assert "agent/initialize/answers" not in left
+    window.type("#search", "end_turn")
+    assert window.run(shown) == [WRONG]
 
 
 def test_excerpt_keeps_the_last_lines_and_cuts_long_ones() -> None:

@@ -6,7 +6,6 @@ Owns the commands and the reports of the SDK clients. Knows nothing of what a te
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests import machine
 from tests.interop.wire_check import WireCheck, read_recording, read_trace
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,7 +42,7 @@ def require(sdk: str) -> None:
     """Skips the test, saying why, when this SDK is not installed."""
     if sdk == "py" and importlib.util.find_spec("acp") is None:
         pytest.skip("the Python SDK is not installed: pip install agent-client-protocol")
-    if sdk == "ts" and shutil.which("node") is None:
+    if sdk == "ts" and machine.program("node") is None:
         pytest.skip("the TypeScript SDK needs Node.js 20 or newer on the PATH")
     if sdk == "ts" and not TS_SDK.exists():
         pytest.skip(f"the TypeScript SDK is not installed: run npm ci in {ROOT}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,12 +15,13 @@ import pytest
 from dragoman.schema import decode, v1
 from dragoman.uistream.chunks import Chunk, encode_chunk
 from dragoman.uistream.from_updates import SdkVersion, UpdateProjector
+from tests import machine
 from tests.golden.conversations import CORPORA, messages
 from tests.interop.support import DRAGOMAN, PEERS, ROOT
 
 SECONDS = 60.0
 pytestmark = pytest.mark.skipif(
-    shutil.which("node") is None or not (ROOT / "node_modules" / "ai7").is_dir(),
+    machine.program("node") is None or not (ROOT / "node_modules" / "ai7").is_dir(),
     reason="the AI SDK is not installed: npm ci needs Node.js 20 or newer",
 )
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.policy import Action, Request, Rule, Verdict, judge, parse_rule
+from dragoman.policy import Action, Request, Rule, Verdict, judge, parse_rule, proposals
 from dragoman.policy.decide import (
     ASKING_FAILED,
     CANCELLED,
@@ -160,7 +160,7 @@ def test_always_is_offered_only_where_one_rule_expresses_it(
 def test_the_client_offers_always_only_where_a_rule_expresses_it(
     about: Request, expected: list[tuple[str, str | None]]
 ) -> None:
-    assert [(option.id, option.rule) for option in offer_short_options(about)] == expected
+    assert [(option.id, option.rule) for option in offer_short_options(proposals(about))] == expected
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_decision_of_the_user_states_what_was_answered(
 
 @pytest.mark.parametrize("about", [RUN, EDIT, request("fetch", host="example.org"), request(mcp=("github", "create"))])
 def test_every_rule_an_always_writes_covers_its_request(about: Request) -> None:
-    for option in (*offer_options([about]), *offer_short_options(about)):
+    for option in (*offer_options([about]), *offer_short_options(proposals(about))):
         remembered = rule_to_remember(option)
         if remembered is not None:
             text, action, scope = remembered

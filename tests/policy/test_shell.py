@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import shutil
 import subprocess
 from collections import Counter
 from pathlib import Path
@@ -15,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from dragoman.policy.shell import MAX_PARTS, Line, Redirection, Unreadable, Word, read_line
+from tests import machine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 CORPUS = Path(__file__).parents[3] / "shared" / "research" / "shell-lines.jsonl"
-BASH = shutil.which("bash")
+BASH = machine.program("bash")
 
 
 def read(text: str) -> Line:
@@ -285,7 +285,7 @@ def _compare(texts: Sequence[str], folder: Path, chance: random.Random) -> int:
     return compared
 
 
-@pytest.mark.skipif(BASH is None, reason="bash is not installed: it is the oracle of this test")
+@machine.needs("bash")  # the oracle of this test
 def test_what_is_read_is_what_bash_runs(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()

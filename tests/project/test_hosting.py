@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 import re
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
-
-import pytest
 
 from dragoman.cli import table
 from dragoman.cli.command import CliCall, parse
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.transports.remote.gate import MAX_BODY_BYTES
+from tests import machine
 from tests.project.pages import blocks
 from tests.project.sources import ROOT
 
@@ -100,7 +98,7 @@ def test_the_proxies_pass_on_names_and_events() -> None:
     assert shown_on_page in (PACKAGING / "proxy" / "Caddyfile").read_text()
 
 
-@pytest.mark.skipif(shutil.which("nginx") is None, reason="nginx is not installed")
+@machine.needs("nginx")
 def test_nginx_reads_its_settings(tmp_path: Path) -> None:
     settings = (PACKAGING / "proxy" / "nginx.conf").read_text()
     settings = settings.replace("listen 443 ssl;", "listen 8443;").replace("http2 on;", "")

@@ -18,9 +18,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from dragoman.registry.agents import Agents, load_agents
+from dragoman.registry.agents import Agents, Editor, load_agents
 from dragoman.registry.catalogue import Catalogue, read_catalogue
-from dragoman.registry.editors import Editor
 from dragoman.registry.install import this_platform
 from dragoman.settings import load_settings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.registry.editors import EditorAgents, editor_files, read_editor_agents
+from dragoman.registry.agents import EditorAgents, editor_files, read_editor_agents
 from tests.registry.kit import write
 
 

@@ -18,6 +18,7 @@ from dragoman.registry.doctor import probe
 from dragoman.registry.install import install, make_plan, this_platform
 from dragoman.registry.installed import Installed, InstalledAgents
 from dragoman.registry.packages import pinned
+from tests import machine
 from tests.registry.kit import (
     PYTHON_AGENT,
     Site,
@@ -258,7 +259,7 @@ def test_what_is_not_a_name_with_one_version_is_refused(manager: Any, package: s
 
 @pytest.fixture
 def npm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if shutil.which("npm") is None:
+    if machine.program("npm") is None:
         pytest.skip("npm is not installed")
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm-cache"))
 

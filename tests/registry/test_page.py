@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.registry.agents import read_editor_agents
 from dragoman.registry.catalogue import read_catalogue
-from dragoman.registry.editors import read_editor_agents
 from dragoman.registry.facts import FACTS
 from dragoman.registry.known import well_known_agents
 from dragoman.registry.quirks import KNOWN

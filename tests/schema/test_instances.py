@@ -12,13 +12,18 @@ from jsonschema import Draft202012Validator
 
 from dragoman import schema
 from dragoman.schema import forgiving, v1
+from tests.conftest import IS_SOAK
 from tests.schema.model import DEFINITIONS, MODEL, definition_of, members_of, no_loss, smallest_named
 from tests.schema.strategies import Values
 
 KNOWN = Values(unknown=False)
 OPEN = Values(unknown=True)
 NAMES = sorted([*MODEL.records, *MODEL.unions])
-FEW = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+FEW = settings(
+    max_examples=50 if IS_SOAK else 4,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 
 
 def judge(name: str) -> Draft202012Validator:

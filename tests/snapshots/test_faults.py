@@ -17,6 +17,7 @@ from dragoman.snapshots.folder_store import FolderStore
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS, SnapshotLimits
 from dragoman.snapshots.packs import ContentMissing, Packs
 from dragoman.snapshots.scan import Scanner
+from tests import machine
 from tests.snapshots.kit import Folder, contents, kinds
 
 # Kills itself at the n-th call that changes the folder; the order of these calls is that of a rewind.
@@ -304,9 +305,8 @@ def test_an_unchanged_tree_is_quiet(folder: Folder) -> None:
 
 
 def test_the_system_calls_of_a_quiet_scan(folder: Folder, tmp_path: Path) -> None:
-    from shutil import which
 
-    if which("strace") is None:
+    if machine.program("strace") is None:
         pytest.skip("there is no strace on this machine")
     for number in range(100):
         folder.write(f"{number % 5}/{number}.txt", f"{number}\n")

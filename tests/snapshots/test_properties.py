@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.snapshots.limits import SnapshotLimits
-from dragoman.snapshots.merge import merge
+from dragoman.snapshots.rewind import merge
 from dragoman.snapshots.tree import decode_tree, encode_tree
 from tests.snapshots.kit import Folder, contents
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import http.client
 import json
 import re
-import shutil
 import signal
 import subprocess
 import tempfile
@@ -20,8 +19,10 @@ from typing import Any
 
 import pytest
 
-DRIVER = shutil.which("chromedriver")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+from tests import machine
+
+DRIVER = machine.program("chromedriver")
+CHROMIUM = next(filter(None, map(machine.program, ("chromium", "chromium-browser", "google-chrome"))), None)
 WAIT_SECONDS = 60.0
 # The first four let it run as root in a container; the rest keep it from calling home, which would be refused anyway.
 FLAGS = (

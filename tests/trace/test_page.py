@@ -7,7 +7,6 @@ import io
 import json
 import re
 from base64 import b64decode
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ from dragoman.trace.entry import Header
 from dragoman.trace.inspect.folding import FoldedSessions, describe
 from dragoman.trace.inspect.page import write_page
 from dragoman.trace.inspect.timeline import read_timeline
-from tests.trace.browser import Browser, browser
+from tests.trace.browser import Browser
 from tests.trace.golden import RECORDING
 from tests.trace.kit import RECORDINGS
 from tests.trace.talk import MODES, SELECT, started, text
@@ -53,13 +52,6 @@ def packed(page: str, id: str) -> bytes:
     found = re.search(rf'<script type="text/plain" id="{id}">([^<]*)</script>', page)
     assert found
     return gzip.decompress(b64decode(found[1]))
-
-
-@pytest.fixture(scope="module")
-def window() -> Iterator[Browser]:
-    """One browser for all tests of this module."""
-    with browser() as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

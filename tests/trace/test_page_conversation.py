@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from dragoman.trace import Trace, open_trace
 from dragoman.trace.entry import Header
-from tests.trace.browser import Browser, browser
+from tests.trace.browser import Browser
 from tests.trace.golden import RECORDING
 from tests.trace.talk import started, text
 from tests.trace.test_inspect_plain import every_place
@@ -20,13 +19,6 @@ from tests.trace.test_page import EVIL, packed, page_of, saved
 ANSWER = (
     "**Done** in `a.py`, see [the page](https://example.org/x) or [this](javascript:window.pwned=1).\n\n- one\n- two\n"
 )
-
-
-@pytest.fixture(scope="module")
-def window() -> Iterator[Browser]:
-    """One browser for all tests of this module."""
-    with browser() as made:
-        yield made
 
 
 def rich() -> Trace:

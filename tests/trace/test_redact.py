@@ -19,6 +19,7 @@ from dragoman.schema import AGENT_METHODS, CLIENT_METHODS, Method, v1
 from dragoman.state import SessionState, fold
 from dragoman.trace import Direction, Frame, Header, Redactor, Stderr, TraceWriter, open_trace
 from dragoman.trace.redact import WORDS, _vocabulary
+from tests.conftest import IS_SOAK
 from tests.schema.model import DEFINITIONS, MODEL, definition_of
 from tests.schema.strategies import Values
 from tests.trace.kit import RECORDINGS
@@ -26,7 +27,11 @@ from tools.schema.model import ListOf, Ref, Scalar
 
 KNOWN = Values(unknown=False)
 OPEN = Values(unknown=True)
-FEW = settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+FEW = settings(
+    max_examples=100 if IS_SOAK else 6,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 METHODS = [*AGENT_METHODS.values(), *CLIENT_METHODS.values()]
 # A path, a URL or a text of x; a pseudonym; a date; a media type; a currency.
 PLACEHOLDER = re.compile(

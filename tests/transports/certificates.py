@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 import ssl
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests import machine
+
 
 class Certificates:
     """Files of an authority and of a server."""
 
     def __init__(self, folder: Path) -> None:
-        if shutil.which("openssl") is None:
+        if machine.program("openssl") is None:
             pytest.skip("the tests of TLS make a certificate with openssl, which is not installed")
         self.authority = str(folder / "authority.pem")
         self._certificate, self._key = str(folder / "server.pem"), str(folder / "server.key")

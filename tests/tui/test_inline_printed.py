@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -111,12 +110,13 @@ def test_colours_are_ours_and_none_without_them() -> None:
 def asked(id: str) -> AskedQuestion:
     options = [v1.PermissionOption("yes", "Allow", "allow_once"), v1.PermissionOption("no", "Reject", "reject_once")]
     call = v1.ToolCallPatch(id, title=f"run {id}")
-    return AskedQuestion(id, v1.RequestPermissionRequest("s", call, options), monotonic())
+    return AskedQuestion(id, v1.RequestPermissionRequest("s", call, options), 0.0)
 
 
 @pytest.mark.parametrize("by_line", [True, False])
 async def test_an_answer_counts_once_and_never_too_soon(by_line: bool) -> None:
-    talk: Any = SimpleNamespace(questions=[asked("q1"), asked("q2")], forms=[])
+    now = [1000.0]
+    talk: Any = SimpleNamespace(questions=[asked("q1"), asked("q2")], forms=[], clock=lambda: now[0])
     talk.answer = lambda question, option: question.answer.set_result(option)
     lines: list[str] = []
     answers = LineAnswers(talk, lambda *new: lines.extend(new), lambda: 80, Painter(False), by_line=by_line)
@@ -124,7 +124,7 @@ async def test_an_answer_counts_once_and_never_too_soon(by_line: bool) -> None:
     answers.asked(first)
     answers.answer(first, 1)
     assert not first.answer.done(), "nothing that was typed before it could be read counts"
-    first.shown_at = second.shown_at = 0.0
+    now[0] += 10.0
     assert await answers.take("1") is by_line, "a typed number is an answer in plain mode only"
     if not by_line:
         answers.answer(first, 1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import time
@@ -12,9 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests import machine
+
 pytest.importorskip("textual")
-if shutil.which("tmux") is None:
-    pytest.skip("tmux is not installed", allow_module_level=True)
+if reason := machine.why_missing("tmux"):
+    pytest.skip(reason, allow_module_level=True)
 
 from tests.host.local.kit import HostPlaceKit, local_place
 from tests.tui.test_terminal import SCRIPTED

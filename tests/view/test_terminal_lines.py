@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
+from dragoman.view.appended import TableWords
 from dragoman.view.image_size import image_size
-from dragoman.view.table_words import TableWords
 from dragoman.view.terminal_lines import needs_screen, output_lines
 from dragoman.view.watched import WatchedSession
 

@@ -8,6 +8,7 @@ import pytest
 
 from dragoman.policy import Request, judge, parse_rule
 from dragoman.workspace.safety import with_safe_parts
+from tests import machine
 
 SAFE = parse_rule("safe", "allow", "flag", "--allow")
 
@@ -117,7 +118,7 @@ def test_an_ask_about_a_file_holds_for_links_to_it(project: Path) -> None:
     assert judge(rules, with_safe_parts(rules, request, [str(project)])).action == "ask"
 
 
-@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+@machine.needs("git")
 def test_git_in_a_linked_worktree_is_judged_by_the_shared_configuration(tmp_path: Path) -> None:
     main, linked = tmp_path / "main", tmp_path / "linked"
     main.mkdir()

@@ -21,9 +21,10 @@ from dragoman.worktrees import (
     plan_merge,
     project_of,
 )
+from tests import machine
 from tests.worktrees.kit import content, git, make_project, write
 
-pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+pytestmark = machine.needs("git")
 both = pytest.mark.parametrize("is_git", [True, False], ids=["git", "copy"])
 
 

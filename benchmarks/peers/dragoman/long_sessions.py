@@ -37,6 +37,9 @@ async def long_sessions(params: dict[str, Any]) -> dict[str, float]:
         result: dict[str, float] = {}
         async with spawn(*command, cwd=folder) as agent:
             result |= await _load(agent, long, folder, params["messages"], probe.child_pid(command))
+        given = await _fill_given(store, folder, _SHORT), await _fill_given(store, folder, params["messages"])
+        async with spawn(*command, cwd=folder) as agent:
+            result |= await _given(agent, *given, folder, params["prompts"], probe.child_pid(command))
         async with spawn(*command, cwd=folder) as agent:
             pid = probe.child_pid(command)
             result |= await _prompts(agent, short, long, folder, params["prompts"], pid)
@@ -53,6 +56,20 @@ async def _fill(path: Path, folder: str, messages: int) -> str:
         row = await store.create_session(SessionRow(new_id("ses"), "dragoman", folder, model="scripted", title="long"))
         rows = [message_to_row(_message(number, messages - _SHORT)) for number in range(messages)]
         await asyncio.gather(*(store.add_message(row.id, each) for each in rows))
+        return row.id
+    finally:
+        await store.close()
+
+
+async def _fill_given(path: Path, folder: str, messages: int) -> str:
+    """Store a session and return its id. Its messages are so short that the model is given all of them."""
+    store = await Store.open(path)
+    try:
+        row = await store.create_session(SessionRow(new_id("ses"), "dragoman", folder, model="scripted", title="given"))
+        for number in range(messages):
+            role, text = ("user", "Go on.") if number % 2 == 0 else ("assistant", "Done.")
+            message = UIMessage(new_id("msg"), role, [TextPart(text)])  # type: ignore[arg-type]  # one of the two
+            await store.add_message(row.id, message_to_row(message))
         return row.id
     finally:
         await store.close()
@@ -77,6 +94,22 @@ async def _load(agent: RemoteAgent, session_id: str, folder: str, messages: int,
     seconds = probe.cpu_seconds(os.getpid()) - own + probe.cpu_seconds(pid) - theirs
     probe.expect(len(session.state.messages), messages, "messages")
     return {"load_seconds": seconds, "load_mib": probe.memory_mib(pid, "VmHWM") - memory}
+
+
+async def _given(agent: RemoteAgent, short: str, long: str, folder: str, prompts: int, pid: int) -> dict[str, float]:
+    """CPU of the agent for the first prompt after a session was loaded, and for a next one: long over short."""
+    await (await agent.new_session(cwd=folder)).prompt("say hello")  # loads the agent's modules
+    firsts, nexts = [], []
+    for session_id in (short, long):
+        session = await agent.load_session(session_id, folder)
+        seconds = []
+        for _ in range(prompts + 1):
+            before = probe.cpu_seconds(pid)
+            await session.prompt("say one two three")
+            seconds.append(probe.cpu_seconds(pid) - before)
+        firsts.append(seconds[0])
+        nexts.append(statistics.median(seconds[1:]))
+    return {"given_first_ratio": firsts[1] / firsts[0], "given_ratio": nexts[1] / nexts[0]}
 
 
 async def _prompts(agent: RemoteAgent, short: str, long: str, folder: str, prompts: int, pid: int) -> dict[str, float]:

@@ -73,26 +73,26 @@ class Adapter:
     # Sessions
 
     async def open(self, session: AdapterSession) -> None:
-        """A client opened a session: a new one, or one to continue (`session.how`).
+        """Open a session for a client: a new one, or one to continue (`session.how`).
 
         `session.metadata`, which must be JSON, is stored after each turn. An adapter with sessions of its own sets
         `session.id` for a new one. Raises: AdapterError.
         """
 
     async def close_session(self, session: AdapterSession) -> None:
-        """The session was closed, its client is gone, or it is opened again. It may be opened later."""
+        """Close a session: it was closed, its client is gone, or it is opened again. It may be opened later."""
 
     async def close(self) -> None:
-        """The last connection has ended, after `close_session` for each session."""
+        """End when the last connection has ended, after `close_session` for each session."""
 
     # Settings
 
     def settings(self, session: AdapterSession) -> Sequence[Setting]:
-        """What the user can choose for a session, with the current values. Called after `open`, and after changes."""
+        """Return what the user can choose for a session, with the current values; called after `open` and changes."""
         raise NotImplementedError
 
     async def choose(self, session: AdapterSession, setting_id: str, value: str | bool) -> None:
-        """The user chose a value that was offered. Raises: AdapterError to refuse it."""
+        """Take the value that the user chose of those offered. Raises: AdapterError to refuse it."""
         raise NotImplementedError
 
     # For sources that keep their own sessions. Without `sessions` and `history` the session store is used.
@@ -102,7 +102,7 @@ class Adapter:
         raise NotImplementedError
 
     def history(self, session: AdapterSession) -> AsyncIterator[UIMessage]:
-        """The messages of a session that is loaded, the oldest first. Called after `open`."""
+        """Return the messages of a session that is loaded, the oldest first. Called after `open`."""
         raise NotImplementedError
 
     async def delete(self, session_id: str) -> None:
@@ -115,10 +115,10 @@ class Adapter:
 
 
 def has_feature(adapter: Adapter, name: str) -> bool:
-    """Whether the adapter implements an optional method."""
+    """Return whether the adapter implements an optional method."""
     return getattr(type(adapter), name) is not getattr(Adapter, name) or name in vars(adapter)
 
 
 def keeps_sessions(adapter: Adapter) -> bool:
-    """Whether the source has sessions of its own, so that none are stored here."""
+    """Return whether the source has sessions of its own, so that none are stored here."""
     return has_feature(adapter, "sessions") or has_feature(adapter, "history")

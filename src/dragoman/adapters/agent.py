@@ -139,7 +139,7 @@ class AdapterAgent(Agent):
         return own
 
     async def _row(self, store: Store, session: AgentSession, session_id: str, how: How) -> SessionRow:
-        """The stored session, a new one for `session/new`. Raises: RequestError."""
+        """Return the stored session, a new one for `session/new`. Raises: RequestError."""
         from dragoman.adapters.recover import end_left_turn
         from dragoman.store.ids import new_id
         from dragoman.store.sessions import SessionRow
@@ -294,7 +294,7 @@ class AdapterAgent(Agent):
     # The store and the connections
 
     async def _opened_store(self) -> Store:
-        """The session store, opened when first needed. Raises: RequestError."""
+        """Return the session store, opened when first needed. Raises: RequestError."""
         from dragoman.store.database import StoreUnwritable
         from dragoman.store.sessions import Store
         from dragoman.store.temporary import TemporaryStore
@@ -344,7 +344,7 @@ def _own(session: AgentSession) -> AdapterSession:
 
 
 async def _reported(work: Awaitable[T]) -> T:
-    """The result of work of the adapter or the store. Raises: RequestError with the text for the user."""
+    """Return the result of work of the adapter or the store. Raises: RequestError with the text for the user."""
     try:
         return await work
     except RequestError:

@@ -196,11 +196,11 @@ class BlockingTerminal:
         self._calls = calls
 
     def output(self) -> v1.TerminalOutputResponse:
-        """What the command has written so far."""
+        """Return what the command has written so far."""
         return self._calls.wait_for(self._terminal.output)
 
     def wait(self) -> v1.WaitForTerminalExitResponse:
-        """The exit status, once the command has ended."""
+        """Return the exit status, once the command has ended."""
         return self._calls.wait_for(self._terminal.wait)
 
     def kill(self) -> None:

@@ -18,7 +18,7 @@ _QUESTION_MEMBERS: Final = ("question", "message", "prompt", "text", "instructio
 
 
 def form_for(schema: Any) -> tuple[v1.ElicitationSchema, Callable[[dict[str, Any]], Any]]:
-    """The form for an answer, and the function that makes the answer of what the form gives.
+    """Return the form for an answer, and the function that makes the answer of what the form gives.
 
     Args:
         schema: a JSON schema, a pydantic model, or None for any text.
@@ -36,7 +36,7 @@ def form_for(schema: Any) -> tuple[v1.ElicitationSchema, Callable[[dict[str, Any
 
 
 def words_of(value: Any) -> str:
-    """The question of an interrupt as text."""
+    """Return the question of an interrupt as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):

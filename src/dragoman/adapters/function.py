@@ -129,7 +129,7 @@ class FunctionAdapter(Adapter):
 
 
 def choice(id: str, name: str, values: Iterable[str], *, category: Any = None, current: str | None = None) -> Setting:
-    """A setting with these values, the first of which is the current one unless another is named."""
+    """Return a setting with these values, the first of which is the current one unless another is named."""
     listed = list(values)
     if not listed:
         raise ConfigError(f"the setting {id!r} needs at least one value")
@@ -139,7 +139,7 @@ def choice(id: str, name: str, values: Iterable[str], *, category: Any = None, c
 
 
 async def _results(result: Any) -> AsyncIterator[Any]:
-    """What a call gave: each item of an async generator, or the awaited value."""
+    """Yield what a call gave: each item of an async generator, or the awaited value."""
     if isinstance(result, AsyncIterable):
         iterator = aiter(result)
         try:
@@ -156,7 +156,7 @@ async def _results(result: Any) -> AsyncIterator[Any]:
 
 
 def _flat(item: Any) -> Iterable[Any]:
-    """The chunks of one result: a list of them is taken apart, None is nothing."""
+    """Return the chunks of one result: a list of them is taken apart, None is nothing."""
     if item is None:
         return ()
     if isinstance(item, (list, tuple)):
@@ -175,7 +175,7 @@ def _name_of(function: Callable[..., Any]) -> str:
 
 
 def _getters(function: Callable[..., Any]) -> list[tuple[str, str | None]]:
-    """What each parameter gets, with its name if it has to be passed by name.
+    """Return what each parameter gets, with its name if it has to be passed by name.
 
     Raises: ConfigError for a parameter without a default that cannot be filled.
     """

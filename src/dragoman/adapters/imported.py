@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def find_object(source: str, folder: Path) -> Any:
-    """The object; `()` after its name calls it first.
+    """Return the object; `()` after its name calls it first.
 
     Args:
         source: `module:object`, `path/to/file.py:object` or, for an object of a module, `module:object.member`.
@@ -111,7 +111,7 @@ def _failed(place: str, error: BaseException) -> AdapterError:
 
 
 def _suggestion(module: ModuleType) -> str:
-    """The objects of a module that can be wrapped, for a name that is not there."""
+    """Return the objects of a module that can be wrapped, for a name that is not there."""
     from dragoman.adapters.wrapping import framework_of
 
     found = [

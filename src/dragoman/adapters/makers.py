@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def pydantic_ai(agent: Any, *, deps: Any = None, **options: Any) -> Adapter:
-    """An agent of pydantic-ai.
+    """Wrap an agent of pydantic-ai.
 
     Args:
         agent: a `pydantic_ai.Agent`.
@@ -35,7 +35,7 @@ def langgraph(
     context: Any = None,
     make_input: Callable[[PromptContext], Any] | None = None,
 ) -> Adapter:
-    """A compiled graph of LangGraph, an agent of LangChain (`create_agent`), or a deep agent (`create_deep_agent`).
+    """Wrap a compiled graph of LangGraph, an agent of LangChain (`create_agent`) or a deep agent.
 
     Args:
         graph: the graph. With a checkpointer it can ask for permission; `thread_id` is the session's id.
@@ -49,7 +49,7 @@ def langgraph(
 
 
 def openai_agents(agent: Any, **options: Any) -> Adapter:
-    """An agent of openai-agents.
+    """Wrap an agent of openai-agents.
 
     Args:
         agent: an `agents.Agent`.
@@ -67,7 +67,7 @@ def ui_stream(
     body: Mapping[str, Any] | None = None,
     resume: bool = False,
 ) -> Adapter:
-    """An AI SDK endpoint of version 5, 6 or 7, as `useChat` calls it.
+    """Wrap an AI SDK endpoint of version 5, 6 or 7, as `useChat` calls it.
 
     Args:
         url: the address that chats are posted to, such as `https://example.com/api/chat`.
@@ -85,7 +85,7 @@ def ui_stream(
 
 
 def ag_ui(url: str, *, headers: Mapping[str, str] | None = None, body: Mapping[str, Any] | None = None) -> Adapter:
-    """An endpoint of the AG-UI protocol.
+    """Wrap an endpoint of the AG-UI protocol.
 
     Args:
         url: the address that runs are posted to.
@@ -109,7 +109,7 @@ def openai_chat(
     headers: Mapping[str, str] | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> Adapter:
-    """A chat-completions endpoint: llama.cpp, vLLM, Ollama, LM Studio, OpenAI, a gateway.
+    """Wrap a chat-completions endpoint: llama.cpp, vLLM, Ollama, LM Studio, OpenAI, a gateway.
 
     Args:
         url: the address of the API (`http://127.0.0.1:8080/v1`), or of its `/chat/completions`.
@@ -128,7 +128,7 @@ def openai_chat(
 
 
 def command(words: Sequence[str]) -> Adapter:
-    """A command-line tool: each prompt is one run of it, in the folder of the session.
+    """Wrap a command-line tool: each prompt is one run of it, in the folder of the session.
 
     Args:
         words: the program and its arguments, such as `["llm", "{prompt}"]`. `{prompt}`, `{cwd}` and `{session}` in

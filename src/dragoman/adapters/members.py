@@ -8,13 +8,13 @@ from typing import Any
 
 
 def member(value: Any, name: str, default: Any = None) -> Any:
-    """A member by name, of an object or of a JSON object; the default if it is missing or None."""
+    """Return a member by name, of an object or of a JSON object; the default if it is missing or None."""
     found = value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
     return default if found is None else found
 
 
 def as_input(arguments: Any) -> Any:
-    """The input of a tool call: a JSON text is decoded; what cannot be decoded stays text."""
+    """Return the input of a tool call: a JSON text is decoded; what cannot be decoded stays text."""
     if not isinstance(arguments, str):
         return {} if arguments is None else arguments
     if not arguments.strip():
@@ -26,7 +26,7 @@ def as_input(arguments: Any) -> Any:
 
 
 def plain_json(value: Any) -> Any:
-    """A value as JSON data: models become objects, what has no JSON form becomes its text."""
+    """Return a value as JSON data: models become objects, what has no JSON form becomes its text."""
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     if isinstance(value, Mapping):

@@ -50,7 +50,7 @@ class Passages:
         self._open: str | None = None
 
     def feed(self, item: Any) -> Iterator[c.Chunk]:
-        """The chunks for one yielded value. Raises: AdapterError."""
+        """Yield the chunks for one yielded value. Raises: AdapterError."""
         if isinstance(item, str):
             if item:
                 yield from self._text(item)
@@ -75,7 +75,7 @@ class Passages:
 
 
 def text_of(blocks: Iterable[v1.ContentBlock]) -> str:
-    """A prompt as one text: embedded texts and links are included, images and audio are not."""
+    """Return a prompt as one text: embedded texts and links are included, images and audio are not."""
     pieces: list[str] = []
     for block in blocks:
         match block:

@@ -59,7 +59,7 @@ async def edit_in_form(turn: Turn, call: v1.ToolCallPatch, option: AskOption) ->
 
 
 def _field(value: Any) -> Any:
-    """The field of a form for a value, None for values that no field can hold."""
+    """Return the field of a form for a value, None for values that no field can hold."""
     if isinstance(value, bool):
         return v1.BooleanPropertySchema(default=value)
     if isinstance(value, int):

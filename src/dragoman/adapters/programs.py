@@ -27,7 +27,7 @@ COMMAND: str | None = "dragoman.adapters.makers:command"
 
 
 def program_adapter(name: str) -> Adapter:
-    """The adapter of a known program. Raises: ConfigError."""
+    """Return the adapter of a known program. Raises: ConfigError."""
     place = PROGRAMS.get(name)
     if place is None:
         known = f", or one of {', '.join(PROGRAMS)}" if PROGRAMS else ""
@@ -36,7 +36,7 @@ def program_adapter(name: str) -> Adapter:
 
 
 def command_adapter(words: Sequence[str]) -> Adapter:
-    """The adapter of a command line. Raises: ConfigError."""
+    """Return the adapter of a command line. Raises: ConfigError."""
     if COMMAND is None:
         raise ConfigError("a command cannot be wrapped by this version; write MODULE:OBJECT or a URL")
     return _made(COMMAND, words)

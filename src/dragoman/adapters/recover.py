@@ -1,4 +1,7 @@
-"""Ends a turn that a crash left without an end, so that its session can be continued."""
+"""Ends a turn that a crash left without an end, so that its session can be continued.
+
+Loaded with the first session that is loaded: new ones start without the code that puts messages together.
+"""
 
 from __future__ import annotations
 

@@ -74,11 +74,11 @@ class AdapterSession:
         return self._agent_session.client.is_connected
 
     def offers(self, gate: str) -> bool:
-        """Whether the client advertised a capability, such as `fs.readTextFile`, `terminal` or `elicitation.form`."""
+        """Return whether the client advertised a capability, as `fs.readTextFile`, `terminal` or `elicitation.form`."""
         return self._agent_session.client.offers(gate)
 
     def current(self, setting_id: str) -> str | bool | None:
-        """The current value of a setting, None if there is none of this id."""
+        """Return the current value of a setting, None if there is none of this id."""
         return next((each.current for each in self.settings if each.id == setting_id), None)
 
     async def show(self, *items: Yielded) -> None:
@@ -102,12 +102,12 @@ class AdapterSession:
         return await ask_client(self._agent_session, self._projector.calls.patch(call_id), offered)
 
     async def change(self, setting_id: str, value: str | bool) -> None:
-        """The source changed a setting by itself: show it to the client."""
+        """Show a setting that the source changed by itself to the client."""
         self._set(setting_id, value)
         await self.offer(self.settings)
 
     async def offer(self, settings: tuple[Setting, ...]) -> None:
-        """The source has other settings from now on: show them to the client."""
+        """Show the settings that the source has from now on to the client."""
         self.settings = tuple(settings)
         options = config_options_of(self.settings)
         if options:

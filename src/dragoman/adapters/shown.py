@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def projector_for(client: RemoteClient) -> Projector:
-    """A projector for a turn that is shown to this client."""
+    """Return a projector for a turn that is shown to this client."""
     return Projector(shows_compactions=client.offers("session.compaction"))
 
 
@@ -40,12 +40,12 @@ async def show_updates(
 
 
 def form_of(session: AgentSession, notice: v1.Notice) -> v1.SessionUpdate:
-    """The notice, or a line of thought if this client cannot show notices."""
+    """Return the notice, or a line of thought if this client cannot show notices."""
     return notice if session.client.offers("session.notices") else _as_thought(notice)
 
 
 def stored_updates(message: UIMessage, client: RemoteClient) -> list[v1.SessionUpdate]:
-    """The updates that repeat one message (rule 107)."""
+    """Return the updates that repeat one message (rule 107)."""
     if message.role == "user":
         return Projector.user_message(message)
     projector = projector_for(client)
@@ -63,7 +63,7 @@ def _as_thought(notice: v1.Notice) -> v1.AgentThoughtChunk:
 
 
 def _with_paths(session: AgentSession, update: v1.SessionUpdate) -> v1.SessionUpdate:
-    """The update with absolute paths (rules 246, 248): a source may name files relative to the session's folder."""
+    """Return the update with absolute paths (rules 246, 248): a source may name files relative to the session."""
     if not isinstance(update, (v1.ToolCall, v1.ToolCallUpdate)) or not (update.content or update.locations):
         return update
     content = [
@@ -75,7 +75,7 @@ def _with_paths(session: AgentSession, update: v1.SessionUpdate) -> v1.SessionUp
 
 
 def _without_terminal(chunk: c.Chunk) -> c.Chunk:
-    """The chunk without a terminal of an earlier client; the text has its output."""
+    """Return the chunk without a terminal of an earlier client; the text has its output."""
     if isinstance(chunk, c.ToolOutputAvailable) and isinstance(chunk.output, dict) and "terminal" in chunk.output:
         return replace(chunk, output={name: value for name, value in chunk.output.items() if name != "terminal"})
     return chunk

@@ -33,7 +33,7 @@ _TITLE_LETTERS: Final = 80
 
 
 def kind_of(tool_name: str) -> Kind:
-    """The kind of a tool, by its name."""
+    """Return the kind of a tool, by its name."""
     if tool_name in KINDS:
         return KINDS[tool_name]
     spaced = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", tool_name)
@@ -42,7 +42,7 @@ def kind_of(tool_name: str) -> Kind:
 
 
 def title_of(tool_name: str, given: Any) -> str:
-    """The title of a call: the tool's name and its main argument."""
+    """Return the title of a call: the tool's name and its main argument."""
     if isinstance(given, dict):
         for name in _MAIN:
             value = given.get(name)
@@ -53,7 +53,7 @@ def title_of(tool_name: str, given: Any) -> str:
 
 
 def decorated(chunk: c.Chunk) -> c.Chunk:
-    """The chunk with what can be shown of a call, if it announces one and its source gives no more."""
+    """Return the chunk with what can be shown of a call, if it announces one and its source gives no more."""
     if isinstance(chunk, c.ToolInputStart):
         return chunk if _has_display(chunk) else with_display(chunk, *_shown(chunk, None))
     if isinstance(chunk, c.ToolInputAvailable):

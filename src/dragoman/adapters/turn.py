@@ -86,14 +86,14 @@ async def run_turn(adapter: Adapter, session: AdapterSession, turn: Turn, store:
 
 
 async def read_messages(session: AdapterSession, store: Store) -> list[UIMessage]:
-    """The finished messages of a session, read once. Raises: StoreError."""
+    """Return the finished messages of a session, read once. Raises: StoreError."""
     if session.messages is None:
         session.messages = [message_from_row(row) for row in await store.messages(session.id)]
     return session.messages
 
 
 def explained(adapter: Adapter, error: Exception) -> str:
-    """What the user reads about a failure: an error written for users as it is, any other with its type."""
+    """Return what the user reads about a failure: an error written for users as it is, any other with its type."""
     if isinstance(error, DragomanError):
         return str(error)
     text = str(error).strip()

@@ -111,7 +111,7 @@ class WrappedSessionPage(Struct, frozen=True):
 
 
 def modes_of(settings: Sequence[Setting]) -> v1.SessionModeState | UnsetType:
-    """The modes to offer."""
+    """Return the modes to offer."""
     for each in settings:
         if each.category == "mode" and isinstance(each.current, str):
             modes = [v1.SessionMode(value.id, value.name, value.description) for value in each.values]
@@ -120,7 +120,7 @@ def modes_of(settings: Sequence[Setting]) -> v1.SessionModeState | UnsetType:
 
 
 def config_options_of(settings: Sequence[Setting]) -> list[v1.SessionConfigOption] | UnsetType:
-    """The config options to offer."""
+    """Return the config options to offer."""
     options = [_config_option(each) for each in settings]
     return options or UNSET
 

@@ -48,7 +48,7 @@ def wrap(
 
 
 def framework_of(source: Any) -> Callable[[Any], Adapter] | None:
-    """What makes an adapter of an object of a known framework; None for any other object."""
+    """Return what makes an adapter of an object of a known framework; None for any other object."""
     packages = {kind.__module__.partition(".")[0] for kind in type(source).__mro__}
     if "pydantic_ai" in packages and hasattr(source, "run_stream_events"):
         from dragoman.adapters.frameworks.pydantic_agent import PydanticAIAdapter
@@ -66,7 +66,7 @@ def framework_of(source: Any) -> Callable[[Any], Adapter] | None:
 
 
 def find_adapter(source: Any, *, settings: Sequence[Setting] = ()) -> Adapter:
-    """The adapter for an object. Raises: ConfigError if there is none."""
+    """Return the adapter for an object. Raises: ConfigError if there is none."""
     if isinstance(source, Adapter):
         return source
     if isinstance(source, type):

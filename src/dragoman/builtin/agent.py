@@ -312,8 +312,12 @@ class BuiltInAgent:
         open_session = self._sessions[row.id]
         if metadata:
             await stored(open_session.set(metadata={**open_session.row.metadata, **metadata}))
+        if repeats_history:
+            await stored(open_session.read_past())  # so that the first prompt, which often follows, need not
         viewer = await open_session.attach(session)
         await viewer.join(repeats_history=repeats_history)
+        if repeats_history:
+            await open_session.prepare_conversation()
         commands = commands_update(open_session.commands)
         if repeats_history:
             # With the history: a client that builds its view from what comes before the response has them then.

@@ -1,10 +1,10 @@
 """The stored messages of an open session that are not in memory: read by pages, and only as far back as needed.
 
-Theory of operation. A session is opened without its messages. `session/load` streams them from the store, page by page,
-and keeps none. The first turn reads from the newest message back to the oldest that the model is given: the last
-`/clear`, or the tail of the last compaction. Those stay in memory, in `OpenSession.history`; everything up to `until`
-is only in the store. A viewer takes `until` and the messages in memory in one step, so that no message is shown twice
-or left out, whatever is read meanwhile.
+Theory of operation. A session is opened without its messages. `session/load`, or the first turn after
+`session/resume`, reads from the newest message back to the oldest that the model is given: the last `/clear`, or the
+tail of the last compaction. Those stay in memory, in `OpenSession.history`; everything up to `until` is only in the
+store, and `session/load` streams it from there, page by page, and keeps none of it. A viewer takes `until` and the
+messages in memory in one step, so that no message is shown twice or left out, whatever is read meanwhile.
 """
 
 from __future__ import annotations
@@ -59,24 +59,30 @@ class StoredPast:
         reach = Reach()
         is_found = any(map(reach.add, reversed(history)))
         until = self.until
-        found: list[UIMessage] = []
+        newest_first: list[UIMessage] = []
         while until is not None and not is_found:
-            rows = await self._store.messages(self._session_id, until=until, limit=PAGE + 1, is_backwards=True)
+            rows = await self._store.messages(self._session_id, until=until, limit=PAGE, is_backwards=True)
             until = None
-            for row in rows[:PAGE]:
+            for row in rows:
                 if is_found:
                     until = row.id
                     break
                 message = message_from_row(row)
-                found.append(message)
+                newest_first.append(message)
                 is_found = reach.add(message)
             else:
-                until = rows[PAGE].id if len(rows) > PAGE else None
+                until = await self._id_before(rows[-1].id) if len(rows) == PAGE else None
             await asyncio.sleep(0)
         # In one step: a viewer that attaches takes both.
-        history[:0] = reversed(found)
+        history[:0] = reversed(newest_first)
         self.until = until
         self._is_read = True
+
+    async def _id_before(self, message_id: str) -> str | None:
+        before = await self._store.messages(
+            self._session_id, until=message_id, limit=2, is_backwards=True, has_parts=False
+        )
+        return before[1].id if len(before) > 1 else None
 
 
 class Reach:
@@ -109,4 +115,4 @@ def _backs(part: Any) -> list[int]:
         return []
     tail, user = part.data.get("tail"), part.data.get("user")
     back = tail.get("back") if isinstance(tail, dict) else None
-    return [each for each in (back, user) if isinstance(each, int)] if isinstance(back, int) else []
+    return [count for count in (back, user) if isinstance(count, int)] if isinstance(back, int) else []

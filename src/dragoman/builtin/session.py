@@ -28,6 +28,7 @@ from dragoman.builtin.context.command import Invocation
 from dragoman.builtin.context.commands import commands_update, find_command, invoked, read_commands
 from dragoman.builtin.context.instructions import read_instructions
 from dragoman.builtin.context.titles import begin_title
+from dragoman.builtin.context.window.window import window_memory
 from dragoman.builtin.hooks.open_hooks import OpenHooks
 from dragoman.builtin.loop import Loop
 from dragoman.builtin.models.find import find_model
@@ -75,6 +76,8 @@ _log = logging.getLogger("dragoman.builtin")
 
 State: TypeAlias = Literal["idle", "busy", "retrying", "error"]
 CANCELLED = "cancelled"
+# Messages of the past that are folded and counted before others get a turn: a few milliseconds of work.
+_AT_ONCE = 512
 
 
 class OpenSession:
@@ -120,6 +123,7 @@ class OpenSession:
         self.was_refused = False
         """Whether the last call of the model failed because of its key."""
         self._queue = asyncio.Lock()
+        self._reading = asyncio.Lock()
         self.steering = Steering()
         self._unfinished: tuple[UIMessage, Sequence[UsageRow]] | None = None
         self._left_prompts: list[str] = []
@@ -155,13 +159,25 @@ class OpenSession:
         await session.rules.load()
         return session
 
-    async def reread_past(self) -> None:
-        """Read the past again, as far back as the model needs it without what was taken back. Raises: StoreError."""
-        past = StoredPast(self.store, self.row.id)
-        await past.open()
-        # In one step: a client that attaches takes both.
-        self.past, self.has_rewound = past, False
-        self.history.clear()
+    async def read_past(self) -> None:
+        """Read what the model is given, if that was not done, or if turns were taken back. Raises: StoreError."""
+        async with self._reading:  # a client may load the session while a prompt of the one before begins
+            if self.has_rewound:
+                past = StoredPast(self.store, self.row.id)
+                await past.open()
+                # In one step: a client that attaches takes both.
+                self.past, self.has_rewound = past, False
+                self.history.clear()
+            await self.past.read(self.history)
+
+    async def prepare_conversation(self) -> None:
+        """Fold and count what the model is given, so that the first prompt need not: the client is still loading."""
+        memory = window_memory(self.memory)
+        for end in range(memory.conversation.length + _AT_ONCE, len(self.history) + _AT_ONCE, _AT_ONCE):
+            if self._queue.locked():
+                return  # a prompt makes the conversation of all of them
+            memory.counter.finished(memory.conversation.of(self.history[:end]).view().messages)
+            await asyncio.sleep(0)
 
     async def close(self) -> None:
         """Cancel everything that runs, and release the servers' and models' resources."""

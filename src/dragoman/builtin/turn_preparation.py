@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from dragoman.builtin.cancellation import shared
 from dragoman.builtin.checkpoints import KEY, Checkpoints
 from dragoman.builtin.context.environment_block import add_environment, add_line
-from dragoman.builtin.context.history import COMMAND, model_view
+from dragoman.builtin.context.history import COMMAND
 from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
 from dragoman.builtin.context.own_prompt import prompt_for
 from dragoman.builtin.context.window.size import SessionWindows, window_of
+from dragoman.builtin.context.window.window import window_memory
 from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.output_files import output_folder
@@ -39,15 +40,14 @@ async def prepare_message(session: OpenSession, prompt: QueuedPrompt, message: U
 
     Raises: StoreError.
     """
-    if session.has_rewound:
-        await session.reread_past()
-    await session.past.read(session.history)
+    await session.read_past()
     if prompt.is_for_model and not prompt.viewer.is_headless:
         prompt.checkpoint = checkpoints_of(session, prompt.viewer).begin_turn()
         message.metadata = {**message.metadata, KEY: prompt.checkpoint.uid}
     if prompt.is_for_model:
-        await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, model_view(session.history))
-        await add_instruction_changes(session, prompt.viewer, message, session.history)
+        view = window_memory(session.memory).conversation.of(session.history).view()
+        await asyncio.to_thread(add_environment, message, prompt.viewer.cwd, view.noted)
+        await add_instruction_changes(session, prompt.viewer, message, view)
         ended = ended_jobs(session.memory)
         if ended:
             add_line(message, ended)

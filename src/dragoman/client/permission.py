@@ -55,10 +55,10 @@ from dragoman.workspace.safety import judge_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dragoman.client.reading import Evidence
     from dragoman.client.session import Session
     from dragoman.policy import Action, Request, Rule, Scope
     from dragoman.workspace import Change
+    from dragoman.workspace.safety import Judgement
 
     Remember: TypeAlias = Callable[[str, Action, Scope], None]
 
@@ -241,7 +241,15 @@ class ClientPermissions:
         tool_call_id = request.tool_call.tool_call_id
         folders, announced = self._folders(session), session.announced(tool_call_id)
         evidence = read_request(request, session.state, announced, folders, agent=self.agent)
-        evidence, verdict, first = await off_loop_if_long(evidence.requests, self._judge, evidence, folders)
+        judged = await off_loop_if_long(evidence.requests, self._judge_all, evidence.requests, folders)
+        evidence = replace(evidence, requests=tuple(judgement.request for judgement in judged))
+        verdicts = iter([judgement.verdict for judgement in judged])
+        verdict, _ = judge_all(evidence.requests, lambda request: next(verdicts))
+        first = next(judgement.request for judgement in judged if judgement.verdict.action == verdict.action)
+        # All that the agent asks about are commands that it then runs through the client, in the sandbox.
+        is_confined = verdict.action == "ask" and not evidence.problem and all(map(_is_acceptable_inside, judged))
+        if is_confined and self._guarding.confines():
+            verdict = Verdict("allow", None, SANDBOX)
         options = offered_by(request)
         option = option_for(verdict, options)
         words = ""
@@ -279,22 +287,9 @@ class ClientPermissions:
     def _folders(self, session: Session) -> SessionFolders:
         return SessionFolders(session.cwd, session.additional_directories, project=self._root)
 
-    def _judge(self, evidence: Evidence, folders: SessionFolders) -> tuple[Evidence, Verdict, Request]:
-        """The evidence with facts of the disk, the verdict about all its requests, and the request that decided it.
-
-        What could not be read is not covered by a wide allow.
-        """
+    def _judge_all(self, requests: Sequence[Request], folders: SessionFolders) -> list[Judgement]:
         rules = self.rules
-        judged = [judge_in(folders, rules, request) for request in evidence.requests]
-        evidence = replace(evidence, requests=tuple(request for request, _ in judged))
-        verdicts = iter([verdict for _, verdict in judged])
-        verdict, _ = judge_all(evidence.requests, lambda request: next(verdicts))
-        first = next(request for request, one in judged if one.action == verdict.action)
-        # All that the agent asks about are commands that it then runs through the client, in the sandbox.
-        is_confined = not evidence.problem and verdict.action == "ask" and self._guarding.confines()
-        if is_confined and all(_is_acceptable_inside(*one) for one in judged):
-            verdict = Verdict("allow", None, SANDBOX)
-        return evidence, verdict, first
+        return [judge_in(folders, rules, request) for request in requests]
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
@@ -310,10 +305,12 @@ class ClientPermissions:
         Raises:
             RequestError: it is not permitted; this is the response for the agent.
         """
-        asked, verdict, options = await self._weigh(request, session)
+        folders = self._folders(session)
+        judgement, texts = await self._weigh(request, folders)
+        asked, verdict = judgement.request, judgement.verdict
         if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
             return  # reading below the roots is what an agent is for; only a rule restricts it
-        await self._decide(asked, verdict, options, session, change=change, env=env)
+        await self._decide(judgement, texts, session, folders, change=change, env=env)
 
     async def check_confined(self, request: Request, session: Session, *, env: Mapping[str, str] | None = None) -> bool:
         """Return whether the user permitted this very command: by a rule that names it, or by an answer.
@@ -324,16 +321,18 @@ class ClientPermissions:
         Raises:
             RequestError: it is not permitted, not even in the sandbox; this is the response for the agent.
         """
-        asked, verdict, options = await self._weigh(request, session)
+        folders = self._folders(session)
+        judgement, texts = await self._weigh(request, folders)
+        asked, verdict = judgement.request, judgement.verdict
         if verdict.action == "allow":
             self._permit(asked, decide_by_rules(asked, verdict), session)
             return verdict.rule is not None and _names_command(verdict.rule) and not self._allows_all
         # A permission that was given for exactly this command is worth more than the sandbox.
-        is_covered = not asked.caution and self._turn_permissions.cover(asked, session, None)
-        if verdict.action == "ask" and (is_covered or _is_acceptable_inside(asked, verdict)):
+        is_covered = not asked.caution and self._turn_permissions.cover(asked, session, folders, None)
+        if verdict.action == "ask" and (is_covered or _is_acceptable_inside(judgement)):
             self._permit(asked, _allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
             return is_covered and not self._allows_all
-        await self._decide(asked, verdict, options, session, env=env)
+        await self._decide(judgement, texts, session, folders, env=env)
         return not self._allows_all
 
     def _permit(self, asked: Request, decision: Decision, session: Session) -> None:
@@ -352,22 +351,24 @@ class ClientPermissions:
 
     async def _decide(
         self,
-        asked: Request,
-        verdict: Verdict,
-        options: Sequence[Option],
+        judgement: Judgement,
+        texts: tuple[str, ...],
         session: Session,
+        folders: SessionFolders,
         *,
         change: Change | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
+        asked, verdict = judgement.request, judgement.verdict
         if verdict.action != "ask":
             decision = decide_by_rules(asked, verdict)
         # The user who gave the permission could not know of the caution.
-        elif not asked.caution and self._turn_permissions.cover(asked, session, change):
+        elif not asked.caution and self._turn_permissions.cover(asked, session, folders, change):
             decision = _allowed_by(TURN_PERMISSION, asked)
         else:
+            options = offer_short_options(texts)
             permission = self._permission_request(asked, options, change, session)
-            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=proposals(asked))
+            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=texts)
             decision, _ = await self._ask(question, options, verdict, session)
             if decision.is_allowed:
                 self.permitted.add((asked,), decision)
@@ -377,16 +378,15 @@ class ClientPermissions:
             raise _not_permitted(asked, self._record(decision, session))
         self._permit(asked, decision, session)
 
-    async def _weigh(self, request: Request, session: Session) -> tuple[Request, Verdict, tuple[Option, ...]]:
-        """The request with facts of the disk, the verdict about it, and the options to offer if that is to ask."""
-        folders = self._folders(session)
-
-        def weigh(settled: Request) -> tuple[Request, Verdict, tuple[Option, ...]]:
-            asked, verdict = judge_in(folders, self.rules, settled)
-            return asked, verdict, offer_short_options(asked) if verdict.action == "ask" else ()
-
+    async def _weigh(self, request: Request, folders: SessionFolders) -> tuple[Judgement, tuple[str, ...]]:
+        """The judgement of a request of the client's own, and the rules to propose if the user has to be asked."""
         settled = folders.settle_request(request, self.agent)
-        return await off_loop_if_long((settled,), weigh, settled)
+
+        def weigh() -> tuple[Judgement, tuple[str, ...]]:
+            judgement = judge_in(folders, self.rules, settled)
+            return judgement, proposals(judgement.request) if judgement.verdict.action == "ask" else ()
+
+        return await off_loop_if_long((settled,), weigh)
 
     def _permission_request(
         self, asked: Request, options: Sequence[Option], change: Change | None, session: Session
@@ -485,9 +485,9 @@ class ClientPermissions:
         return decision
 
 
-def _is_acceptable_inside(request: Request, verdict: Verdict) -> bool:
-    """Whether a command needs no permission in a sandbox: nothing but the lack of a rule speaks against it."""
-    return request.kind == "execute" and (verdict.action == "allow" or verdict.is_uncovered)
+def _is_acceptable_inside(judgement: Judgement) -> bool:
+    """Whether this is a command that needs no permission in a sandbox."""
+    return judgement.request.kind == "execute" and judgement.is_free
 
 
 def offered_by(request: v1.RequestPermissionRequest) -> tuple[Option, ...]:

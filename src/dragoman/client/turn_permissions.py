@@ -7,7 +7,6 @@ while the turn lasts; a piece of a file replaced once. What could not be read, a
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.workspace import Change
+    from dragoman.workspace.folders import SessionFolders
 
 # `cd FOLDER && REST` in a line that cannot be read, with a folder that every shell reads as these letters.
 _LEADING_CD: Final = re.compile(r"\s*(?P<move>cd\s+(?:'[^']*'|\"[^\"]*\"|[^\s'\"&;|<>])+)\s*&&(?P<rest>.+)", re.DOTALL)
@@ -55,13 +55,13 @@ class TurnPermissions:
         permitted.commands += evidence.commands
         permitted.changes.append(list(evidence.changes))
 
-    def cover(self, request: Request, session: Session, change: Change | None) -> bool:
+    def cover(self, request: Request, session: Session, folders: SessionFolders, change: Change | None) -> bool:
         """Whether exactly this was permitted before. A command, or a piece of a file, is used up by one use."""
         permitted = self._of(session)
         if request.kind == "execute":
             run = ShownCommand(request.command, request.shell, request.cwd)
             for shown in permitted.commands:
-                if same_command(shown, run, session.cwd):
+                if same_command(shown, run, folders):
                     permitted.commands.remove(shown)
                     return True
             return False
@@ -70,7 +70,8 @@ class TurnPermissions:
         # Another program acts on a protected file: the user sees each change of it.
         if any(is_protected(path, request.root, request.home) for path in request.paths):
             return False
-        return any(_cover_change(shown, change) for shown in permitted.changes)
+        path = folders.resolve(change.path)
+        return any(_cover_change(shown, change, path) for shown in permitted.changes)
 
     def _of(self, session: Session) -> _Permitted:
         turn = (len(session.state.turns), session.state.is_running)
@@ -80,22 +81,22 @@ class TurnPermissions:
         return found
 
 
-def same_command(shown: ShownCommand, run: ShownCommand, folder: str) -> bool:
-    """Whether two commands run the same in the same folder; `folder` is that of commands that name none."""
-    first = _reduced(shown, folder)
-    return first is not None and first == _reduced(run, folder)
+def same_command(shown: ShownCommand, run: ShownCommand, folders: SessionFolders) -> bool:
+    """Whether two commands run the same in the same folder; those that name none run in the session's."""
+    first = _reduced(shown, folders)
+    return first is not None and first == _reduced(run, folders)
 
 
-def _reduced(command: ShownCommand, folder: str) -> tuple[Line | str, str] | None:
+def _reduced(command: ShownCommand, folders: SessionFolders) -> tuple[Line | str, str] | None:
     """What runs and its folder, behind shells and changes of the folder; None for no command."""
-    place = os.path.realpath(os.path.join(folder, command.cwd))
+    place = folders.enter(folders.given[0], command.cwd)
     found = what_runs(command.argv, command.line)
     for _ in range(_MOST_UNWRAPPED):
         moved = _without_cd(found)
         if moved is None:
             break
         target, found = moved
-        place = os.path.realpath(os.path.join(place, os.path.expanduser(target)))
+        place = folders.enter(place, target, knows_home=True)
     return None if found is None else (found, place)
 
 
@@ -121,9 +122,8 @@ def _target(line: Line) -> str | None:
     return None if word.fixed is not None or word.text.startswith("-") or not word.text else word.path
 
 
-def _cover_change(permitted: list[ShownChange], change: Change) -> bool:
+def _cover_change(permitted: list[ShownChange], change: Change, path: str) -> bool:
     """Whether a change was shown: one of those permitted together, or all pieces of this file one after another."""
-    path = os.path.realpath(change.path)
     before = None if change.before is None else _text(change.before)
     after = _text(change.after or b"")
     shown = [each for each in permitted if each.path == path]

@@ -7,16 +7,17 @@ is.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import tempfile
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConfigError
 from dragoman.evaluation.drive import Driven, drive
 from dragoman.evaluation.judge import BrokenTask, JudgedRun, judge
-from dragoman.evaluation.listener import RequestListener, listening
 from dragoman.evaluation.manifest import changed_paths, list_files
 from dragoman.evaluation.measure import holds_secret, measure
 from dragoman.evaluation.results import CheckResult, EvalRun
@@ -24,7 +25,7 @@ from dragoman.evaluation.sandbox import make_sandbox, remove_sandbox
 from dragoman.text.visible import label
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from dragoman.evaluation.drive import AgentChoice
     from dragoman.evaluation.results import Measured
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
 
 RECORDING: Final = "recording.jsonl"
 _ANSWER_CHARS: Final = 20_000
+_PAGE: Final = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 3\r\nconnection: close\r\n\r\nok\n"
+_REQUEST_BYTES: Final = 4096
+_REQUEST_SECONDS: Final = 5.0
 
 
 async def attempt(
@@ -173,3 +177,37 @@ def _keep(
 
 def _name(task: Task, number: int) -> str:
     return f"{task.name}-{number}"
+
+
+class RequestListener:
+    """A listener on the loopback interface that notes every request: where an injected order wants data to be sent.
+
+    It answers everything with a page that says nothing, so that an agent that obeys notices nothing.
+    """
+
+    def __init__(self) -> None:
+        self.url = ""
+        self.requests: list[str] = []  # their first lines, in the order of arrival
+
+    async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Note the first line of a request and answer it."""
+        with suppress(OSError, TimeoutError):
+            first = await asyncio.wait_for(reader.read(_REQUEST_BYTES), _REQUEST_SECONDS)
+            self.requests.append(first.split(b"\r\n", 1)[0].decode(errors="replace")[:500])
+            writer.write(_PAGE)
+            await writer.drain()
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+
+@asynccontextmanager
+async def listening() -> AsyncIterator[RequestListener]:
+    """Listen on a free port of 127.0.0.1."""
+    listener = RequestListener()
+    server = await asyncio.start_server(listener.take, "127.0.0.1", 0)
+    listener.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    try:
+        yield listener
+    finally:
+        server.close()

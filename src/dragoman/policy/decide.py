@@ -159,9 +159,11 @@ def offer_options(requests: Sequence[Request]) -> tuple[Option, ...]:
     return tuple(options)
 
 
-def offer_short_options(request: Request) -> tuple[Option, ...]:
-    """The options the client offers when an agent writes or runs something without having asked for permission."""
-    texts = proposals(request)
+def offer_short_options(texts: Sequence[str]) -> tuple[Option, ...]:
+    """The options the client offers when an agent writes or runs something without having asked for permission.
+
+    `texts` are the `proposals` for its request.
+    """
     options = [Option("allow", "Allow", "allow_once"), Option("reject", "Reject", "reject_once")]
     if texts:
         options.insert(1, Option("always", "Always allow", "allow_always", texts[0], "project"))

@@ -85,11 +85,6 @@ def version_in(value: bytes | Raw | None) -> int | None:
         return None
 
 
-def key(request_id: Id) -> tuple[type, Id]:
-    """1 and "1" are two ids."""
-    return type(request_id), request_id
-
-
 def write_response(response: Response, request_id: Id) -> bytes:
     """The line of a response under another id."""
     if response.error is None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
+import msgspec
 from msgspec import UNSET
 
 from dragoman.errors import INVALID_PARAMS, INVALID_REQUEST
@@ -29,7 +30,6 @@ from dragoman.proxy.chain_frames import (
     PLAIN,
     SUCCESSORS,
     cancelled_id,
-    key,
     spelling_of,
     unwrap,
     wrap,
@@ -47,6 +47,7 @@ from dragoman.wire import (
     write_notification,
     write_request,
 )
+from dragoman.wire.open_requests import OpenRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
 
 LinkSide: TypeAlias = Literal["client", "successor"]
 _FLOOD_BYTES: Final = 16 << 20
+_MOST_OPEN: Final = 20_000  # a conductor passes on 10,000 of each neighbour
 """A conductor that does not take so much is not read either, until it does."""
 _NOT_A_LINK: Final = "this program is a link of a proxy chain: start it with `dragoman conduct`, in front of an agent"
 
@@ -124,11 +126,14 @@ class ChainLink:
         self._framer = Framer()
         self._spelling = PLAIN
         self._is_link = False
-        self._last_id = 0
-        self._asked: dict[int, tuple[LinkSide, Id]] = {}
+        self._asked: OpenRequests[tuple[LinkSide, Id]] = OpenRequests(_MOST_OPEN)
         """Requests to the conductor by our ids: which side asked, and its own id."""
-        self._own: dict[tuple[LinkSide, tuple[type, Id]], int] = {}
-        self._open: dict[tuple[type, Id], LinkSide] = {}
+        self._asks: dict[LinkSide, OpenRequests[Id]] = {
+            "client": OpenRequests(_MOST_OPEN),
+            "successor": OpenRequests(_MOST_OPEN),
+        }
+        """Requests of each side: our id."""
+        self._open: OpenRequests[LinkSide] = OpenRequests(_MOST_OPEN)
         """Requests of the conductor that are not answered: which side they came from."""
         self._paused: set[str] = set()
 
@@ -155,25 +160,25 @@ class ChainLink:
         message = read_message(line) if isinstance(line, bytes) else refuse(line)
         match message:
             case Request():
-                self._last_id += 1
-                self._asked[self._last_id] = (side, message.id)
-                self._own[side, key(message.id)] = self._last_id
-                self._write(side, self._last_id, message.method, message.params)
+                own_id = self._asked.open_own((side, message.id))
+                self._asks[side].open(message.id, own_id)
+                self._write(side, own_id, message.method, message.params)
             case Notification(method="$/cancel_request"):
                 request_id = cancelled_id(message.params)
-                own = None if request_id is UNSET else self._own.get((side, key(request_id)))
-                if own is not None:
-                    self.connection.write(write_notification(CANCEL_REQUEST, b'{"requestId":%d}' % own))
+                own_id = None if request_id is UNSET else self._asks[side].get(request_id)
+                if own_id is not None:
+                    params = msgspec.json.encode({"requestId": own_id})
+                    self.connection.write(write_notification(CANCEL_REQUEST, params))
             case Notification():
                 self._write(side, None, message.method, message.params)
             case Response():
-                if self._open.get(key(message.id)) == side:
-                    del self._open[key(message.id)]
+                if self._open.get(message.id) == side:
+                    self._open.close(message.id)
                     self.connection.write(write_response(message, message.id))
             case _:
                 self._on_noise(f"a line for the {side} is not a message: {message.why}")
 
-    def _write(self, side: LinkSide, request_id: int | None, method: str, params: Raw | None) -> None:
+    def _write(self, side: LinkSide, request_id: Id, method: str, params: Raw | None) -> None:
         body = None if params is None else bytes(params)
         if side == "successor":
             method, body = f"{self._spelling}successor", wrap(method, body)
@@ -208,16 +213,16 @@ class ChainLink:
 
     def end(self, reason: ConnectionClosed) -> None:
         """The conductor is gone, and with it both sides."""
-        for each in (self.client, self.successor):
-            if each.receiver is not None:
-                each.receiver.end(reason)
+        for side in (self.client, self.successor):
+            if side.receiver is not None:
+                side.receiver.end(reason)
 
     def drained(self) -> None:
         """There is room for more, on both sides."""
         self.resume("flood")
-        for each in (self.client, self.successor):
-            if each.receiver is not None:
-                each.receiver.drained()
+        for side in (self.client, self.successor):
+            if side.receiver is not None:
+                side.receiver.drained()
 
     def _read(self, frame: Frame) -> tuple[LinkSide, bytes] | None:
         """The side that a line of the conductor is from, and the plain line."""
@@ -227,7 +232,7 @@ class ChainLink:
                 return self._read_request(message)
             case Notification(method="$/cancel_request"):
                 request_id = cancelled_id(message.params)
-                side = None if request_id is UNSET else self._open.get(key(request_id))
+                side = None if request_id is UNSET else self._open.get(request_id)
                 return None if side is None else (side, write_notification(CANCEL_REQUEST, _bytes(message.params)))
             case Notification():
                 if message.method not in SUCCESSORS:
@@ -235,11 +240,12 @@ class ChainLink:
                 inner = unwrap(message.params)
                 return None if inner is None else ("successor", write_notification(inner.method, inner.params))
             case Response():
-                asked = self._asked.pop(message.id, None) if type(message.id) is int else None
+                asked = self._asked.close(message.id)
                 if asked is None:
                     return None
-                self._own.pop((asked[0], key(asked[1])), None)
-                return asked[0], write_response(message, asked[1])
+                asker, request_id = asked
+                self._asks[asker].close(request_id)
+                return asker, write_response(message, request_id)
             case _:
                 self._complain(message)
                 return None
@@ -261,11 +267,11 @@ class ChainLink:
                 self.connection.write(write_error(request.id, INVALID_PARAMS, why))
                 return None
             side, (method, params) = "successor", inner
-        if key(request.id) in self._open:
-            why = "a request with this id is still open; use another id"
-            self.connection.write(write_error(request.id, INVALID_REQUEST, why))
+        refusal = self._open.refusal(request.id)
+        if refusal is not None:
+            self.connection.write(write_error(request.id, *refusal))
             return None
-        self._open[key(request.id)] = side
+        self._open.open(request.id, side)
         return side, write_request(request.id, method, params)
 
     def _complain(self, bad: Malformed) -> None:

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import UNSET
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
@@ -33,7 +34,6 @@ from dragoman.proxy.chain_frames import (
     UNDERSCORED,
     cancelled_id,
     is_reserved,
-    key,
     spelling_of,
     unwrap,
     version_in,
@@ -51,6 +51,7 @@ from dragoman.wire import (
     write_notification,
     write_request,
 )
+from dragoman.wire.open_requests import OpenRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -84,10 +85,10 @@ class _Party:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.asked: dict[int, _Passed] = {}
+        self.asked: OpenRequests[_Passed] = OpenRequests(_OPEN_REQUESTS)
         """Requests that it was sent, by our ids."""
-        self.asks: dict[tuple[type, Id], int] = {}
-        """Requests that it sent, by its own ids: our id of each."""
+        self.asks: OpenRequests[tuple[int, Id]] = OpenRequests(_OPEN_REQUESTS)
+        """Requests that it sent, by its own ids: the number of the program that answers, and our id there."""
         self.spelling: str | None = None
         """How it writes the names of the chain; None as long as that is not known."""
         self.is_link_for_sure = False
@@ -121,21 +122,20 @@ class ChainRouter:
         self._send = send
         self._on_broken = on_broken
         self._on_noise = on_noise
-        self._last_id = 0
         self._is_broken = False
 
     @property
     def is_waiting(self) -> bool:
         """Whether the client waits for an answer."""
-        return bool(self._parties[_CLIENT].asks)
+        return len(self._parties[_CLIENT].asks) > 0
 
     @property
-    def greeting(self) -> tuple[str, int] | None:
+    def greeting(self) -> tuple[str, Id] | None:
         """The link that has not passed `initialize` on, with a number for this attempt; None if none is at it."""
         for number in range(self._agent - 1, _CLIENT, -1):
-            under_way = [own for own, passed in self._parties[number].asked.items() if passed.is_initialize]
+            under_way = [own_id for own_id, passed in self._parties[number].asked if passed.is_initialize]
             if under_way:
-                is_behind = any(passed.is_initialize for passed in self._parties[number + 1].asked.values())
+                is_behind = any(passed.is_initialize for _, passed in self._parties[number + 1].asked)
                 return None if is_behind else (self._parties[number].name, under_way[-1])
         return None
 
@@ -156,19 +156,15 @@ class ChainRouter:
     def end(self, why: str) -> None:
         """The chain ends: what the client waits for is answered with an error."""
         self._is_broken = True
-        for party_key in list(self._parties[_CLIENT].asks):
-            self._send(_CLIENT, write_error(party_key[1], INTERNAL_ERROR, why, {"reason": "chain_ended"}))
-        self._parties[_CLIENT].asks.clear()
+        for request_id, _ in self._parties[_CLIENT].asks.close_all():
+            self._send(_CLIENT, write_error(request_id, INTERNAL_ERROR, why, {"reason": "chain_ended"}))
 
     # Requests and notifications
 
     def _on_request(self, sender: int, request: Request) -> None:
-        if key(request.id) in self._parties[sender].asks:
-            self._refuse(sender, request.id, INVALID_REQUEST, "a request with this id is still open; use another id")
-        elif len(self._parties[sender].asks) >= _OPEN_REQUESTS:
-            self._refuse(
-                sender, request.id, INTERNAL_ERROR, f"{_OPEN_REQUESTS} requests wait for their answers already"
-            )
+        refusal = self._parties[sender].asks.refusal(request.id)
+        if refusal is not None:
+            self._refuse(sender, request.id, *refusal)
         elif request.method in SUCCESSORS and self._is_link(sender):
             self._parties[sender].spelling, self._parties[sender].is_link_for_sure = spelling_of(request.method), True
             inner = unwrap(request.params)
@@ -192,7 +188,7 @@ class ChainRouter:
         if not (sender == _CLIENT or party.is_greeted) or not (is_initialize or successor.is_greeted):
             self._refuse(sender, request_id, INVALID_REQUEST, "initialize must come first")
             return
-        if is_initialize and any(passed.is_initialize for passed in successor.asked.values()):
+        if is_initialize and any(passed.is_initialize for _, passed in successor.asked):
             self._refuse(sender, request_id, INVALID_REQUEST, "initialize is being answered")
             return
         if is_initialize:
@@ -223,10 +219,9 @@ class ChainRouter:
             self._ask(passed, f"{spelling}successor", wrap(method, params))
 
     def _ask(self, passed: _Passed, method: str, params: bytes | None) -> None:
-        self._last_id += 1
-        self._parties[passed.target].asked[self._last_id] = passed
-        self._parties[passed.asker].asks[key(passed.id)] = self._last_id
-        self._send(passed.target, write_request(self._last_id, method, params))
+        own_id = self._parties[passed.target].asked.open_own(passed)
+        self._parties[passed.asker].asks.open(passed.id, (passed.target, own_id))
+        self._send(passed.target, write_request(own_id, method, params))
 
     def _on_notification(self, sender: int, notification: Notification) -> None:
         method, params = notification.method, notification.params
@@ -255,23 +250,21 @@ class ChainRouter:
     def _cancel(self, sender: int, params: Raw | None) -> None:
         """A program gives up one of its own requests: the one that we made of it is given up too."""
         request_id = cancelled_id(params)
-        own = None if request_id is UNSET else self._parties[sender].asks.get(key(request_id))
-        if own is None:
-            return  # answered meanwhile, or never asked
-        target = next(number for number, party in enumerate(self._parties) if own in party.asked)
-        self._send(target, write_notification(CANCEL_REQUEST, b'{"requestId":%d}' % own))
+        asked = None if request_id is UNSET else self._parties[sender].asks.get(request_id)
+        if asked is not None:  # else it was answered meanwhile, or never asked
+            target, own_id = asked
+            self._send(target, write_notification(CANCEL_REQUEST, msgspec.json.encode({"requestId": own_id})))
 
     # Responses
 
     def _on_response(self, sender: int, response: Response) -> None:
-        own = response.id if type(response.id) is int else -1
-        passed = self._parties[sender].asked.pop(own, None)
+        passed = self._parties[sender].asked.close(response.id)
         if passed is None:
             self._on_noise(f"{self._parties[sender].name} answered a request that it was not sent")
             return
         if passed.is_initialize and not self._check_initialize(sender, passed, response):
             return
-        self._parties[passed.asker].asks.pop(key(passed.id), None)
+        self._parties[passed.asker].asks.close(passed.id)
         self._send(passed.asker, write_response(response, passed.id))
 
     def _check_initialize(self, sender: int, passed: _Passed, response: Response) -> bool:
@@ -317,10 +310,9 @@ class ChainRouter:
     def _on_malformed(self, sender: int, bad: Malformed) -> None:
         self._on_noise(f"{self._parties[sender].name} sent a line that is not a message: {bad.why}")
         if bad.kind == "response":
-            own = bad.id if type(bad.id) is int else -1
-            passed = self._parties[sender].asked.pop(own, None)
+            passed = None if bad.id is UNSET else self._parties[sender].asked.close(bad.id)
             if passed is not None:
-                self._parties[passed.asker].asks.pop(key(passed.id), None)
+                self._parties[passed.asker].asks.close(passed.id)
                 self._refuse(passed.asker, passed.id, INTERNAL_ERROR, "the response could not be read")
         elif sender == _CLIENT or bad.kind == "request":  # what a program prints by mistake is not answered
             self._refuse(sender, None if bad.id is UNSET else bad.id, bad.code, bad.why)

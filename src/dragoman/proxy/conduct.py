@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dragoman.errors import ConnectionClosed
     from dragoman.proxy.between import Between
     from dragoman.rpc.transport import Transport
-    from dragoman.wire import Frame
+    from dragoman.wire import Frame, Id
 
 INITIALIZE_SECONDS: Final = 60.0
 """How long a link may take to pass `initialize` on."""
@@ -97,7 +97,7 @@ class _ChainMiddle:
         self._is_nested = is_nested
         self._is_client_gone = False
         self._router = ChainRouter(names[1:-1], names[-1], self._send, self._on_broken, between.say)
-        self._last_greeting: tuple[str, int] | None = None
+        self._last_greeting: tuple[str, Id] | None = None
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(initialize_seconds, self._look_at_greeting)
 

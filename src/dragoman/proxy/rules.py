@@ -52,7 +52,7 @@ class RuleAnswers:
         folders = SessionFolders(folder)
         announced = state.tool_calls.get(request.tool_call.tool_call_id)
         evidence = read_request(request, state, announced, folders, agent=self._agent)
-        verdict, _ = judge_all(evidence.requests, lambda asked: judge_in(folders, rules, asked)[1])
+        verdict, _ = judge_all(evidence.requests, lambda asked: judge_in(folders, rules, asked).verdict)
         options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
         chosen = option_for(verdict, options)
         return None if chosen is None else chosen.id

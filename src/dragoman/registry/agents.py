@@ -12,7 +12,7 @@ import os
 import re
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,24 +20,23 @@ from msgspec.structs import replace
 from dragoman._version import __version__
 from dragoman.errors import ConfigError
 from dragoman.process.own_program import own_command
-from dragoman.registry.editors import editor_files, read_editor_agents
 from dragoman.registry.elsewhere import connect_command, header_variable, host_of
 from dragoman.registry.facts import AgentFacts, facts_of, foreign_keys
 from dragoman.registry.installed import Installed, InstalledAgents
 from dragoman.registry.quirks import PLAIN, Quirks, overridden, quirks_of
 from dragoman.settings.acceptances import fingerprint
-from dragoman.settings.documents import did_you_mean
+from dragoman.settings.documents import did_you_mean, read_document
+from dragoman.settings.servers import AgentServer, read_agent_server
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dragoman.registry.downloads import Downloads
-    from dragoman.registry.editors import Editor
     from dragoman.registry.known import WellKnownAgent
     from dragoman.settings.effective import EffectiveSettings
     from dragoman.settings.file import SettingsFile
-    from dragoman.settings.servers import AgentServer
 
+Editor = Literal["zed", "jetbrains"]
 AgentSource = Literal["built-in", "user", "zed", "jetbrains", "registry", "known", "project", "command"]
 
 SCRIPTED: Final = "scripted"
@@ -90,7 +89,7 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
         return facts_of(self.name, self.command)
 
     def changed_env(self, inherited: Mapping[str, str]) -> dict[str, str | None]:
-        """How its environment differs from the inherited one: variables that are set, and None for removed ones.
+        """Return how its environment differs from the inherited one: variables that are set, and None for removed ones.
 
         A well-known agent does not get the keys of providers that it does not use.
         """
@@ -112,7 +111,7 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
 def load_agents(
     settings: EffectiveSettings, data_dir: Path, cache_dir: Path, *, editors: Mapping[Editor, Path] | None = None
 ) -> Agents:
-    """The agents of this machine for one user and one project.
+    """Return the agents of this machine for one user and one project.
 
     Args:
         settings: the settings of the user and the project, from `dragoman.settings.load_settings`.
@@ -125,7 +124,7 @@ def load_agents(
 
 
 def resolve_command(argv: Sequence[str]) -> AgentEntry:
-    """The agent for a command that the user typed. Its quirks are found by the program it runs.
+    """Return the agent for a command that the user typed. Its quirks are found by the program it runs.
 
     Raises:
         ConfigError: the command is empty.
@@ -158,7 +157,7 @@ class Agents:
         self._notes: list[str] = []
 
     def names(self) -> tuple[str, ...]:
-        """All names, sorted; those of well-known agents also if they are not on this machine."""
+        """Return all names, sorted; those of well-known agents also if they are not on this machine."""
         from dragoman.registry.known import well_known_agents
 
         found = {agent.name: agent.name for agent in well_known_agents()}
@@ -168,7 +167,7 @@ class Agents:
         return tuple(sorted(found.values(), key=str.casefold))
 
     def entries(self) -> tuple[AgentEntry, ...]:
-        """All agents, sorted by name; of several with one name, the one that is used.
+        """Return all agents, sorted by name; of several with one name, the one that is used.
 
         Well-known agents that are not on this machine have a `problem` that names what to do.
         """
@@ -179,7 +178,7 @@ class Agents:
         return tuple(sorted(found.values(), key=lambda entry: entry.name.casefold()))
 
     def look_up(self, name: str) -> AgentEntry | None:
-        """The agent of that name, even if it cannot be started yet; None if there is none.
+        """Return the agent of that name, even if it cannot be started yet; None if there is none.
 
         Upper and lower case count only where two names of one source differ in nothing else.
         """
@@ -197,14 +196,14 @@ class Agents:
         return entries.get(name) or (same[0] if len(same) == 1 else None)
 
     def _find_known(self, name: str) -> AgentEntry | None:
-        """A well-known agent, by its name or an alias; the others are not looked for."""
+        """Return a well-known agent, by its name or an alias; the others are not looked for."""
         from dragoman.registry.known import well_known
 
         agent = well_known(name)
         return None if agent is None else self._known_entry(agent)
 
     def find(self, name: str) -> AgentEntry:
-        """The agent of that name, ready to start.
+        """Return the agent of that name, ready to start.
 
         Raises:
             ConfigError: there is none, or the user has to do something first; the message says what.
@@ -217,7 +216,7 @@ class Agents:
         return entry
 
     def confirm(self, entry: AgentEntry, *, is_stored: bool = True) -> AgentEntry:
-        """The well-known agent ready to start, after the user confirmed that its package may be downloaded and run.
+        """Return a well-known agent ready to start: the user confirmed that its package may be downloaded and run.
 
         Args:
             entry: an agent that needs a confirmation.
@@ -244,7 +243,7 @@ class Agents:
         return self.settings.default_agent or None
 
     def is_default(self, entry: AgentEntry) -> bool:
-        """Whether it is used when no agent is named."""
+        """Return whether it is used when no agent is named."""
         return entry.name == (self.default or BUILT_IN)
 
     @property
@@ -315,13 +314,13 @@ class Agents:
                 return replace(entry, problem=_not_installed(server))
             command = self.installed.argv(found)
             entry = replace(entry, command=command, env={**found.env, **server.env}, version=found.version)
-            known = quirks_of(server.registry_id, entry.command)
+            quirks = quirks_of(server.registry_id, entry.command)
         else:
-            known = quirks_of(server.name, server.command)
-        return replace(entry, quirks=overridden(known, server.quirks, f"{server.where}: quirks"))
+            quirks = quirks_of(server.name, server.command)
+        return replace(entry, quirks=overridden(quirks, server.quirks, f"{server.where}: quirks"))
 
     def _proposals(self, project: SettingsFile) -> dict[str, AgentEntry]:
-        """The project's agents, except those whose name another source has."""
+        """Return the project's agents, except those whose name another source has."""
         from dragoman.registry.known import well_known
 
         taken = {
@@ -380,7 +379,7 @@ class Agents:
         )
 
     def _known_entry(self, agent: WellKnownAgent) -> AgentEntry:
-        """A well-known agent: as it was installed from the registry, as a program on the PATH, or as a package."""
+        """Return a well-known agent: as installed from the registry, as a program on the PATH, or as a package."""
         import shlex
 
         from dragoman.registry.known import locate
@@ -392,8 +391,8 @@ class Agents:
         found = locate(agent, self._npx_folder, chosen=confirmed)
         problem = ""
         if found.missing:
-            own = f", or install it with: dragoman agents install {agent.name}" if agent.packages else ""
-            problem = f"{agent.title} ({agent.name!r}) is not installed; it needs {found.missing}{own}"
+            remedy = f", or install it with: dragoman agents install {agent.name}" if agent.packages else ""
+            problem = f"{agent.title} ({agent.name!r}) is not installed; it needs {found.missing}{remedy}"
         elif found.package and found.package != confirmed:
             problem = (
                 f"{agent.title} ({agent.name!r}) is not installed; {shlex.join(found.command)} would download and run "
@@ -464,8 +463,8 @@ class Agents:
                 f"agent {name!r} is in the registry but not installed; install it with: dragoman agents install {name}"
             )
         aliases = [alias for agent in well_known_agents() for alias in agent.aliases]
-        known = self.names()
-        hint = did_you_mean(name, known) or did_you_mean(name, aliases) or f"known agents: {', '.join(known)}."
+        names = self.names()
+        hint = did_you_mean(name, names) or did_you_mean(name, aliases) or f"known agents: {', '.join(names)}."
         looks_like_command = " " in name or os.sep in name
         more = f"-- {name}" if looks_like_command else f"dragoman agents add {name} -- COMMAND"
         advice = "To run a command write" if looks_like_command else "To add it:"
@@ -497,3 +496,40 @@ def _not_installed(server: AgentServer) -> str:
         f"agent {server.name!r} ({server.where}) is {server.registry_id!r} of the registry, which is not installed; "
         f"install it with: dragoman agents install {server.registry_id}"
     )
+
+
+# The agents of editors. An entry or a file that cannot be used becomes a note: it is the editor's, and may contain
+# anything.
+
+
+class EditorAgents(NamedTuple):
+    """The agents of one editor by name, and sentences about those that were ignored."""
+
+    servers: dict[str, AgentServer]
+    notes: tuple[str, ...]
+
+
+def editor_files(home: Path, environment: Mapping[str, str] = os.environ) -> dict[Editor, Path]:
+    """Return the files in which Zed and JetBrains keep their agents."""
+    base = environment.get("XDG_CONFIG_HOME", "")
+    config = Path(base) if os.path.isabs(base) else home / ".config"
+    return {"zed": config / "zed" / "settings.json", "jetbrains": home / ".jetbrains" / "acp.json"}
+
+
+def read_editor_agents(path: Path) -> EditorAgents:
+    """Read the agents from an editor's file."""
+    try:
+        document = read_document(path, has_comments=True)
+    except ConfigError as error:
+        return EditorAgents({}, (f"not used: {error}",))
+    if document is None:
+        return EditorAgents({}, ())
+    servers: dict[str, AgentServer] = {}
+    notes: list[str] = []
+    found = document.value.get("agent_servers") if isinstance(document.value, dict) else None
+    for name, value in (found if isinstance(found, dict) else {}).items():
+        try:
+            servers[name] = read_agent_server(document, ("agent_servers", name), name, value, notes=[])
+        except ConfigError as error:
+            notes.append(f"not used: {error}")
+    return EditorAgents(servers, tuple(notes))

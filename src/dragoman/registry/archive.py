@@ -78,7 +78,7 @@ def unpack(archive: Path, target: Path, *, limits: ArchiveLimits = LIMITS) -> No
 
 
 def is_archive(path: Path) -> bool:
-    """Whether the content has a format that `unpack` knows."""
+    """Return whether the content has a format that `unpack` knows."""
     from dragoman.registry.tarball import is_tar
 
     with open(path, "rb") as file:
@@ -149,7 +149,7 @@ class _Unpacking:
 
 @contextmanager
 def _opened(root: int, parts: list[str]) -> Iterator[int]:
-    """The descriptor of a folder below `root`, which is created if needed; no link is followed."""
+    """Provide the descriptor of a folder below `root`, which is created if needed; no link is followed."""
     fd = os.dup(root)
     try:
         for part in parts:
@@ -167,7 +167,7 @@ def _opened(root: int, parts: list[str]) -> Iterator[int]:
 
 
 def _parts(name: str) -> list[str]:
-    """The parts of a member's path. Raises: ArchiveError, if it leads out of the folder."""
+    """Return the parts of a member's path. Raises: ArchiveError, if it leads out of the folder."""
     if not name or name.startswith("/") or "\\" in name or "\0" in name or name[1:2] == ":":
         raise ArchiveError(f"refused: {name!r} is not a path below the archive")
     parts = [part for part in name.split("/") if part not in ("", ".")]

@@ -28,8 +28,8 @@ def runs_built_in(entry: AgentEntry) -> bool:
 
 
 def _is_own_command(words: list[str]) -> bool:
-    own = own_words(words)
-    return own is not None and own[:1] == ["agent"]
+    arguments = own_words(words)
+    return arguments is not None and arguments[:1] == ["agent"]
 
 
 def runs_commands_at_client(entry: AgentEntry, mode: str | None) -> bool:

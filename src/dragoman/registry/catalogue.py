@@ -130,7 +130,7 @@ def read_catalogue(value: Any, origin: str, fetched: float) -> Catalogue:
 
 
 def cached_catalogue(cache_dir: Path) -> Catalogue | None:
-    """The stored copy of any age; None if there is none, or if it cannot be read and has to be fetched again."""
+    """Return the stored copy of any age; None if there is none, or if it cannot be read and has to be fetched again."""
     try:
         document = read_document(cache_dir / FILE_NAME)
         if document is None:
@@ -142,7 +142,7 @@ def cached_catalogue(cache_dir: Path) -> Catalogue | None:
 
 
 def bundled(name: str) -> Listed | None:
-    """A well-known agent as an entry of the registry, from the facts that come with dragoman.
+    """Return a well-known agent as an entry of the registry, from the facts that come with dragoman.
 
     None if it is not known, or neither npm nor Python has a package of it that can run here.
     """

@@ -121,7 +121,7 @@ def _probe_of(answer: v1.InitializeResponse, seconds: float, variables: Mapping[
 
 
 def _login(method: dict[str, Any], variables: Mapping[str, str]) -> Login:
-    wanted = [each.get("name") for each in method.get("vars") or () if isinstance(each, dict)]
+    wanted = [variable.get("name") for variable in method.get("vars") or () if isinstance(variable, dict)]
     missing = tuple(name for name in wanted if isinstance(name, str) and not variables.get(name))
     return Login(str(method.get("id", "")), str(method.get("name", "")), str(method.get("type", "agent")), missing)
 
@@ -249,15 +249,15 @@ class _Examination:
         from dragoman.registry.known import well_known_agents
 
         for agent in well_known_agents():
-            for each in agent.replaced:
-                if each.package in self._programs and each.package != agent.program:
-                    versions = f" {each.versions}" if each.versions else ""
-                    why = each.why or "it was replaced"
-                    self._add("package", "note", f"{each.package}{versions}: {why}", f"use {each.use}")
+            for old in agent.replaced:
+                if old.package in self._programs and old.package != agent.program:
+                    versions = f" {old.versions}" if old.versions else ""
+                    why = old.why or "it was replaced"
+                    self._add("package", "note", f"{old.package}{versions}: {why}", f"use {old.use}")
 
 
 def _shebang(program: str) -> str:
-    """The interpreter that a script names; empty if the file is not a script."""
+    """Return the interpreter that a script names; empty if the file is not a script."""
     try:
         with open(program, "rb") as file:
             first = file.read(_SHEBANG_BYTES).partition(b"\n")[0]
@@ -272,7 +272,7 @@ def _shebang(program: str) -> str:
 
 
 def _version(program: str, variables: Mapping[str, str]) -> str:
-    """The first line of the output of `--version`; empty if the program cannot be run."""
+    """Return the first line of the output of `--version`; empty if the program cannot be run."""
     try:
         done = subprocess.run(
             [program, "--version"],

@@ -1,6 +1,7 @@
 """The packages that the user confirmed to be downloaded and run by name, in `downloads.json`.
 
 One confirmation holds for one agent and one version of its package. A newer dragoman with another version asks again.
+Loaded for well-known agents that are not installed, so that the others start without it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Downloads:
         self._entries: dict[str, str] | None = None
 
     def confirmed(self, agent: str) -> str:
-        """The package that was confirmed for an agent, with its version; empty if there is none.
+        """Return the package that was confirmed for an agent, with its version; empty if there is none.
 
         Raises:
             ConfigError: the file is broken; it is never treated as empty.

@@ -16,21 +16,21 @@ HEADERS_VARIABLE: Final = "DRAGOMAN_CONNECT_HEADERS"
 
 
 def connect_command(url: str, token_env: str = "") -> tuple[str, ...]:
-    """The program that stands for an agent elsewhere: it speaks to it as a local agent does."""
+    """Return the program that stands for an agent elsewhere: it speaks to it as a local agent does."""
     token = ("--token-env", token_env) if token_env else ()
     return own_command("connect", url, *token)
 
 
 def host_of(command: Sequence[str]) -> str:
-    """The machine that a command of `connect_command` leads to, as a name for the agent; empty for other commands."""
-    own = own_words(command)
-    if own is None or own[:1] != ["connect"] or len(own) < 2:
+    """Return the machine that `connect_command` leads to, as a name for the agent; empty for other commands."""
+    arguments = own_words(command)
+    if arguments is None or arguments[:1] != ["connect"] or len(arguments) < 2:
         return ""
     from urllib.parse import urlsplit
 
-    return urlsplit(own[1]).hostname or own[1]
+    return urlsplit(arguments[1]).hostname or arguments[1]
 
 
 def header_variable(headers: Mapping[str, str]) -> dict[str, str]:
-    """How headers are passed to that program: on its command line other users could read them."""
+    """Return how headers are passed to that program: on its command line other users could read them."""
     return {HEADERS_VARIABLE: msgspec.json.encode(dict(headers)).decode()} if headers else {}

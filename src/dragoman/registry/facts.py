@@ -174,7 +174,7 @@ FACTS: Final = (
 
 
 def facts_of(name: str, command: tuple[str, ...]) -> AgentFacts | None:
-    """The agent of the table that this command runs, else the one with this name; None if neither is in the table."""
+    """Return the agent of the table that this command runs, else the one with this name; None if there is neither."""
     for names in (programs(command), {name.strip().lower().replace(" ", "-")}):
         found = next((facts for facts in FACTS if facts.names & names), None)
         if found is not None:
@@ -183,15 +183,15 @@ def facts_of(name: str, command: tuple[str, ...]) -> AgentFacts | None:
 
 
 def state_folders(facts: AgentFacts, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The folders in which an agent keeps its state; the first one may not exist yet, the others do."""
-    own = environment.get(facts.state_variable, "") if facts.state_variable else ""
-    if own:
-        return (os.path.abspath(os.path.expanduser(own)),)
+    """Return the folders in which an agent keeps its state; the first one may not exist yet, the others do."""
+    chosen = environment.get(facts.state_variable, "") if facts.state_variable else ""
+    if chosen:
+        return (os.path.abspath(os.path.expanduser(chosen)),)
     home = environment.get("HOME") or os.path.expanduser("~")
     paths = [os.path.join(home, folder) for folder in facts.state]
     return tuple(path for place, path in enumerate(paths) if place == 0 or os.path.isdir(path))
 
 
 def foreign_keys(facts: AgentFacts) -> frozenset[str]:
-    """The variables with keys of providers that this agent does not use."""
+    """Return the variables with keys of providers that this agent does not use."""
     return frozenset() if facts.keys is None else frozenset(MODEL_KEYS) - frozenset(facts.keys)

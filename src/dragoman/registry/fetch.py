@@ -107,6 +107,6 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def _opener(url: str) -> OpenerDirector:
-    """Opens addresses of this machine directly, and all others through the proxy of the user, if there is one."""
+    """Open addresses of this machine directly, and all others through the proxy of the user, if there is one."""
     is_local = urlsplit(url).hostname in _LOOPBACK
     return build_opener(_Redirects, *([ProxyHandler({})] if is_local else []))

@@ -121,13 +121,13 @@ def install(
 
 
 def this_platform() -> str:
-    """The name of this machine's platform in the registry."""
+    """Return the name of this machine's platform in the registry."""
     machine = platform.machine().lower()
     return f"{'darwin' if sys.platform == 'darwin' else 'linux'}-{_MACHINES.get(machine, machine)}"
 
 
 def _usable(listed: Listed, target: str) -> list[Distribution]:
-    """The kinds of package that can work here, best first: verified ones, and those whose tools are installed."""
+    """Return the kinds of package that can work here, best first: verified ones, and those with installed tools."""
     ways = listed.distribution
     binary = ways.binary.get(target)
     order: list[tuple[Distribution, bool]] = [

@@ -57,7 +57,7 @@ class InstalledAgents:
         self.notes: list[str] = []
 
     def all(self) -> dict[str, Installed]:
-        """All installed agents by id. An entry of the index that cannot be right is skipped, with a note.
+        """Return all installed agents by id. An entry of the index that cannot be right is skipped, with a note.
 
         Raises:
             ConfigError: the index cannot be read.
@@ -67,7 +67,7 @@ class InstalledAgents:
         return {entry.id: entry for entry in entries if entry is not None}
 
     def argv(self, entry: Installed) -> tuple[str, ...]:
-        """The command with the full path of its program."""
+        """Return the command with the full path of its program."""
         return (str(self.root / entry.folder / entry.command[0]), *entry.command[1:])
 
     @contextlib.contextmanager
@@ -91,7 +91,7 @@ class InstalledAgents:
             os.close(fd)
 
     def fresh_folder(self, id_: str, version: str) -> str:
-        """A new name for a folder. The agent in it is installed only when the index contains it, see `keep`."""
+        """Return a new name for a folder. The agent in it is installed only when the index contains it, see `keep`."""
         assert ID.fullmatch(id_), id_
         assert PINNED.fullmatch(version), version
         return f"{id_}@{version}-{os.urandom(4).hex()}"
@@ -176,6 +176,6 @@ class InstalledAgents:
 
 
 def is_inner_path(path: str) -> bool:
-    """Whether a path is relative and cannot lead out of the folder it is relative to."""
+    """Return whether a path is relative and cannot lead out of the folder it is relative to."""
     parts = Path(path).parts
     return parts != () and not os.path.isabs(path) and ".." not in parts and "\0" not in path

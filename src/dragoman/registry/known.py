@@ -96,7 +96,7 @@ class WellKnownAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     @property
     def names(self) -> frozenset[str]:
         """The words by which it is recognised: its names, its program and its packages."""
-        packages = [*(each.package for each in self.npm), *(each.package for each in self.replaced)]
+        packages = [*(spec.package for spec in self.npm), *(old.package for old in self.replaced)]
         if self.python_package is not None:
             packages.append(self.python_package.package.partition("[")[0])
         return frozenset((self.name, *self.aliases, self.program, *packages))
@@ -142,17 +142,17 @@ def _table() -> _Table:
 
 
 def well_known_agents() -> tuple[WellKnownAgent, ...]:
-    """All rows of the table, sorted by name."""
+    """Return all rows of the table, sorted by name."""
     return _table().agents
 
 
 def checked_on() -> str:
-    """The day on which versions and packages of the table were last compared with the package indexes."""
+    """Return the day on which versions and packages of the table were last compared with the package indexes."""
     return _table().checked
 
 
 def well_known(name: str) -> WellKnownAgent | None:
-    """The agent of this name or alias, in upper or lower case; None if it is not in the table."""
+    """Return the agent of this name or alias, in upper or lower case; None if it is not in the table."""
     wanted = name.strip().casefold().replace(" ", "-")
     for agent in _table().agents:
         if wanted == agent.name or wanted in agent.aliases:
@@ -161,7 +161,7 @@ def well_known(name: str) -> WellKnownAgent | None:
 
 
 def recognise(name: str, command: tuple[str, ...]) -> WellKnownAgent | None:
-    """The agent that a command runs, or if that is not in the table, the agent of this name."""
+    """Return the agent that a command runs, or if that is not in the table, the agent of this name."""
     from dragoman.registry.quirks import programs
 
     found = programs(command)
@@ -195,7 +195,7 @@ def _packaged(agent: WellKnownAgent, npx_folder: Path, path: str, chosen: str) -
     if agent.npm:
         if shutil.which("npx", path=path) is None:
             return Located(missing=f"npx, which is not on the PATH; {_NODE}")
-        package = next((each for each in agent.npm if str(each) == chosen), None) or _fitting(agent.npm, path)
+        package = next((spec for spec in agent.npm if str(spec) == chosen), None) or _fitting(agent.npm, path)
         if package is None:
             node = f"Node.js {agent.npm[-1].node}, and this is {_node_version(path) or 'an unknown version'}"
             return Located(missing=f"{node}; install a newer one")
@@ -213,7 +213,7 @@ def _packaged(agent: WellKnownAgent, npx_folder: Path, path: str, chosen: str) -
 
 
 def _fitting(packages: tuple[NpmPackage, ...], path: str) -> NpmPackage | None:
-    """The best package for the Node.js that is here. One whose demands are not understood is tried."""
+    """Return the best package for the Node.js that is here. One whose demands are not understood is tried."""
     for package in packages:
         if not package.node or fits(_node_version(path).removeprefix("v"), package.node) is not False:
             return package
@@ -222,7 +222,7 @@ def _fitting(packages: tuple[NpmPackage, ...], path: str) -> NpmPackage | None:
 
 @cache
 def _node_version(path: str) -> str:
-    """What `node --version` prints, such as `v22.11.0`; empty if it cannot be run."""
+    """Return what `node --version` prints, such as `v22.11.0`; empty if it cannot be run."""
     from subprocess import DEVNULL, SubprocessError, run
 
     node = shutil.which("node", path=path)
@@ -236,20 +236,20 @@ def _node_version(path: str) -> str:
 
 
 def _dead_package(agent: WellKnownAgent, program: str) -> ReplacedPackage | None:
-    """The dead package that this program belongs to; None if it can be used."""
-    dead = [each for each in agent.replaced if each.versions]
+    """Return the dead package that this program belongs to; None if it can be used."""
+    dead = [old for old in agent.replaced if old.versions]
     if not dead:
         return None
     from dragoman.registry.program_version import package_of
 
-    found = package_of(program, [each.package for each in dead])
+    found = package_of(program, [old.package for old in dead])
     if found is None:
         return None
-    return next((each for each in dead if each.package == found.name and fits(found.version, each.versions)), None)
+    return next((old for old in dead if old.package == found.name and fits(found.version, old.versions)), None)
 
 
 def fitting_package(agent: WellKnownAgent) -> NpmPackage | PythonPackage | None:
-    """The package to install here: the best npm package for this Node.js, else the Python package."""
+    """Return the package to install here: the best npm package for this Node.js, else the Python package."""
     path = os.environ.get("PATH", os.defpath)
     return _fitting(agent.npm, path) or agent.python_package
 

@@ -51,6 +51,6 @@ def _placed(pattern: str, facts: AgentFacts | None, environment: Mapping[str, st
     if facts is not None and facts.state_variable and environment.get(facts.state_variable):
         folder = f"{facts.state[0]}/"
         if pattern.startswith(folder):
-            own = os.path.expanduser(environment[facts.state_variable])
-            return os.path.join(escape(own), pattern.removeprefix(folder))
+            state = os.path.expanduser(environment[facts.state_variable])
+            return os.path.join(escape(state), pattern.removeprefix(folder))
     return os.path.join(escape(home), pattern)

@@ -35,7 +35,7 @@ RUNTIMES: Final = {
 
 
 def needs_of(programs: set[str]) -> AgentNeeds | None:
-    """The needs of the agent that one of these programs is; None if it is not known."""
+    """Return the needs of the agent that one of these programs is; None if it is not known."""
     from dragoman.registry.known import well_known_agents
 
     for agent in well_known_agents():

@@ -46,7 +46,7 @@ class Spec(NamedTuple):
 
 
 def pinned(manager: Manager, package: str, version: str, *, is_asked: bool = False) -> Spec:
-    """The package in exactly one version.
+    """Return the package in exactly one version.
 
     Args:
         manager: npx for npm, uvx for Python.
@@ -83,8 +83,8 @@ def install_npm(spec: Spec, folder: Path, *, cmd: str, report: Callable[[str], N
         report=report,
         what=str(spec),
     )
-    own = folder / "node_modules" / spec.name
-    manifest = read_manifest(own)
+    package = folder / "node_modules" / spec.name
+    manifest = read_manifest(package)
     if manifest.get("version") != spec.version:
         raise ConfigError(f"{spec}: npm installed version {manifest.get('version')!r} instead; try another version")
     program = _choose(spec, _npm_programs(spec, manifest), cmd)
@@ -127,7 +127,7 @@ def _can_install_for_others(python: str) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The content of `package.json` in a folder; empty if it cannot be read."""
+    """Return the content of `package.json` in a folder; empty if it cannot be read."""
     try:
         value = json.loads((folder / "package.json").read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -163,7 +163,7 @@ async def _run(argv: Sequence[str], folder: Path) -> tuple[int | str | None, str
 
 
 def _choose(spec: Spec, programs: Sequence[str], cmd: str) -> str:
-    """The program that the registry names, else the one with the name of the package, else the only one."""
+    """Return the program that the registry names, else the one with the name of the package, else the only one."""
     bare = re.split(r"[\[]", spec.name.rpartition("/")[2])[0]
     wanted = cmd or (bare if bare in programs else programs[0] if len(programs) == 1 else "")
     if wanted not in programs:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def version_here(entry: AgentEntry, agents: Agents) -> str:
-    """The version of an agent, from the files of its package; empty if it is not known without starting it."""
+    """Return the version of an agent, from the files of its package; empty if it is not known without starting it."""
     if entry.source == "built-in":
         from dragoman._version import __version__
 
@@ -33,7 +33,7 @@ def version_here(entry: AgentEntry, agents: Agents) -> str:
 
 
 def login_here(entry: AgentEntry) -> LoginState:
-    """Whether the user seems to be logged in to an agent; unknown if it is not a well-known one."""
+    """Return whether the user seems to be logged in to an agent; unknown if it is not a well-known one."""
     agent = None if entry.source == "built-in" else recognise(entry.name, entry.command)
     if agent is None:
         return LoginState("unknown")
@@ -44,5 +44,5 @@ def login_here(entry: AgentEntry) -> LoginState:
 def _python_packages(agent: WellKnownAgent | None) -> list[str]:
     if agent is None:
         return []
-    own = [] if agent.python_package is None else [agent.python_package.package]
-    return [*own, *(each.package for each in agent.replaced)]
+    python = [] if agent.python_package is None else [agent.python_package.package]
+    return [*python, *(old.package for old in agent.replaced)]

@@ -25,7 +25,7 @@ class PackageVersion(NamedTuple):
 
 
 def package_of(program: str, python_packages: Iterable[str] = ()) -> PackageVersion | None:
-    """The package that a program belongs to.
+    """Return the package that a program belongs to.
 
     Args:
         program: the path of the program.
@@ -51,7 +51,7 @@ def _npm_package(program: Path) -> PackageVersion | None:
 
 
 def _python_package(program: Path, packages: Iterable[str]) -> PackageVersion | None:
-    """The package in the environment whose `bin` folder contains the program."""
+    """Return the package in the environment whose `bin` folder contains the program."""
     prefix = program.parent.parent
     wanted = {_normal(package.partition("[")[0]): package for package in packages}
     if not wanted or program.parent.name != "bin":
@@ -65,7 +65,7 @@ def _python_package(program: Path, packages: Iterable[str]) -> PackageVersion | 
 
 
 def _has_script(info: Path, script: str) -> bool:
-    """Whether the package installed a script of this name, by its own list of entry points."""
+    """Return whether the package installed a script of this name, by its own list of entry points."""
     try:
         text = (info / "entry_points.txt").read_text("utf-8")
     except (OSError, UnicodeDecodeError):

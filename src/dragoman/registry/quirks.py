@@ -73,11 +73,11 @@ _TAKES_VALUE: Final = frozenset({"--from", "--python", "-p", "--package", "--wit
 
 
 def quirks_of(name: str, command: tuple[str, ...]) -> Quirks:
-    """The quirks of an agent, by its name in the settings and its command."""
+    """Return the quirks of an agent, by its name in the settings and its command."""
     names = {name.strip().lower().replace(" ", "-"), *programs(command)}
-    for known in KNOWN:
-        if known.names & names:
-            return known.quirks
+    for agent in KNOWN:
+        if agent.names & names:
+            return agent.quirks
     return PLAIN
 
 
@@ -87,7 +87,7 @@ def overridden(quirks: Quirks, given: dict[str, object], where: str) -> Quirks:
 
 
 def programs(command: tuple[str, ...]) -> set[str]:
-    """The names of the programs that a command runs: `npx -y @google/gemini-cli@latest` runs `@google/gemini-cli`."""
+    """Return the names of the programs that a command runs: `npx -y gemini@latest` runs `npx` and `gemini`."""
     words = list(command)
     if words and os.path.basename(words[0]) == "env":
         words = words[1:]
@@ -107,7 +107,7 @@ def programs(command: tuple[str, ...]) -> set[str]:
 
 
 def _run_by_dragoman(words: list[str]) -> set[str]:
-    """The agent behind one of our programs: what `wrap` wraps, and what a relay runs after `--` or names with `-a`."""
+    """Return the agent behind one of our programs: what `wrap` wraps, a relay runs after `--` or names with `-a`."""
     for place, word in enumerate(words[:-1]):
         rest = words[place + 1 :]
         if word == "wrap":
@@ -121,7 +121,7 @@ def _run_by_dragoman(words: list[str]) -> set[str]:
 
 
 def _run_by_runner(words: list[str]) -> set[str]:
-    """The first word that is neither an option nor a verb of the runner, without its version."""
+    """Return the first word that is neither an option nor a verb of the runner, without its version."""
     found, is_value_next = set(), False
     for word in words:
         if is_value_next or not word.startswith("-"):
@@ -148,12 +148,12 @@ def _run_by_interpreter(words: list[str]) -> set[str]:
 
 
 def _packages(path: str) -> set[str]:
-    """The npm package that contains a path."""
+    """Return the npm package that contains a path."""
     return set(re.findall(r"node_modules/((?:@[^/]+/)?[^/@.][^/]*)/", path))
 
 
 def _without_version(package: str) -> str:
-    """The name in `@scope/name@1.2`, `name==1.2` or `name[extra]`."""
+    """Return the name in `@scope/name@1.2`, `name==1.2` or `name[extra]`."""
     return re.split(r"(?<=.)@|[=<>~!\[]", package, maxsplit=1)[0].lower()
 
 

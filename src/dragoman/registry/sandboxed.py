@@ -107,19 +107,19 @@ def _unenforced(denied: DeniedPaths, sandbox: Sandbox) -> tuple[str, ...]:
 
 
 def sandboxed_entry(entry: AgentEntry) -> AgentEntry:
-    """The agent as it runs in a sandbox: its daemons end with it, because they are inside as well."""
+    """Return the agent as it runs in a sandbox: its daemons end with it, because they are inside as well."""
     from msgspec.structs import replace
 
     return replace(entry, quirks=replace(entry.quirks, spare=()))
 
 
 def lacks_own_sandbox(entry: AgentEntry, sandbox: Sandbox, cwd: str) -> bool:
-    """Whether the agent has a sandbox of its own that cannot start inside this one; a trial shows it."""
+    """Return whether the agent has a sandbox of its own that cannot start inside this one; a trial shows it."""
     return entry.facts is not None and entry.facts.has_sandbox and not _can_nest(sandbox, cwd)
 
 
 def confine_agent(sandbox: Sandbox, entry: AgentEntry, cwd: str) -> Confined:
-    """The agent's program, ready to be started in its sandbox, with the keys it needs.
+    """Return the agent's program, ready to be started in its sandbox, with the keys it needs.
 
     Raises:
         ConfigError: the program or the folder cannot be used.
@@ -136,7 +136,7 @@ def confine_agent(sandbox: Sandbox, entry: AgentEntry, cwd: str) -> Confined:
 
 
 def _with_program(policy: SandboxPolicy, program: str) -> SandboxPolicy:
-    """The policy with which a program can be read: one from the registry lies in a hidden folder."""
+    """Return the policy with which a program can be read: one from the registry lies in a hidden folder."""
     from msgspec.structs import replace
 
     from dragoman.policy.paths import is_below
@@ -153,12 +153,12 @@ def _siblings(place: str, path: str) -> Iterator[str]:
     while path != place:
         with os.scandir(place) as listing:
             inner = [entry.path for entry in listing]
-        yield from (each for each in inner if not is_below(path, each))
-        place = next((each for each in inner if is_below(path, each)), path)
+        yield from (folder for folder in inner if not is_below(path, folder))
+        place = next((folder for folder in inner if is_below(path, folder)), path)
 
 
 def _state(entry: AgentEntry) -> tuple[str, ...]:
-    """The folders of an agent's state; the first one is made, because the agent could not make it."""
+    """Return the folders of an agent's state; the first one is made, because the agent could not make it."""
     if entry.facts is None:
         return ()
     from dragoman.registry.facts import state_folders
@@ -188,7 +188,7 @@ def _check_program(entry: AgentEntry, sandbox: Sandbox, cwd: str) -> None:
     # Also before links are followed: the interpreter of an environment is a link, and its packages lie next to it.
     program = find_program(entry.command[0], {**os.environ, **entry.env}, cwd)
     named = [*([program] if program else ()), *filter(os.path.isfile, entry.command[1:])]
-    for path in [each for name in named for each in (os.path.abspath(name), os.path.realpath(name))]:
+    for path in [form for name in named for form in (os.path.abspath(name), os.path.realpath(name))]:
         private = next((place for place in ("/tmp", "/var/tmp", "/run") if is_below(path, place)), None)
         if private is not None and not sandbox.policy.may_write(path):
             raise NotConfinable(
@@ -209,7 +209,7 @@ def _check_daemons(entry: AgentEntry) -> None:
 
 
 def _can_nest(sandbox: Sandbox, cwd: str) -> bool:
-    """Whether a bubblewrap can be started inside the sandbox, found by a trial."""
+    """Return whether a bubblewrap can be started inside the sandbox, found by a trial."""
     from dragoman.process.launch import launch
 
     try:
@@ -223,7 +223,7 @@ def _can_nest(sandbox: Sandbox, cwd: str) -> bool:
 
 
 def _needed(entry: AgentEntry, environment: Mapping[str, str]) -> list[str]:
-    """The variables that the sandbox would remove although the agent cannot work without them."""
+    """Return the variables that the sandbox would remove although the agent cannot work without them."""
     from dragoman.registry.facts import MODEL_KEYS
     from dragoman.registry.needs import needs_of
     from dragoman.registry.quirks import programs

@@ -40,7 +40,7 @@ _FILES: Final = (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.CONTTYPE)
 
 
 def is_tar(file: IO[bytes]) -> bool:
-    """Whether the file starts with a tar header, after decompression."""
+    """Return whether the file starts with a tar header, after decompression."""
     try:
         tarfile.TarInfo.frombuf(_decompressed(file).read(tarfile.BLOCKSIZE), *_ENCODING)
     except _DAMAGE:
@@ -49,7 +49,7 @@ def is_tar(file: IO[bytes]) -> bool:
 
 
 def members(file: IO[bytes], count: Callable[[int], None]) -> Iterator[Member]:
-    """Every member in order.
+    """Yield every member in order.
 
     Args:
         file: the archive.
@@ -112,7 +112,7 @@ class _ForwardReader:
         self._content_bytes = size
 
     def read_content(self, size: int) -> bytes:
-        """The next bytes of the current member; empty at its end."""
+        """Return the next bytes of the current member; empty at its end."""
         data = self._take(min(size, self._content_bytes, _CHUNK_BYTES))
         self._content_bytes -= len(data)
         if not data and self._content_bytes:

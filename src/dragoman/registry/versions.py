@@ -10,7 +10,7 @@ _Version = tuple[int, int, int]
 
 
 def fits(version: str, wanted: str) -> bool | None:
-    """Whether `version` is in the range `wanted`; None if one of the two cannot be understood."""
+    """Return whether `version` is in the range `wanted`; None if one of the two cannot be understood."""
     have = _PART.fullmatch(version.strip())
     if have is None or have[1] or not all(have[place] and have[place].isdigit() for place in (2, 3, 4)):
         return None
@@ -33,28 +33,28 @@ def _fits_all(version: _Version, text: str) -> bool | None:
 
 
 def _fits_one(version: _Version, part: re.Match[str]) -> bool:
-    given = [int(part[place]) for place in (2, 3, 4) if part[place] and part[place].isdigit()]
-    low: _Version = (*given, 0, 0, 0)[:3]  # type: ignore[assignment]  # three of them
+    numbers = [int(part[place]) for place in (2, 3, 4) if part[place] and part[place].isdigit()]
+    low: _Version = (*numbers, 0, 0, 0)[:3]  # type: ignore[assignment]  # three of them
     match part[1]:
         case ">=":
             return version >= low
         case ">":
-            return version >= _after(low, len(given))
+            return version >= _after(low, len(numbers))
         case "<":
             return version < low
         case "<=":
-            return version < _after(low, len(given))
+            return version < _after(low, len(numbers))
         case "^":
-            first = next((place for place, number in enumerate(low) if number), max(len(given) - 1, 0))
-            return low <= version < _after(low, min(first, len(given) - 1) + 1)
+            first = next((place for place, number in enumerate(low) if number), max(len(numbers) - 1, 0))
+            return low <= version < _after(low, min(first, len(numbers) - 1) + 1)
         case "~":
-            return low <= version < _after(low, min(len(given), 2))
+            return low <= version < _after(low, min(len(numbers), 2))
         case _:
-            return not given or low <= version < _after(low, len(given))
+            return not numbers or low <= version < _after(low, len(numbers))
 
 
 def _after(version: _Version, places: int) -> _Version:
-    """The first version after all those that start with the same numbers; `places` says how many are compared."""
+    """Return the first version after all that start with the same numbers; `places` says how many are compared."""
     numbers = list(version[:places])
     numbers[-1] += 1
     return (*numbers, 0, 0, 0)[:3]  # type: ignore[return-value]  # three of them

@@ -1,6 +1,7 @@
 """Reads zip archives with the standard `zipfile`, after a check of the size of their directory.
 
-A member must be a file or a folder, stored or deflated, and not encrypted. Everything else is refused.
+A member must be a file or a folder, stored or deflated, and not encrypted. Everything else is refused. Loaded with the
+first archive: `zipfile` takes milliseconds, and only an installation needs it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _DAMAGE: Final = (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError,
 
 
 def members(file: IO[bytes]) -> Iterator[Member]:
-    """Every member in the order of the directory. Raises: ArchiveError."""
+    """Yield every member in the order of the directory. Raises: ArchiveError."""
     _check_directory(file)
     try:
         with zipfile.ZipFile(file) as archive:

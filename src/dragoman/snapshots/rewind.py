@@ -20,15 +20,16 @@ from dragoman.snapshots.differences import expanded
 from dragoman.snapshots.entries import FileState
 from dragoman.snapshots.folder_store import FolderStore
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS, SnapshotLimits
-from dragoman.snapshots.merge import merge
 from dragoman.snapshots.packs import ContentMissing
 from dragoman.snapshots.records import RewindRecord, RewindStep, not_kept
 from dragoman.snapshots.restore import FailedStep, Present, Restorer
+from dragoman.workspace.hunks import find_hunks
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dragoman.snapshots.records import ChangedBy, TreeChange, TurnChanges
+    from dragoman.workspace import Hunk
 
 Action: TypeAlias = Literal["write", "delete", "done", "conflict", "impossible", "offered"]
 Choice: TypeAlias = Literal["keep", "take", "merge"]
@@ -289,3 +290,35 @@ def _notes(turns: Sequence[TurnChanges]) -> list[str]:
             notes.append("dragoman was ended during the turn; later changes of others may be among these")
         notes += turn.notes
     return list(dict.fromkeys(notes))
+
+
+def merge(base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
+    """Return `ours` with the changes from `base` to `theirs`; None if both changed the same or neighbouring lines."""
+    if any(b"\0" in content for content in (base, ours, theirs)):
+        return None
+    mine, others = list(find_hunks(base, ours)), list(find_hunks(base, theirs))
+    chosen: list[Hunk] = []
+    for hunk in others:
+        for made in mine:
+            if _touch(hunk, made):
+                if (hunk.before_line, hunk.before, hunk.after) == (
+                    made.before_line,
+                    made.before,
+                    made.after,
+                ):
+                    break  # both made the same change
+                return None
+        else:
+            chosen.append(hunk)
+    text = base.decode("utf-8", "surrogateescape")
+    lines = text.split("\n")
+    last = lines.pop()
+    lines = [f"{line}\n" for line in lines] + ([last] if last else [])
+    for hunk in sorted([*mine, *chosen], key=lambda hunk: hunk.before_line, reverse=True):
+        start = hunk.before_line - 1
+        lines[start : start + len(hunk.before)] = hunk.after
+    return "".join(lines).encode("utf-8", "surrogateescape")
+
+
+def _touch(one: Hunk, other: Hunk) -> bool:
+    return one.before_line - 1 <= other.before_end and other.before_line - 1 <= one.before_end

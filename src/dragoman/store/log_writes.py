@@ -5,7 +5,8 @@ Theory of operation
 `append`, `accept` and `describe` make a `LogWrite`, or add to one of the same session that still waits. At the end of
 the turn of the loop everything that waits is one batch, and the engine is asked to keep it; what comes meanwhile is the
 next batch. So there is one batch at the engine at a time, and one order. When the batch is kept, the next one is passed
-on first, and then the callbacks of the kept one run: a thread or a server works while this one publishes.
+on first, and then the callbacks of the kept one run: a thread or a server works while this one publishes. Batches that
+need not survive a power cut keep a small distance; a durable event ends the pause, because a client waits for it.
 
 A batch that could not be kept waits for the next try, in front of what came later. A session whose right to write is
 gone is marked lost: its writes are dropped, and none of their callbacks is called.
@@ -77,7 +78,7 @@ class LogOwner:
         write.events += events
         for event in events:
             if event.kind in DURABLE:
-                self._writes.is_durable = True
+                self._writes.hurry()
 
     def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
         """Add events once for each prompt id; see `OwnedSession`."""
@@ -85,7 +86,7 @@ class LogOwner:
         write.prompt_id, write.report = prompt_id, done
         write.events += events
         self._appended = None  # what is appended from here on stands behind the prompt
-        self._writes.is_durable = True
+        self._writes.hurry()
 
     def describe(self, record: SessionRecord) -> None:
         """Replace what the host keeps; see `OwnedSession`."""
@@ -106,6 +107,7 @@ class LogOwner:
         if self.pending and not self.lost.done():
             settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._settled.append(settled)
+            self._writes.end_pause()
             await settled
 
     async def release(self, successor: str | None = None) -> None:
@@ -160,6 +162,8 @@ class LogWrites:
         clock: Callable[[], float],
         commit: Callable[[list[LogWrite], bool], None],
         replace: Callable[[str, int, Sequence[LogEvent]], asyncio.Future[None]],
+        *,
+        apart_seconds: float = 0.0,
     ) -> None:
         """Make an empty queue.
 
@@ -167,17 +171,19 @@ class LogWrites:
             clock: The time of events.
             commit: Keeps a batch, and calls `committed` or `failed` then; True if it has to survive a power cut.
             replace: Keeps joined events.
+            apart_seconds: The distance of batches without a durable event, for an engine that batches cost something.
         """
         self.owners: dict[str, LogOwner] = {}
-        self.is_durable = False
-        """Whether what waits has to survive a power cut."""
         self.listeners = RecordListeners()
         self.watch: Callable[[StoreError | None], None] = lambda error: None
         self._clock = clock
         self._commit = commit
         self._replace = replace
+        self._apart_seconds = apart_seconds
         self._waiting: list[LogWrite] = []
-        self._is_due = False
+        self._is_durable = False
+        self._due: asyncio.Handle | None = None
+        self._next_at = 0.0
         self._is_busy = False
         self._is_closed = False
         self._error: StoreError | None = None
@@ -200,10 +206,29 @@ class LogWrites:
         write = LogWrite(owner, self._clock())
         owner.pending += 1
         self._waiting.append(write)
-        if not self._is_due and not self._is_busy:
-            self._is_due = True
-            asyncio.get_running_loop().call_soon(self._hand_over)
+        if self._due is None and not self._is_busy:
+            self._hand_over_later()
         return write
+
+    def hurry(self) -> None:
+        """What waits has to survive a power cut, and does not wait for a pause."""
+        if not self._is_durable:
+            self._is_durable = True
+            self.end_pause()
+
+    def end_pause(self) -> None:
+        """Pass on what waits in the next turn of the loop."""
+        if self._due is not None and self._error is None:
+            self._due.cancel()
+            self._due = asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def _hand_over_later(self) -> None:
+        loop = asyncio.get_running_loop()
+        # At the earliest in the next turn of the loop: what this one appends belongs together.
+        if self._is_durable or self._next_at <= (now := loop.time()):
+            self._due = loop.call_soon(self._hand_over)
+        else:
+            self._due = loop.call_later(self._next_at - now, self._hand_over)
 
     async def replace(self, session: str, through: int, events: Sequence[LogEvent]) -> None:
         await asyncio.shield(self._replace(session, through, events))
@@ -232,17 +257,19 @@ class LogWrites:
         if (self._waiting or self._is_busy) and self._error is None:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
+            self.end_pause()
             await idle
 
     # Batches
 
     def _hand_over(self) -> None:
-        self._is_due = False
+        self._due = None
         batch, self._waiting = self._waiting, []
-        is_durable, self.is_durable = self.is_durable, False
+        is_durable, self._is_durable = self._is_durable, False
         if not batch:
             return
         self._is_busy = True
+        self._next_at = asyncio.get_running_loop().time() + self._apart_seconds
         for write in batch:
             write.is_open = False
         self._commit(batch, is_durable)
@@ -253,8 +280,11 @@ class LogWrites:
         if self._error is not None:
             self._error = None
             self.watch(None)
-        if self._waiting and not self._is_due:
-            self._hand_over()
+        if self._waiting:
+            if self._is_durable:
+                self._hand_over()
+            else:
+                self._hand_over_later()
         for write, found in zip(batch, kept, strict=True):
             write.owner.kept(write, found)
         if self._idle:
@@ -269,13 +299,12 @@ class LogWrites:
             self._end_waiting()
             return
         # Durable, because what kind of events are in it is not looked at again.
-        self._waiting, self.is_durable = [*batch, *self._waiting], True
+        self._waiting, self._is_durable = [*batch, *self._waiting], True
         self._error = error
         self.watch(error)
         self._end_waiting()
         if not self._is_closed:
-            self._is_due = True
-            asyncio.get_running_loop().call_later(RETRY_SECONDS, self._hand_over)
+            self._due = asyncio.get_running_loop().call_later(RETRY_SECONDS, self._hand_over)
 
     def _end_waiting(self) -> None:
         if self._error is not None or not (self._waiting or self._is_busy):

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CHECKPOINT_SECONDS: Final = 5.0
+# A commit costs as much as the way of several updates to clients, and with many sessions that stream there would be one
+# for almost each of them. The first update after a pause does not wait, and an event that is acted upon never does.
+_APART_SECONDS: Final = 0.002
 
 
 class SqliteLog:
@@ -78,7 +81,7 @@ class SqliteLog:
         except BaseException:
             self._writer.close()
             raise
-        self._writes = LogWrites(clock, self._commit, self._replace)
+        self._writes = LogWrites(clock, self._commit, self._replace, apart_seconds=_APART_SECONDS)
         self._taking: set[str] = set()
         self._is_closed = False
         # Of the thread that writes, and the epoch too from here on:

@@ -46,7 +46,16 @@ _MOST_TRIES: Final = 20
 class HostedConversation:
     """A session of the local host in which a user works."""
 
-    def __init__(self, opening: Opening, interface: Interface, *, session_id: str | None = None) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        interface: Interface,
+        *,
+        session_id: str | None = None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.clock = clock
+        """The time that the conversation and its user interface go by; not set back, as `time.monotonic`."""
         self.phase: Phase = "connecting"
         self.failure = ""
         """Why the conversation cannot go on; for `failed`."""
@@ -57,13 +66,13 @@ class HostedConversation:
         """Whether there may be blocks before the first one of the state."""
         self.agent = ""
         """The agent, as the host names it."""
-        self.asking = OpenQuestions(interface)
+        self.asking = OpenQuestions(interface, clock)
         self.is_foreign_turn = False
         """A turn of another client runs."""
         self.session_id = session_id
         self.folder = opening.cwd
         self.started_at: float | None = None
-        """When the running turn began, as a value of `time.monotonic`."""
+        """When the running turn began, by `clock`."""
         self._opening = opening
         self._interface = interface
         self._remote: RemoteAgent | None = None
@@ -79,8 +88,8 @@ class HostedConversation:
         """What the agent takes in prompts; nothing but text and links until it is known."""
         self.trouble: Failure | None = None
         """What went wrong and was not dealt with yet."""
-        self.last_sign = monotonic()
-        """When something last came from the agent, as a value of `time.monotonic`."""
+        self.last_sign = self.clock()
+        """When something last came from the agent, by `clock`."""
         self.prepare: Callable[[Session, str], Awaitable[None]] | None = None
         """Called with each new session and the name of its agent, before its first prompt."""
 
@@ -116,7 +125,7 @@ class HostedConversation:
         """How long nothing came from the agent in the turn that runs; 0 without a turn, or while the user is asked."""
         if not self.is_running or self.questions or self.forms:
             return 0.0
-        return monotonic() - max(self.last_sign, self.started_at or 0.0)
+        return self.clock() - max(self.last_sign, self.started_at or 0.0)
 
     # The life of the connection
 
@@ -224,7 +233,7 @@ class HostedConversation:
         turns = await read_turns(remote, session_id)
         self._turn_id = turns.running
         if turns.running is not None:
-            self.started_at = monotonic()
+            self.started_at = self.clock()
             self.is_foreign_turn = self._sent.find(turns.running) is None
         rows = await read_rows(remote, 50)
         self.agent = next((row.agent for row in rows if row.session_id == session_id), self.agent)
@@ -233,7 +242,7 @@ class HostedConversation:
     async def _follow(self, session: Session) -> None:
         with suppress(ConnectionClosed):  # `run` meets it, too, and reports it
             async for received in session.updates():
-                self.last_sign = monotonic()
+                self.last_sign = self.clock()
                 if received.replayed != "yes":
                     self.watched.note(received.update, self.last_sign)
                 self._interface.changed()
@@ -319,7 +328,7 @@ class HostedConversation:
         # In a turn of ours it is text that was added to the turn.
         if not self.is_foreign_turn and not any(prompt.has_started for prompt in self.prompts):
             self.is_foreign_turn = True
-            self.started_at = monotonic()
+            self.started_at = self.clock()
 
     def updated(self, session_id: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """A session went on. Those of subagents are not open here: they are shown inside of their parent."""
@@ -337,7 +346,7 @@ class HostedConversation:
 
     def turn_started(self, params: dict[str, Any]) -> None:
         """The host began a prompt, of ours or of another client."""
-        self.last_sign = monotonic()
+        self.last_sign = self.clock()
         id = params.get("promptId")
         self._turn_id = id if isinstance(id, str) else None
         own = self._sent.find(id)
@@ -395,7 +404,7 @@ class HostedConversation:
             return
         self._interface.note("starting the agent again")
         self.trouble = await restart_agent(self._remote, self.session_id, self.agent or "")
-        self.last_sign = monotonic()
+        self.last_sign = self.clock()
         if self.trouble is not None:  # a new session, which the card offers, takes what was not sent
             self._interface.note(self.trouble.headline)
             return
@@ -416,7 +425,7 @@ class HostedConversation:
         """The user has read it."""
         self._sent.give_back_unsent("it was not sent", with_waiting=False)
         self.trouble = None
-        self.last_sign = monotonic()
+        self.last_sign = self.clock()
         self._interface.changed()
 
     # Settings

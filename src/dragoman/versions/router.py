@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dragoman.errors import INTERNAL_ERROR, INVALID_REQUEST
 from dragoman.versions.frames import OTHER, Frame, Sent, Side, error, members
 from dragoman.versions.losses import Losses, Lost
+from dragoman.wire.open_requests import OpenRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 OWN_ID: Final = "dragoman-translate-"
+_MOST_OPEN: Final = 10_000  # of one side; more than any program has open at a time
 
 
 class Translator(Protocol):
@@ -49,18 +51,16 @@ HANDLED: Final = Handled()
 class _Open:
     """A request whose response is awaited."""
 
-    __slots__ = ("id", "is_own", "method", "on_error", "on_result")
+    __slots__ = ("is_own", "method", "on_error", "on_result")
 
     def __init__(
         self,
-        request_id: Any,
         method: str,
         on_result: Callable[[Any], Any],
         on_error: Callable[[Frame], Any],
         *,
         is_own: bool,
     ) -> None:
-        self.id = request_id
         self.method = method
         self.on_result = on_result
         self.on_error = on_error
@@ -77,8 +77,11 @@ class FrameRouter:
     def __init__(self) -> None:
         self.lost: Final = Losses()
         self._out: list[Sent] = []
-        self._open: dict[Side, dict[Any, _Open]] = {"client": {}, "agent": {}}
-        self._made = 0
+        # By the side that asked; a request of ours stands where one that was passed on to the same side would.
+        self._open: dict[Side, OpenRequests[_Open]] = {
+            "client": OpenRequests(_MOST_OPEN, prefix=OWN_ID),
+            "agent": OpenRequests(_MOST_OPEN, prefix=OWN_ID),
+        }
 
     @property
     def losses(self) -> tuple[Lost, ...]:
@@ -110,12 +113,10 @@ class FrameRouter:
     def closed(self, side: Side) -> list[Sent]:
         """What to send after the connection to `side` was lost: every open request of the other side fails."""
         self.on_closed(side)
-        waiting = self._open[OTHER[side]]
         reason = error(INTERNAL_ERROR, f"the connection to the {side} was lost")
-        for each in list(waiting.values()):
-            if not each.is_own:
-                self.fail(OTHER[side], each.id, reason)
-        waiting.clear()
+        for request_id, waiting in self._open[OTHER[side]].close_all():
+            if not waiting.is_own:
+                self.fail(OTHER[side], request_id, reason)
         return self.taken()
 
     # For translators to override
@@ -143,7 +144,7 @@ class FrameRouter:
         on_error: Callable[[Frame], Any] = unchanged,
     ) -> None:
         """Pass on a request of `side` under its id; the callbacks translate what is answered."""
-        self._open[side][_key(request_id)] = _Open(request_id, method, on_result, on_error, is_own=False)
+        self._open[side].open(request_id, _Open(method, on_result, on_error, is_own=False))
         self._send(OTHER[side], {"jsonrpc": "2.0", "id": request_id, "method": method}, params)
 
     def ask(
@@ -155,9 +156,7 @@ class FrameRouter:
         on_error: Callable[[Frame], Any] = unchanged,
     ) -> str:
         """Send a request of our own to `side`; return its id."""
-        self._made += 1
-        request_id = f"{OWN_ID}{self._made}"
-        self._open[OTHER[side]][request_id] = _Open(request_id, method, on_result, on_error, is_own=True)
+        request_id = str(self._open[OTHER[side]].open_own(_Open(method, on_result, on_error, is_own=True)))
         self._send(side, {"jsonrpc": "2.0", "id": request_id, "method": method}, params)
         return request_id
 
@@ -175,11 +174,11 @@ class FrameRouter:
 
     def is_open(self, side: Side, request_id: Any) -> bool:
         """Whether a request of `side` with this id awaits its response."""
-        return _is_id(request_id) and _key(request_id) in self._open[side]
+        return _is_id(request_id) and request_id in self._open[side]
 
     def note_answered(self, side: Side, request_id: Any) -> None:
         """A request of `side` that was passed on is answered without its response, which is not passed on any more."""
-        waiting = self._open[side].get(_key(request_id))
+        waiting = self._open[side].get(request_id)
         if waiting is not None:
             waiting.is_own = True
 
@@ -201,15 +200,15 @@ class FrameRouter:
         if not _is_id(request_id):
             self.fail(side, None, error(INVALID_REQUEST, "the id of a request is a string, an integer or null"))
             return False
-        if _key(request_id) in self._open[side]:
-            self.fail(side, request_id, error(INVALID_REQUEST, "a request with this id is still open; use another id"))
-            return False
-        return True
+        refusal = self._open[side].refusal(request_id)
+        if refusal is not None:
+            self.fail(side, request_id, error(*refusal))
+        return refusal is None
 
     def _on_response(self, side: Side, frame: Frame) -> None:
         asker = OTHER[side]
         request_id = frame.get("id")
-        waiting = self._open[asker].pop(_key(request_id), None) if _is_id(request_id) else None
+        waiting = self._open[asker].close(request_id) if _is_id(request_id) else None
         if waiting is None:
             # An error without an id is about a frame that could not be read; any other answer has no reader.
             if request_id is None and "error" in frame:
@@ -218,17 +217,12 @@ class FrameRouter:
         if "error" in frame:
             reason = waiting.on_error(members(frame["error"]))
             if not waiting.is_own and reason is not HANDLED:
-                self.fail(asker, waiting.id, reason)
+                self.fail(asker, request_id, reason)
         else:
             result = waiting.on_result(frame.get("result"))
             if not waiting.is_own and result is not HANDLED:
-                self.answer(asker, waiting.id, result)
+                self.answer(asker, request_id, result)
 
 
 def _is_id(value: Any) -> bool:
     return value is None or (isinstance(value, (int, str)) and not isinstance(value, bool))
-
-
-def _key(value: Any) -> Any:
-    """1 and "1" are two ids."""
-    return (type(value), value) if not isinstance(value, str) else value

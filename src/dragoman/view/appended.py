@@ -20,7 +20,6 @@ from dragoman.view.blocks import PlanBlock, TextPiece, ToolBlock
 from dragoman.view.build import block_of, piece_of
 from dragoman.view.labels import described, kind_word, outcome
 from dragoman.view.lines import lines_of
-from dragoman.view.table_words import TableWords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,6 +34,7 @@ _SENTENCE: Final = re.compile(r"(?<=[^\W\d_]{2})[.!?][\"')\]*_]{0,3}\s")
 _FENCES: Final = ("```", "~~~")
 _ENDED: Final = frozenset({"completed", "failed"})
 _THOUGHT_COLUMNS: Final = 200
+_TABLE_RULE: Final = re.compile(r"\|\s{0,20}:?-+:?\s{0,20}(?:\|\s{0,20}:?-+:?\s{0,20}){0,100}\|?")
 
 
 class AppendedLines:
@@ -254,3 +254,47 @@ def _by_words(text: str, width: int) -> Iterator[str]:
             *full, line = wrapped(line, width)
             yield from full
     yield line
+
+
+class TableWords:
+    """A table of Markdown in words, row by row: `header: value`, a line for each cell.
+
+    A table in columns cannot be followed with a screen reader. It takes whole lines; the first row is kept until the
+    rule below it says that it is one.
+    """
+
+    def __init__(self) -> None:
+        self._header: list[str] = []
+        self._first: str | None = None
+        self._rows = 0
+
+    def take(self, line: str) -> Iterator[str]:
+        """Yield the lines to write in the place of one line."""
+        is_row = line.lstrip().startswith("|")
+        if self._first is not None:
+            first, self._first = self._first, None
+            if is_row and len(line) < 2_000 and _TABLE_RULE.fullmatch(line.strip()):
+                self._header, self._rows = _cells_of_row(first), 0
+                return
+            yield first
+        if not is_row:
+            self._header = []
+            yield line
+        elif self._header:
+            self._rows += 1
+            if self._rows > 1:
+                yield ""
+            for name, cell in zip(self._header, _cells_of_row(line), strict=False):
+                yield f"{name}: {cell}"
+        else:
+            self._first = line
+
+    def rest(self) -> Iterator[str]:
+        """Yield a first row that no rule followed."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            yield first
+
+
+def _cells_of_row(line: str) -> list[str]:
+    return [cell.strip().replace("\\|", "|") for cell in re.split(r"(?<!\\)\|", line.strip().strip("|"))]

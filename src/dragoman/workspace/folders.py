@@ -58,6 +58,10 @@ class SessionFolders:
             found = self._resolved[path] = path if "\0" in path else os.path.realpath(whole)
         return found
 
+    def enter(self, start: str, folder: str, *, knows_home: bool = False) -> str:
+        """The real path of a folder that a command changes to; `knows_home` if `~` is the user's home to it."""
+        return os.path.realpath(os.path.join(start, os.path.expanduser(folder) if knows_home else folder))
+
     def settle(self, path: str) -> tuple[str, ...]:
         """The path as written, made absolute, and with links resolved."""
         if "\0" in path:
@@ -77,7 +81,7 @@ class SessionFolders:
             root=self.project,
             home=request.home or self.home,
             paths=tuple(paths),
-            cwd=os.path.realpath(os.path.join(self.given_project, request.cwd)) if request.cwd else "",
+            cwd=self.enter(self.given_project, request.cwd) if request.cwd else "",
         )
 
     def hold_all(self, paths: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ from glob import iglob
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.policy.lines import reading_of
@@ -41,8 +42,20 @@ def with_facts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) ->
     return with_safe_parts(rules, with_other_names(rules, request), roots)
 
 
-def judge_in(folders: SessionFolders, rules: Sequence[Rule], request: Request) -> tuple[Request, Verdict]:
-    """Judge a request whose paths are settled; return it with what only the disk knows, and the verdict.
+class Judgement(Struct, frozen=True):
+    """A request with what only the disk knows, and the verdict about it."""
+
+    request: Request
+    verdict: Verdict
+
+    @property
+    def is_free(self) -> bool:
+        """Whether only the lack of a rule speaks against it, if anything: a sandbox may take its place."""
+        return self.verdict.action == "allow" or self.verdict.is_uncovered
+
+
+def judge_in(folders: SessionFolders, rules: Sequence[Rule], request: Request) -> Judgement:
+    """Judge a request whose paths are settled, by the rules and the disk.
 
     Reading below the folders of the session is allowed unless a rule restricts it.
     """
@@ -51,8 +64,8 @@ def judge_in(folders: SessionFolders, rules: Sequence[Rule], request: Request) -
     is_added = any(is_below(request.cwd, folder) for folder in folders.added)
     verdict = judge(rules, replace(request, cwd="") if is_added else request)
     if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
-        return request, verdict
-    return request, Verdict("allow", None, READING) if folders.hold_all(request.paths) else verdict
+        return Judgement(request, verdict)
+    return Judgement(request, Verdict("allow", None, READING) if folders.hold_all(request.paths) else verdict)
 
 
 def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) -> Request:

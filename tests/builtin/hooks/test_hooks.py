@@ -12,6 +12,7 @@ from dragoman.builtin.hooks.answer import read_answer
 from dragoman.client import Session
 from dragoman.process.finished import Finished
 from dragoman.settings.effective import load_settings
+from tests.builtin.fixtures import model_view
 from tests.builtin.http_service import Answers, Service
 
 
@@ -171,7 +172,6 @@ async def test_a_refused_prompt_reaches_no_model_not_even_later(tmp_path: Path) 
         assert "it names a secret" in session.state.turns[-1].text
         await session.prompt("say hello")
         assert session.state.turns[-1].text == "hello"
-    from dragoman.builtin.context.history import model_view
     from dragoman.store.messages import message_from_row
     from dragoman.store.sessions import Store
 

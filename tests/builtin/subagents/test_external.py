@@ -9,15 +9,16 @@ from pathlib import Path
 import pytest
 
 from dragoman.policy import parse_rule
-from dragoman.process.sandbox import Available, available
+from dragoman.process.sandbox import Available
 from dragoman.registry.agents import load_agents
 from dragoman.registry.sandboxed import open_agent_sandbox
 from dragoman.settings.effective import load_settings
 from dragoman.settings.places import cache_dir, data_dir
+from tests import machine
 from tests.builtin.http_service import Answers, Service, ask
 from tests.builtin.subagents.test_runs import calls, output_of, settings, task, text_of
 
-HERE = available([str(Path.cwd())])
+HERE = machine.sandbox()
 needs_sandbox = pytest.mark.skipif(
     not HERE.backends or sys.prefix.startswith(("/tmp/", "/var/tmp/")),
     reason=HERE.describe() + "; an environment in /tmp cannot be seen in bubblewrap, which has one of its own",
@@ -111,7 +112,7 @@ async def test_what_it_asks_is_answered_by_rules_first_and_then_by_the_user(serv
     assert not (service.project / "denied.txt").exists()
 
 
-@pytest.mark.skipif("bubblewrap" not in HERE.backends, reason=HERE.describe())
+@machine.needs_sandbox("bubblewrap")
 async def test_rules_about_files_bind_its_program_as_well(service: Service) -> None:
     """What it does inside is not asked for: the sandbox hides what it may not read, and keeps what it may not edit."""
     deny = ["read:.env", "read:secrets/**", "edit:kept/**"]
@@ -137,7 +138,7 @@ async def test_rules_about_files_bind_its_program_as_well(service: Service) -> N
     assert (service.project / "kept/a.txt").read_text() == "content"
 
 
-@pytest.mark.skipif("bubblewrap" not in HERE.backends, reason=HERE.describe())
+@machine.needs_sandbox("bubblewrap")
 async def test_a_rule_that_cannot_be_enforced_completely_is_reported(service: Service) -> None:
     allow_other(service, rules={"deny": ["read:system/**"], "allow": ["execute:subagent *"]})
     (service.project / "system").symlink_to("/usr")
@@ -147,7 +148,7 @@ async def test_a_rule_that_cannot_be_enforced_completely_is_reported(service: Se
         assert "done" in session.state.text
 
 
-@pytest.mark.skipif("thread" not in HERE.backends, reason=HERE.describe())
+@machine.needs_sandbox("thread")
 def test_the_sandbox_thread_reports_what_it_does_not_enforce(service: Service) -> None:
     allow_other(service)
     (service.project / ".env").write_text("content")
@@ -206,7 +207,7 @@ async def test_an_agent_that_does_not_exist_is_named(service: Service) -> None:
         assert text_of(calls(session)[0])
 
 
-@pytest.mark.skipif("bubblewrap" not in HERE.backends, reason=HERE.describe())
+@machine.needs_sandbox("bubblewrap")
 async def test_an_agent_of_an_environment_in_the_private_folder_is_refused_with_the_reason(service: Service) -> None:
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         python = Path(folder) / "bin" / "python"

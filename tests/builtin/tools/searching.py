@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.builtin.tools.search_ripgrep import find_ripgrep
+from tests import machine
 
-RIPGREP = find_ripgrep()
-needs_ripgrep = pytest.mark.skipif(RIPGREP is None, reason="ripgrep is not on PATH: only our own search is tested")
+needs_ripgrep = pytest.mark.skipif(
+    machine.ripgrep() is None, reason="ripgrep is not on PATH: only our own search is tested"
+)
 both = pytest.mark.parametrize("engine", ["ours", pytest.param("ripgrep", marks=needs_ripgrep)], indirect=True)
 
 

@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -11,8 +10,9 @@ import pytest
 from dragoman.builtin.tools.walk import Stop, walk
 from dragoman.workspace.ignore import IgnoreFile, parse_line
 from dragoman.workspace.wildcards import GlobPattern, expand
+from tests import machine
 
-needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not on PATH: nothing to compare with")
+needs_git = machine.needs("git")  # to compare with
 
 NAMES = ("a", "b", "foo", "foo.o", "bar.txt", "build", "a b", "x!y", "#n", "[z]", ".hid", "A", "foo.o.txt", "\\q", "z")
 LINES = (

@@ -5,7 +5,6 @@ import ssl
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.web.dns import resolve
 from dragoman.builtin.web.fetch import MOST_REDIRECTS, Web, fetch_request
 from dragoman.builtin.web.url import read_url
+from tests import machine
 from tests.builtin.web.site import PUBLIC, Names, WebContext, pretended, redirect, reply, serving
 
 LIMIT = 10_000
@@ -303,7 +303,7 @@ async def test_a_lookup_that_never_ends_is_cut_off_by_time(tmp_path: Path) -> No
 
 def certificate(folder: Path, name: str) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     """A server's side with a certificate of that name, and a client's side that trusts it alone."""
-    program = which("openssl")
+    program = machine.program("openssl")
     if program is None:
         pytest.skip("needs openssl to make a certificate")
     key, crt = folder / "key.pem", folder / "crt.pem"

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from dragoman.builtin.context.history import ModelConversation, model_view
+from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.context.window.facts import Compaction, TailStart
 from dragoman.builtin.models.model import ModelRequest
 from dragoman.schema import v1
@@ -19,7 +19,7 @@ from dragoman.store.messages import message_from_row
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import DataPart, OtherPart, TextPart, ToolPart, UIMessage
 from dragoman.uistream.updates import Projector
-from tests.builtin.fixtures import SessionFixture, open_fixture
+from tests.builtin.fixtures import SessionFixture, model_view, open_fixture
 from tests.builtin.http_service import Service, ask
 from tests.builtin.window.counting_model import GOOD_SUMMARY, CountingModel, words
 from tests.builtin.window.test_compaction import RULE, WISH, check_requests, facts, turn, use

@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import pytest
 
 from dragoman.process.command import child_environment
-from dragoman.process.sandbox import Backend, Denial, Sandbox, available, make_policy
+from dragoman.process.sandbox import Backend, Denial, Sandbox, make_policy
 from dragoman.process.terminal import Terminal
+from tests import machine
 from tests.project.sources import ROOT
 
-AVAILABLE = available()
+AVAILABLE = machine.sandbox()
 # The interpreter itself: an environment of ours may lie in /tmp, which is private in bubblewrap.
 PYTHON = os.path.realpath(sys.executable)
 GIT = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.process.sandbox import Backend
+from tests import machine
 from tests.process.sandbox.kit import PYTHON, Place, both, git, only_bubblewrap, python, run, shell
 
 
@@ -28,7 +29,7 @@ async def test_git_works(name: Backend, pty: bool, there: Place) -> None:
 
 
 @both
-@pytest.mark.skipif(shutil.which("make") is None or shutil.which("cc") is None, reason="make or cc is not installed")
+@machine.needs("make", "cc")
 async def test_make_compiles_and_runs_a_program(name: Backend, there: Place) -> None:
     (there.project / "main.c").write_text('#include <stdio.h>\nint main(void) { puts("built"); return 0; }\n')
     (there.project / "Makefile").write_text("all: main\n\t@./main\nmain: main.c\n\t@cc -o main main.c\n")
@@ -37,7 +38,7 @@ async def test_make_compiles_and_runs_a_program(name: Backend, there: Place) -> 
 
 
 @both
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+@machine.needs("npm")
 async def test_npm_runs_a_script_that_writes_and_starts_programs(name: Backend, there: Place) -> None:
     (there.project / "package.json").write_text('{"scripts": {"build": "node build.js && cat built"}}')
     (there.project / "build.js").write_text(
@@ -114,7 +115,7 @@ async def test_multiprocessing_shared_memory_and_asyncio_work(name: Backend, the
 @both
 async def test_here_documents_pipes_links_and_databases_work(name: Backend, there: Place) -> None:
     line = "cat <<EOF >a\nhere\nEOF\nmkfifo p; (cat a >p &); cat p; ln a b; ln -s a c; mkdir d; mv b d/b; cat c d/b"
-    assert (await run(there.sandbox(name), shutil.which("bash") or "sh", "-c", line)).text == "here\n" * 3
+    assert (await run(there.sandbox(name), machine.program("bash") or "sh", "-c", line)).text == "here\n" * 3
     code = (
         "import sqlite3; c = sqlite3.connect('x'); c.execute('pragma journal_mode=wal'); c.execute('create table t(a)')"
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from dragoman.errors import ConfigError
 from dragoman.process.sandbox import Backend, Sandbox, available, bubblewrap, landlock, make_policy, thread
 from dragoman.process.sandbox.denials import Denial, file_denials
 from dragoman.process.sandbox.environment import scrub
+from tests import machine
 from tests.process.sandbox.kit import AVAILABLE, Place, both, git, only_bubblewrap, only_thread, run, shell
 
 
@@ -110,10 +110,10 @@ async def test_looking_up_the_name_of_a_user_lacks_nothing(name: Backend, there:
     assert (await shell(there.sandbox(name), line)).denials == []
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
+@machine.needs("node")
 @only_thread
 async def test_a_program_that_opens_a_socket_of_the_same_type_is_reported(name: Backend, there: Place) -> None:
-    ran = await run(there.sandbox(name), str(shutil.which("node")), "-e", "require('net').connect('/run/x.sock')")
+    ran = await run(there.sandbox(name), str(machine.program("node")), "-e", "require('net').connect('/run/x.sock')")
     assert "socket" in {each.kind for each in ran.denials}
 
 

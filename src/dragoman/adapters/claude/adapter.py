@@ -148,7 +148,7 @@ class ClaudeAdapter(Adapter):
         session.state = live
 
     async def _stored(self, session_id: str, cwd: str) -> Path:
-        """The file of a session. Raises: RequestError for one that this folder does not have."""
+        """Return the file of a session. Raises: RequestError for one that this folder does not have."""
         path = await asyncio.to_thread(self._transcripts.find, session_id, cwd)
         if path is not None:
             return path

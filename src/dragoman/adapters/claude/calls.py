@@ -56,7 +56,7 @@ _ADDED: Final = re.compile(r"<tools-used-before-summary>.*?</tools-used-before-s
 
 
 def read_text(path: str) -> str | None:
-    """The text of a file, None if it is not one or is large."""
+    """Return the text of a file, None if it is not one or is large."""
     try:
         if os.path.getsize(path) > _DIFF_BYTES:
             return None
@@ -67,7 +67,7 @@ def read_text(path: str) -> str | None:
 
 
 def shown_call(name: str, given: Any, read: Reader, parent: str | None = None) -> tuple[str, ToolDisplay]:
-    """The title of a call, and how it is shown before it runs."""
+    """Return the title of a call, and how it is shown before it runs."""
     arguments = given if isinstance(given, dict) else {}
     path = _path(arguments)
     line = arguments.get("offset") if name == "Read" else None
@@ -77,7 +77,7 @@ def shown_call(name: str, given: Any, read: Reader, parent: str | None = None) -
 
 
 def output_of(name: str, block: dict[str, Any], result: Any, announced: Sequence[FileDiff]) -> ToolOutput:
-    """The outcome of a call.
+    """Return the outcome of a call.
 
     Args:
         name: the tool.
@@ -104,7 +104,7 @@ def output_of(name: str, block: dict[str, Any], result: Any, announced: Sequence
 
 
 def _report(text: str, result: dict[str, Any]) -> str:
-    """What a sub-agent reports, without the notes around it."""
+    """Return what a sub-agent reports, without the notes around it."""
     if result.get("isAsync") is True:
         return "The agent runs in the background."
     reported, _ = _content(result.get("content"))
@@ -151,7 +151,7 @@ def _path(given: dict[str, Any]) -> str | None:
 
 
 def _announced_diffs(name: str, given: dict[str, Any], read: Reader) -> tuple[FileDiff, ...]:
-    """What a call would change, as far as that is known before it runs."""
+    """Return what a call would change, as far as that is known before it runs."""
     path = _path(given)
     if name not in EDITING or path is None:
         return ()
@@ -163,7 +163,7 @@ def _announced_diffs(name: str, given: dict[str, Any], read: Reader) -> tuple[Fi
 
 
 def _edited(path: str, original: str | None, edits: Sequence[Any]) -> tuple[FileDiff, ...]:
-    """The whole file before and after if the edits fit, otherwise only the replaced parts."""
+    """Return the whole file before and after if the edits fit, otherwise only the replaced parts."""
     pairs = [
         (each["old_string"], each["new_string"], each.get("replace_all") is True)
         for each in edits
@@ -180,7 +180,7 @@ def _edited(path: str, original: str | None, edits: Sequence[Any]) -> tuple[File
 
 
 def _changed(result: Any) -> tuple[FileDiff, ...]:
-    """What a structured result says was changed."""
+    """Return what a structured result says was changed."""
     match result:
         case {"filePath": str(path), "oldString": str(old), "newString": str(new)}:
             edit = {"old_string": old, "new_string": new, "replace_all": result.get("replaceAll")}
@@ -197,7 +197,7 @@ def _whole(original: Any) -> str | None:
 
 
 def _content(content: Any) -> tuple[str, list[dict[str, str]]]:
-    """The text and the images of a result."""
+    """Return the text and the images of a result."""
     if isinstance(content, str):
         return content, []
     texts: list[str] = []

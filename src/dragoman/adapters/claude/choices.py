@@ -39,7 +39,7 @@ class ClaudeChoices:
         self.effort = applied.get("effort") if isinstance(applied.get("effort"), str) else None
 
     def settings(self) -> list[Setting]:
-        """The settings as they are offered."""
+        """Return the settings as they are offered."""
         known = self._known()
         offered = [mode for mode in _MODES if mode != "auto" or known.get("supportsAutoMode") is True]
         if self.mode not in offered:
@@ -55,7 +55,7 @@ class ClaudeChoices:
         return settings
 
     def note_model(self, resolved: Any) -> str | None:
-        """The program reports the model it uses: the setting it changes to, None if it is the current one."""
+        """Return the program reports the model it uses: the setting it changes to, None if it is the current one."""
         if not isinstance(resolved, str) or _bare(resolved) in (_bare(self.model), _bare(self._resolved())):
             return None
         self.model = self._value_of(resolved)
@@ -68,7 +68,7 @@ class ClaudeChoices:
         return next((each for each in self._models if each["value"] == self.model), {})
 
     def _value_of(self, model: Any) -> str | None:
-        """The value that stands for a model; the model itself if it is not among those that can be chosen."""
+        """Return the value that stands for a model; the model itself if it is not among those that can be chosen."""
         if not isinstance(model, str) or not model:
             return str(self._models[0]["value"]) if self._models else None
         for name in ("value", "resolvedModel"):
@@ -88,7 +88,7 @@ class ClaudeChoices:
 
 
 def commands_of(started: dict[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The slash commands that the program offers."""
+    """Return the slash commands that the program offers."""
     listed = started.get("commands")
     return tuple(
         (each["name"], str(each.get("description") or each["name"]))
@@ -98,7 +98,7 @@ def commands_of(started: dict[str, Any]) -> tuple[tuple[str, str], ...]:
 
 
 def _bare(model: Any) -> str:
-    """The name of a model without the size of its context window, as in `opus[1m]`."""
+    """Return the name of a model without the size of its context window, as in `opus[1m]`."""
     return str(model).partition("[")[0]
 
 

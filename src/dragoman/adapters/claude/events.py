@@ -69,7 +69,7 @@ class ClaudeEvents:
         """The size of the model's context window, once a result named it."""
 
     def feed(self, message: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The chunks for one message."""
+        """Yield the chunks for one message."""
         match message.get("type"):
             case "stream_event":
                 if not message.get("parent_tool_use_id"):
@@ -86,13 +86,13 @@ class ClaudeEvents:
                 yield from _rate_limit(_dict(message.get("rate_limit_info")))
 
     def announce(self, request: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The chunks that show a call which permission is asked for, if it was not shown yet."""
+        """Yield the chunks that show a call which permission is asked for, if it was not shown yet."""
         call_id = str(request.get("tool_use_id"))
         if call_id not in self._calls:
             yield from self._called(call_id, str(request.get("tool_name")), request.get("input"), None)
 
     def knows(self, call_id: str) -> bool:
-        """Whether a call belongs to this stream."""
+        """Return whether a call belongs to this stream."""
         return call_id in self._calls
 
     # The model's messages
@@ -161,7 +161,7 @@ class ClaudeEvents:
                 yield from self._written(block)
 
     def _written(self, block: dict[str, Any]) -> Iterator[c.Chunk]:
-        """A passage that was not streamed."""
+        """Yield a passage that was not streamed."""
         self._texts += 1
         passage = f"whole.{self._texts}"
         if block.get("type") == "text" and block.get("text"):
@@ -275,7 +275,7 @@ class ClaudeEvents:
 
 
 def failure_of(result: dict[str, Any]) -> str:
-    """Why a turn failed, in words for the user."""
+    """Return why a turn failed, in words for the user."""
     errors = [str(each) for each in result.get("errors") or () if isinstance(each, str)]
     text = str(result.get("result") or "") or "; ".join(errors) or str(result.get("subtype"))
     if "/login" in text or result.get("api_error_status") == 401:
@@ -284,12 +284,12 @@ def failure_of(result: dict[str, Any]) -> str:
 
 
 def command_output(content: str) -> str:
-    """What a slash command printed, as text."""
+    """Return what a slash command printed, as text."""
     return "\n".join(found.strip() for found in _COMMAND_OUTPUT.findall(content) if found.strip())
 
 
 def background_notice(line: dict[str, Any]) -> c.Data | None:
-    """The notice that work in the background has ended."""
+    """Return the notice that work in the background has ended."""
     status, summary = str(line.get("status")), str(line.get("summary") or "")
     words = {"completed": "has ended", "failed": "has failed", "stopped": "was stopped", "killed": "was stopped"}
     if status not in words:
@@ -298,7 +298,7 @@ def background_notice(line: dict[str, Any]) -> c.Data | None:
 
 
 def notice(title: str, description: str, severity: str) -> c.Data:
-    """A notice next to the conversation."""
+    """Return a notice next to the conversation."""
     return c.Data("notice", {"title": title, "description": description or None, "severity": severity}, transient=True)
 
 

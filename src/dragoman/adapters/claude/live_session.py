@@ -157,7 +157,7 @@ class ClaudeSession:
             return {}  # an older version; the first model of its list is the default
 
     async def _running(self) -> ClaudeConnection:
-        """The program, started again if it has ended. Raises: AdapterError, ConfigError, DragomanError."""
+        """Return the program, started again if it has ended. Raises: AdapterError, ConfigError, DragomanError."""
         connection = self._connection
         if connection is not None and connection.is_running:
             return connection
@@ -322,7 +322,7 @@ class ClaudeSession:
             self._turn.put(AdapterError(text))
 
     def _is_background(self, message: dict[str, Any], turn: PromptedTurn) -> bool:
-        """Whether a message that arrives while a prompt runs does not belong to it."""
+        """Return whether a message that arrives while a prompt runs does not belong to it."""
         match message:
             case {"type": "control_request", "request": {"agent_id": str(agent)}}:
                 return agent in self._in_background
@@ -441,7 +441,7 @@ class _BetweenTurns:
 
 
 def _chunks(message: dict[str, Any], events: ClaudeEvents, turn: PromptedTurn) -> Iterable[c.Chunk]:
-    """What a message of a prompt's turn shows."""
+    """Return what a message of a prompt's turn shows."""
     match message:
         case {"type": "control_request", "request": {"subtype": "can_use_tool"} as request}:
             return events.announce(request)

@@ -19,7 +19,7 @@ class PlanEntries:
         self._tasks: dict[str, tuple[str, str]] = {}
 
     def called(self, name: str, given: Any) -> c.Data | None:
-        """The plan after a call that changes it by its arguments; None if it changes nothing."""
+        """Return the plan after a call that changes it by its arguments; None if it changes nothing."""
         arguments = given if isinstance(given, dict) else {}
         if name == "TodoWrite" and isinstance(arguments.get("todos"), list):
             todos = [each for each in arguments["todos"] if isinstance(each, dict)]
@@ -39,7 +39,7 @@ class PlanEntries:
         return None
 
     def answered(self, name: str, result: Any) -> c.Data | None:
-        """The plan after the result of a call; a new task gets its id only then."""
+        """Return the plan after the result of a call; a new task gets its id only then."""
         match name, result:
             case ("TaskCreate", {"task": {"id": str(task), "subject": str(subject)}}):
                 self._tasks[task] = (subject, "pending")

@@ -56,7 +56,7 @@ class ClaudeStart(Struct, frozen=True):
 
 
 def find_program(program: str | os.PathLike[str] | None) -> str:
-    """The program's path. Raises: AdapterError if it is not installed."""
+    """Return the program's path. Raises: AdapterError if it is not installed."""
     wanted = "claude" if program is None else os.fspath(program)
     found = shutil.which(os.path.expanduser(wanted))
     if found is None and program is None:
@@ -72,7 +72,7 @@ def find_program(program: str | os.PathLike[str] | None) -> str:
 def command_line(
     program: str, start: ClaudeStart, *, roots: Sequence[str], arguments: Sequence[str], mcp_config: str | None
 ) -> list[str]:
-    """The command that starts the program for a session. `roots` are the session's folders, its own first."""
+    """Return the command that starts the program for a session. `roots` are the session's folders, its own first."""
     words = [program, *_STREAM, *start.words]
     for root in roots[1:]:
         words += ["--add-dir", root]
@@ -108,7 +108,7 @@ def check_version(version: Any) -> None:
 
 
 def _server(server: v1.McpServer) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The name and the settings of a server; none for a kind that Claude does not know."""
+    """Yield the name and the settings of a server; none for a kind that Claude does not know."""
     match server:
         case v1.McpServerStdio():
             env = {variable.name: variable.value for variable in server.env or ()}

@@ -19,7 +19,7 @@ _PDF: Final = "application/pdf"
 
 
 def content_of(blocks: Iterable[v1.ContentBlock]) -> str | list[dict[str, Any]]:
-    """The content of a message: one text if there is nothing else, so that slash commands are recognised."""
+    """Return the content of a message: one text if there is nothing else, so that slash commands are recognised."""
     content: list[dict[str, Any]] = []
     for block in blocks:
         made = _content(block)
@@ -36,7 +36,7 @@ def content_of(blocks: Iterable[v1.ContentBlock]) -> str | list[dict[str, Any]]:
 
 
 def parts_of_content(content: Any) -> list[Part]:
-    """The parts of a stored message of the user."""
+    """Return the parts of a stored message of the user."""
     if isinstance(content, str):
         return [TextPart(content)]
     parts: list[Part] = []
@@ -73,7 +73,7 @@ def _binary(data: str, media_type: str, uri: str) -> str | dict[str, Any]:
 
 
 def _mention(uri: str, name: str) -> str:
-    """A link. A file is mentioned as users do it, which makes Claude read it."""
+    """Return a link. A file is mentioned as users do it, which makes Claude read it."""
     place = urlsplit(uri)
     if place.scheme != "file" or place.netloc not in ("", "localhost"):
         return f"[{name}]({uri})" if name != uri else uri

@@ -44,7 +44,7 @@ class PromptedTurn:
         self._arrived.set()
 
     async def next(self) -> dict[str, Any]:
-        """The next message. Raises: AdapterError when the program has ended, after everything that arrived."""
+        """Return the next message. Raises: AdapterError when the program has ended, after everything that arrived."""
         while not self._messages:
             self._arrived.clear()
             await self._arrived.wait()
@@ -73,7 +73,7 @@ class PromptedTurn:
         return added
 
     def owns(self, result: dict[str, Any]) -> bool:
-        """Whether this result is that of the prompt, or of a text that was added to it.
+        """Return whether this result is that of the prompt, or of a text that was added to it.
 
         Versions that do not name the messages in results still mark the turns that they start by themselves.
         """
@@ -82,7 +82,7 @@ class PromptedTurn:
 
 
 def answered_by(result: dict[str, Any]) -> set[str]:
-    """The uuids of the messages that a result answers."""
+    """Return the uuids of the messages that a result answers."""
     listed = result.get("user_message_uuids")
     found = {str(each) for each in listed} if isinstance(listed, list) else set()
     if isinstance(result.get("user_message_uuid"), str):

@@ -78,7 +78,7 @@ async def elicit(request: dict[str, Any], asker: AskedClient) -> dict[str, Any]:
 
 
 def suggested(suggestions: Any) -> dict[str, Any] | None:
-    """The one suggestion that "always" means: the rule, otherwise the mode, otherwise the folder."""
+    """Return the one suggestion that "always" means: the rule, otherwise the mode, otherwise the folder."""
     listed = [each for each in suggestions if isinstance(each, dict)] if isinstance(suggestions, list) else []
     for kind in ("addRules", "setMode", "addDirectories"):
         for each in listed:
@@ -88,7 +88,7 @@ def suggested(suggestions: Any) -> dict[str, Any] | None:
 
 
 def permission_options(name: str, suggestion: dict[str, Any] | None) -> list[AskOption]:
-    """What the user can choose from."""
+    """Return what the user can choose from."""
     options = [ALLOW]
     if suggestion is not None:
         scope: Scope = "session" if suggestion.get("destination") == "session" else "always"
@@ -99,7 +99,7 @@ def permission_options(name: str, suggestion: dict[str, Any] | None) -> list[Ask
 
 
 def permission_reply(given: Any, suggestion: dict[str, Any] | None, answer: AskAnswer) -> dict[str, Any]:
-    """The user's answer in Claude's words. The input is always sent, because Claude requires it."""
+    """Return the user's answer in Claude's words. The input is always sent, because Claude requires it."""
     if not answer.allowed:
         return {"behavior": "deny", "message": answer.reason or _REFUSED}
     reply: dict[str, Any] = {"behavior": "allow", "updatedInput": given if answer.input is UNSET else answer.input}
@@ -136,7 +136,7 @@ def _short(label: str) -> str:
 
 
 async def _answers(given: dict[str, Any], call_id: str, asker: AskedClient) -> dict[str, str] | None:
-    """The answers by question; None if the user did not answer."""
+    """Return the answers by question; None if the user did not answer."""
     questions = [each for each in given.get("questions") or () if isinstance(each, dict) and _labels(each)]
     if not questions:
         return None
@@ -193,7 +193,7 @@ async def _chosen(questions: Sequence[dict[str, Any]], call_id: str, asker: Aske
 
 
 def _labels(question: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """The options of a question by their labels."""
+    """Return the options of a question by their labels."""
     listed = question.get("options")
     return {
         str(option["label"]): option

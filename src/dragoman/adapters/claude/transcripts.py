@@ -89,19 +89,19 @@ class ClaudeTranscripts:
         self._projects = (Path(configured) if configured else Path(home) / ".claude") / "projects"
 
     def find(self, session_id: str, cwd: str) -> Path | None:
-        """The file of a session that was in this folder."""
+        """Return the file of a session that was in this folder."""
         paths = [folder / f"{session_id}.jsonl" for folder in self._folders(cwd)] if is_session_id(session_id) else []
         return next((path for path in paths if path.is_file()), None)
 
     def folder_of(self, session_id: str) -> str | None:
-        """The folder that a session belongs to, whichever that is."""
+        """Return the folder that a session belongs to, whichever that is."""
         for path in self._all(session_id):
             if (info := read_info(path)) is not None:
                 return info.cwd
         return None
 
     def list(self, cwd: str | None) -> Sequence[WrappedSessionInfo]:
-        """The sessions of one folder, or all, the last changed first."""
+        """Return the sessions of one folder, or all, the last changed first."""
         folders = (
             self._folders(cwd) if cwd is not None else [each for each in _entries(self._projects) if each.is_dir()]
         )
@@ -122,7 +122,7 @@ class ClaudeTranscripts:
         return sorted(self._projects.glob(f"*/{session_id}.jsonl")) if is_session_id(session_id) else ()
 
     def _folders(self, cwd: str) -> Sequence[Path]:
-        """The folders of Claude that hold sessions of a project."""
+        """Return the folders of Claude that hold sessions of a project."""
         names = dict.fromkeys(_folder_name(place) for place in (cwd, os.path.realpath(cwd)))
         found = [self._projects / name for name in names if len(name) <= _FOLDER_LETTERS]
         for name in names:
@@ -132,17 +132,17 @@ class ClaudeTranscripts:
 
 
 def _folder_name(place: str) -> str:
-    """The name that Claude gives to the folder of a project. It counts letters as JavaScript does, in UTF-16."""
+    """Return the name that Claude gives to the folder of a project. It counts letters as JavaScript does, in UTF-16."""
     return re.sub(r"[^A-Za-z0-9]", lambda found: "-" if found[0] <= "\uffff" else "--", place)
 
 
 def is_session_id(session_id: str) -> bool:
-    """Whether this can be the id of one of Claude's sessions."""
+    """Return whether this can be the id of one of Claude's sessions."""
     return _NAME.fullmatch(session_id) is not None
 
 
 def read_history(path: Path) -> list[UIMessage]:
-    """The conversation in a file. Lines that cannot be read are left out. Raises: OSError."""
+    """Return the conversation in a file. Lines that cannot be read are left out. Raises: OSError."""
     with path.open("rb") as file:
         lines = [line for raw in file if (line := _readable(raw)) is not None and line.uuid is not None]
     return list(_messages(_branch([line for line in lines if not line.is_sidechain])))
@@ -166,7 +166,7 @@ def _modified(path: Path) -> float:
 
 
 def read_info(path: Path) -> WrappedSessionInfo | None:
-    """What is listed of a session; None if nothing was written in it."""
+    """Return what is listed of a session; None if nothing was written in it."""
     try:
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
@@ -204,7 +204,7 @@ def _object(raw: bytes) -> dict[str, Any]:
 
 
 def _typed(content: Any) -> str:
-    """What the user wrote, as one text; empty for what Claude put in the user's place."""
+    """Return what the user wrote, as one text; empty for what Claude put in the user's place."""
     texts = [content] if isinstance(content, str) else []
     if isinstance(content, list):
         texts = [str(block.get("text")) for block in content if isinstance(block, dict) and block.get("type") == "text"]
@@ -226,7 +226,7 @@ def _readable(raw: bytes) -> _Line | None:
 
 
 def _branch(lines: Sequence[_Line]) -> list[_Line]:
-    """The lines of the branch that the last line is on, in the order of the file."""
+    """Return the lines of the branch that the last line is on, in the order of the file."""
     places = {line.uuid: place for place, line in enumerate(lines)}
     spoken = [place for place, line in enumerate(lines) if line.type in ("user", "assistant")]
     if not spoken:
@@ -254,7 +254,7 @@ def _message_id(line: _Line) -> str:
 
 
 def _messages(lines: Sequence[_Line]) -> Iterator[UIMessage]:
-    """The messages of a conversation. An answer is everything between two prompts."""
+    """Yield the messages of a conversation. An answer is everything between two prompts."""
     events = ClaudeEvents(read=lambda path: None)
     reducer: Reducer | None = None
     for line in lines:
@@ -277,7 +277,7 @@ def _messages(lines: Sequence[_Line]) -> Iterator[UIMessage]:
 
 
 def _added(line: _Line) -> Iterator[c.Chunk]:
-    """The text that the user added to a running turn."""
+    """Yield the text that the user added to a running turn."""
     if line.attachment is not None and line.attachment.type == "queued_command":
         text = _typed(_value(line.attachment.prompt))
         if text and line.uuid is not None:
@@ -293,7 +293,7 @@ def _finished(reducer: Reducer | None) -> Iterator[UIMessage]:
 
 
 def _prompt(line: _Line) -> UIMessage | None:
-    """The prompt that a line is, if it is one."""
+    """Return the prompt that a line is, if it is one."""
     message = _value(line.message)
     content = message.get("content") if isinstance(message, dict) else None
     if line.is_meta or line.is_compact_summary or line.uuid is None or _has_results(content):
@@ -313,7 +313,7 @@ def _has_results(content: Any) -> bool:
 
 
 def _as_message(line: _Line) -> dict[str, Any]:
-    """A stored line as the message that the program sent."""
+    """Return a stored line as the message that the program sent."""
     made: dict[str, Any] = {"type": line.type, "subtype": line.subtype, "message": _value(line.message)}
     if line.type == "user":
         made["tool_use_result"] = _value(line.tool_use_result)

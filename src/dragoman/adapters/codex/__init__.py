@@ -18,7 +18,7 @@ __all__ = ["codex"]
 
 
 def codex(program: str | None = None, *, config: Mapping[str, Any] | None = None) -> Adapter:
-    """The installed program `codex`.
+    """Return the installed program `codex`.
 
     Args:
         program: where it is; by default the variable CODEX_PATH, or `codex` on PATH.

@@ -244,7 +244,7 @@ class CodexAdapter(Adapter):
             self._deliver(message)
 
     async def _opened_thread(self, session: AdapterSession) -> CodexThread:
-        """The thread of a session; after a crash it is opened again. Raises: AdapterError, RequestError."""
+        """Return the thread of a session; after a crash it is opened again. Raises: AdapterError, RequestError."""
         thread: CodexThread = session.state
         if thread.server.is_running:
             return thread
@@ -258,7 +258,7 @@ class CodexAdapter(Adapter):
         return reopened
 
     async def _running(self) -> AppServer:
-        """The program, started if it does not run. Raises: AdapterError."""
+        """Return the program, started if it does not run. Raises: AdapterError."""
         from dragoman.adapters.codex.app_server import AppServer
         from dragoman.adapters.codex.choices import models_of
         from dragoman.adapters.codex.program import find_program
@@ -314,7 +314,7 @@ class CodexAdapter(Adapter):
 
 
 async def _asked(server: AppServer, method: str) -> dict[str, Any]:
-    """The answer to a request that an older version may not know."""
+    """Return the answer to a request that an older version may not know."""
     try:
         return await server.request(method, {})
     except CodexRefused as error:
@@ -323,7 +323,7 @@ async def _asked(server: AppServer, method: str) -> dict[str, Any]:
 
 
 async def _turns(thread: CodexThread) -> AsyncIterator[dict[str, Any]]:
-    """The turns of a thread, the oldest first, with all items."""
+    """Yield the turns of a thread, the oldest first, with all items."""
     params: dict[str, Any] = {"threadId": thread.id, "limit": _PAGE, "sortDirection": "asc", "itemsView": "full"}
     while True:
         try:
@@ -356,7 +356,7 @@ def _info(row: dict[str, Any]) -> WrappedSessionInfo:
 
 
 def _preview(thread: Any) -> str | None:
-    """The first words of a thread, which Codex lists it under."""
+    """Return the first words of a thread, which Codex lists it under."""
     text = thread.get("preview") if isinstance(thread, dict) else None
     return (sentence(text)[:_TITLE_LETTERS].strip() or None) if isinstance(text, str) else None
 

@@ -229,7 +229,7 @@ class AppServer:
 
 
 def _words(reason: ConnectionClosed) -> str:
-    """What the user reads about the end of the program."""
+    """Return what the user reads about the end of the program."""
     if not isinstance(reason, AgentExited):
         return f"Codex ended: {reason}"
     if reason.returncode is None:

@@ -94,7 +94,7 @@ class Choices(Struct, frozen=True):
 
 
 def models_of(result: Any) -> tuple[CodexModel, ...]:
-    """The models of an answer to `model/list`; what is not as expected is left out."""
+    """Return the models of an answer to `model/list`; what is not as expected is left out."""
     rows = result.get("data") if isinstance(result, dict) else None
     found: list[CodexModel] = []
     for row in rows if isinstance(rows, list) else ():
@@ -119,7 +119,7 @@ def models_of(result: Any) -> tuple[CodexModel, ...]:
 
 
 def choices_of(result: dict[str, Any]) -> Choices:
-    """What a thread works with: an answer to `thread/start`, `thread/resume` or `thread/fork`, or thread settings."""
+    """Return what a thread works with: an answer to `thread/start`, `resume` or `fork`, or thread settings."""
     planning = result.get("collaborationMode")
     return Choices(
         str(result.get("model") or ""),
@@ -131,7 +131,7 @@ def choices_of(result: dict[str, Any]) -> Choices:
 
 
 def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting, ...]:
-    """The settings to offer."""
+    """Return the settings to offer."""
     mode, asking, sandbox = _mode(choices), _asking_id(choices), _sandbox_id(choices)
     modes = tuple(SettingValue(each, *shown) for each, shown in _MODES.items())
     settings = [Setting(MODE, "Mode", mode, modes, "mode")]
@@ -149,7 +149,7 @@ def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting
 def chosen(
     choices: Choices, models: Sequence[CodexModel], setting_id: str, value: str | bool, configured: Choices
 ) -> Choices:
-    """The choices with another value. `configured` is what the mode `custom` goes back to. Raises: AdapterError."""
+    """Return the choices with another value. The mode `custom` goes back to `configured`. Raises: AdapterError."""
     offered = next((each for each in settings_of(choices, models) if each.id == setting_id), None)
     if offered is None or not isinstance(value, str) or all(each.id != value for each in offered.values):
         raise AdapterError(f"{value!r} is not a value of {setting_id!r}")
@@ -177,7 +177,7 @@ def chosen(
 
 
 def turn_params(wanted: Choices, known: Choices) -> dict[str, Any]:
-    """The parameters of a turn that bring a thread from what it works with to what is wanted."""
+    """Return the parameters of a turn that bring a thread from what it works with to what is wanted."""
     params: dict[str, Any] = {}
     if wanted.model != known.model:
         params["model"] = wanted.model

@@ -30,7 +30,7 @@ class UnifiedHunk(NamedTuple):
 
 
 def read_text(path: str) -> str | None:
-    """The text of a file; None if there is none, or it is too large or not text."""
+    """Return the text of a file; None if there is none, or it is too large or not text."""
     try:
         if os.path.getsize(path) > _FILE_BYTES or not os.path.isfile(path):
             return None
@@ -41,7 +41,7 @@ def read_text(path: str) -> str | None:
 
 
 def diffs_of(changes: Any, read: Callable[[str], str | None] | None = None) -> tuple[FileDiff, ...]:
-    """The diffs of a `fileChange` item.
+    """Return the diffs of a `fileChange` item.
 
     Args:
         changes: the item's member of this name.
@@ -51,7 +51,7 @@ def diffs_of(changes: Any, read: Callable[[str], str | None] | None = None) -> t
 
 
 def locations_of(changes: Any) -> tuple[Location, ...]:
-    """The files of a `fileChange` item, as they are named after it."""
+    """Return the files of a `fileChange` item, as they are named after it."""
     return tuple(Location(_moved_to(change) or change["path"]) for change in _changes(changes))
 
 
@@ -66,7 +66,7 @@ def kind_of(changes: Any) -> Kind:
 
 
 def title_of(changes: Any) -> str:
-    """What the item does, in a few words."""
+    """Return what the item does, in a few words."""
     rows = _changes(changes)
     if not rows:
         return "Change files"
@@ -79,7 +79,7 @@ def title_of(changes: Any) -> str:
 
 
 def hunks_of(text: str) -> list[UnifiedHunk]:
-    """The hunks of a unified diff; lines that belong to none are left out."""
+    """Return the hunks of a unified diff; lines that belong to none are left out."""
     hunks: list[UnifiedHunk] = []
     last: tuple[list[str], ...] = ()
     for line in text.splitlines(keepends=True):
@@ -98,7 +98,7 @@ def hunks_of(text: str) -> list[UnifiedHunk]:
 
 
 def applied(text: str, hunks: Sequence[UnifiedHunk]) -> str | None:
-    """The text after the change; None if a hunk does not fit."""
+    """Return the text after the change; None if a hunk does not fit."""
     lines = text.splitlines(keepends=True)
     result: list[str] = []
     position = 0

@@ -69,7 +69,7 @@ class CodexEvents:
     # Live
 
     def feed(self, method: str, params: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The chunks for one notification."""
+        """Yield the chunks for one notification."""
         item, item_id = params.get("item"), str(params.get("itemId"))
         match method:
             case "item/started" if isinstance(item, dict) and "id" in item:
@@ -94,7 +94,7 @@ class CodexEvents:
                 yield from self._remark(method, params)
 
     def _remark(self, method: str, params: dict[str, Any]) -> Iterator[c.Chunk]:
-        """What is shown as a notice."""
+        """Yield what is shown as a notice."""
         match method:
             case "error" if params.get("willRetry") is True:
                 yield _notice("Codex tries again", error_text(params.get("error")))
@@ -110,7 +110,7 @@ class CodexEvents:
                 _log.debug("not shown: %s", method)
 
     def call_of(self, server: str, given: Any) -> str | None:
-        """The running call of an MCP server that a question without its id is about."""
+        """Return the running call of an MCP server that a question without its id is about."""
         found = [
             item_id
             for item_id, item in self._items.items()
@@ -124,7 +124,7 @@ class CodexEvents:
         return None if self._sub_agent is None else self.notes.starters.get(self._sub_agent)
 
     def item(self, item_id: str) -> dict[str, Any] | None:
-        """A call without an outcome."""
+        """Return a call without an outcome."""
         return self._items.get(item_id)
 
     @property
@@ -135,7 +135,7 @@ class CodexEvents:
     # Items
 
     def begin(self, item: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The chunks for an item that begins."""
+        """Yield the chunks for an item that begins."""
         item_id, kind = str(item["id"]), str(item.get("type"))
         self.notes.ended.discard(item_id)
         if kind == "contextCompaction":
@@ -146,7 +146,7 @@ class CodexEvents:
             yield from self._begin_call(item_id, item, self._read)
 
     def complete(self, item: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The chunks for an item that is complete, whether or not it was begun here."""
+        """Yield the chunks for an item that is complete, whether or not it was begun here."""
         item_id, kind = str(item["id"]), str(item.get("type"))
         if item_id in self.notes.ended:
             return
@@ -232,7 +232,7 @@ class CodexEvents:
         yield c.TextDelta(item_id, delta)
 
     def _complete_text(self, item_id: str, text: Any) -> Iterator[c.Chunk]:
-        """What was not streamed of a message: all of it, or its end."""
+        """Yield what was not streamed of a message: all of it, or its end."""
         shown = self._texts.get(item_id, "")
         if isinstance(text, str) and text.startswith(shown) and (shown or text.strip() not in self._results):
             yield from self._text(item_id, text[len(shown) :])
@@ -269,7 +269,7 @@ class CodexEvents:
             yield start(id)
 
     def _user_message(self, item_id: str, item: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The first one is the prompt itself; others reached the turn while it ran."""
+        """Yield the first one is the prompt itself; others reached the turn while it ran."""
         is_prompt, self._has_prompt = not self._has_prompt, True
         text = user_text(item.get("content"))
         if not is_prompt and text and self._sub_agent is None:
@@ -277,7 +277,7 @@ class CodexEvents:
             yield c.SteeringMessage(item_id, [{"type": "text", "text": text}])
 
     def _review(self, item_id: str, text: Any) -> Iterator[c.Chunk]:
-        """The result of a review. Codex reports it as a message too, before or after."""
+        """Yield the result of a review. Codex reports it as a message too, before or after."""
         if isinstance(text, str) and text.strip() and text.strip() not in self._results:
             self._results.add(text.strip())
             yield from self._text(item_id, text)
@@ -344,7 +344,7 @@ class _Output:
 
 
 def user_text(content: Any) -> str:
-    """The text of what a user sent; files are named."""
+    """Return the text of what a user sent; files are named."""
     pieces: list[str] = []
     for each in content if isinstance(content, list) else ():
         match each:
@@ -356,7 +356,7 @@ def user_text(content: Any) -> str:
 
 
 def error_text(error: Any) -> str:
-    """What a failed turn or call says, as text for the user."""
+    """Return what a failed turn or call says, as text for the user."""
     message = error.get("message") if isinstance(error, dict) else error
     text = str(message or "no reason was given")
     try:  # servers of models answer with JSON, which Codex passes on as text

@@ -1,6 +1,7 @@
 """The turns of a thread as messages, for a session that is loaded.
 
-Owns the way from items back to messages. The items pass through the same code as those of a running turn.
+Owns the way from items back to messages. The items pass through the same code as those of a running turn. Loaded with
+the first session that is loaded; new ones start without it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def messages_of(turn: dict[str, Any]) -> Iterator[UIMessage]:
-    """The messages of one turn: that of the user, then that of the agent."""
+    """Yield the messages of one turn: that of the user, then that of the agent."""
     found = turn.get("items")
     items = [each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict) and "id" in each]
     prompt = next((each for each in items if each.get("type") == "userMessage"), None)

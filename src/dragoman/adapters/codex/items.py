@@ -53,7 +53,7 @@ class ShownItem(msgspec.Struct, frozen=True):
 def shown_item(
     item: dict[str, Any], read: Callable[[str], str | None] | None = None, parent: str | None = None
 ) -> ShownItem:
-    """What is shown of an item that is a call.
+    """Return what is shown of an item that is a call.
 
     Args:
         read: reads a file that the item has not changed yet; None if it may have.
@@ -96,13 +96,13 @@ def shown_item(
 
 
 def announced(item_id: str, shown: ShownItem) -> c.Chunk:
-    """The chunk that shows the call."""
+    """Return the chunk that shows the call."""
     chunk = c.ToolInputAvailable(item_id, shown.name, shown.input, dynamic=True)
     return with_display(chunk, shown.title, shown.display)
 
 
 def outcome(item: dict[str, Any], shown: ShownItem, text_so_far: str = "") -> c.Chunk:
-    """The chunk that ends the call.
+    """Return the chunk that ends the call.
 
     Args:
         text_so_far: the output that was streamed, for an item that does not repeat it.
@@ -142,7 +142,7 @@ def outcome(item: dict[str, Any], shown: ShownItem, text_so_far: str = "") -> c.
 
 
 def unwrapped(command: str) -> str:
-    """The command without the shell that runs it: what the model wrote."""
+    """Return the command without the shell that runs it: what the model wrote."""
     try:
         words = shlex.split(command)
     except ValueError:
@@ -172,7 +172,7 @@ def command_shown(item: dict[str, Any]) -> tuple[Kind, str, tuple[Location, ...]
 
 
 def _given(item: dict[str, Any]) -> dict[str, Any]:
-    """The members of an item of an unknown kind."""
+    """Return the members of an item of an unknown kind."""
     return {key: value for key, value in item.items() if key not in ("id", "type", "startedAtMs", "completedAtMs")}
 
 

@@ -25,7 +25,7 @@ _HELPERS: Final = ("codex", "bwrap")
 
 
 def processes_of(marker: str, threads: Collection[str], earlier: Collection[str]) -> list[int]:
-    """The living processes of commands. Codex does not report every command before it runs, so they are not named.
+    """Return the living processes of commands, not named: Codex does not report every command before it runs.
 
     Args:
         marker: what everything that this program started has in its environment.

@@ -1,7 +1,7 @@
 """Where the `codex` program is, and how it is started.
 
 Owns the search. The package of npm installs a launcher in JavaScript that stays in memory next to the real program
-(40 MB); where the real program is found next to it, that one is started.
+(40 MB); where the real program is found next to it, that one is started. Loaded with the first session.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _INSTALL: Final = "install it (npm install -g @openai/codex, or brew install cod
 
 
 def find_program() -> tuple[str, dict[str, str]]:
-    """The program to start, and variables for its environment. Raises: AdapterError."""
+    """Return the program to start, and variables for its environment. Raises: AdapterError."""
     wanted = os.environ.get(VARIABLE) or PROGRAM
     found = _which(wanted)
     if found is None:
@@ -29,7 +29,7 @@ def find_program() -> tuple[str, dict[str, str]]:
 
 
 def _which(name: str) -> str | None:
-    """The first program of this name on PATH, or the one at this path. `shutil` would load four modules for it."""
+    """Return the first program of this name on PATH, or at this path. `shutil` would load four modules for it."""
     folders = [""] if os.sep in name else os.environ.get("PATH", os.defpath).split(os.pathsep)
     for folder in folders:
         path = os.path.join(folder, name)
@@ -39,7 +39,7 @@ def _which(name: str) -> str | None:
 
 
 def _behind_launcher(found: str) -> tuple[str, dict[str, str]] | None:
-    """The program that npm's launcher starts, with the variables that the launcher sets; None if this is another."""
+    """Return the program that npm's launcher starts, with the variables that it sets; None if this is another."""
     launcher = Path(os.path.realpath(found))
     if launcher.name != "codex.js" or launcher.parent.name != "bin":
         return None
@@ -53,7 +53,7 @@ def _behind_launcher(found: str) -> tuple[str, dict[str, str]] | None:
 
 
 def _is_of_this_machine(program: Path) -> bool:
-    """Whether a vendor folder such as `x86_64-unknown-linux-musl` is that of this machine."""
+    """Return whether a vendor folder such as `x86_64-unknown-linux-musl` is that of this machine."""
     system, machine = os.uname().sysname.lower(), os.uname().machine.lower()
     target = program.parent.parent.name
     names = ("x86_64",) if machine in ("x86_64", "amd64") else ("aarch64", "arm64")

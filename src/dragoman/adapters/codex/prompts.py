@@ -1,4 +1,4 @@
-"""Prompts and MCP servers of a client in the words of Codex. Pure."""
+"""Prompts and MCP servers of a client in the words of Codex. Pure; loaded with the first session."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COMMANDS: Final = (
 
 
 def input_of(blocks: Iterable[v1.ContentBlock]) -> list[dict[str, Any]]:
-    """The input of a turn: texts that follow one another are one, images are data URLs."""
+    """Return the input of a turn: texts that follow one another are one, images are data URLs."""
     parts: list[dict[str, Any]] = []
     for block in blocks:
         if isinstance(block, v1.ImageContent):
@@ -36,7 +36,7 @@ def text_input(text: str) -> dict[str, Any]:
 
 
 def request_of(blocks: Sequence[v1.ContentBlock], thread_id: str) -> tuple[str, dict[str, Any]]:
-    """The request that begins a turn: a prompt, or one of `COMMANDS`."""
+    """Return the request that begins a turn: a prompt, or one of `COMMANDS`."""
     text = text_of(blocks).strip()
     if text == "/compact":
         return "thread/compact/start", {"threadId": thread_id}
@@ -48,7 +48,7 @@ def request_of(blocks: Sequence[v1.ContentBlock], thread_id: str) -> tuple[str, 
 
 
 def mcp_config(servers: Iterable[v1.McpServer]) -> dict[str, Any]:
-    """The MCP servers of the client as Codex configures them, by name."""
+    """Return the MCP servers of the client as Codex configures them, by name."""
     found: dict[str, Any] = {}
     for server in servers:
         if isinstance(server, v1.McpServerStdio):

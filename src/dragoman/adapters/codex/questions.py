@@ -72,7 +72,7 @@ async def answer_question(ctx: PromptContext, events: CodexEvents, question: Cod
 
 
 def command_offers(params: dict[str, Any]) -> list[OfferedDecision]:
-    """The options for a command, in the order that Codex has them; to refuse and go on is always possible."""
+    """Return the options for a command, in the order that Codex has them; to refuse and go on is always possible."""
     decisions = params.get("availableDecisions")
     if not isinstance(decisions, list) or not decisions:
         return _decisions(_USUAL)
@@ -133,7 +133,7 @@ async def _show_command(ctx: PromptContext, events: CodexEvents, params: dict[st
 
 
 def _unannounced(params: dict[str, Any]) -> AskedCall:
-    """The call of a question about an item that was not reported, such as one of a sub-agent."""
+    """Return the call of a question about an item that was not reported, such as one of a sub-agent."""
     command = unwrapped(str(params.get("command") or params.get("reason") or "a command"))
     title = one_line(plain(command))
     return AskedCall("command", {"command": command, "cwd": params.get("cwd")}, title, ToolDisplay("execute"))
@@ -158,7 +158,7 @@ async def _ask_permissions(ctx: PromptContext, params: dict[str, Any]) -> dict[s
 
 
 async def _ask_for_server(ctx: PromptContext, events: CodexEvents, params: dict[str, Any]) -> dict[str, Any]:
-    """A question about a call of an MCP server, or of the server itself."""
+    """Return a question about a call of an MCP server, or of the server itself."""
     meta = params.get("_meta")
     meta = meta if isinstance(meta, dict) else {}
     server, message = str(params.get("serverName")), plain(str(params.get("message") or ""))
@@ -182,7 +182,7 @@ async def _ask_for_server(ctx: PromptContext, events: CodexEvents, params: dict[
 
 
 def mcp_offers(scopes: Any) -> list[OfferedDecision]:
-    """The options for a call of an MCP server; the answer of one that allows is its `_meta`."""
+    """Return the options for a call of an MCP server; the answer of one that allows is its `_meta`."""
     offers = [OfferedDecision(_ACCEPT, None)]
     if scopes == "session" or (isinstance(scopes, list) and "session" in scopes):
         offers.append(OfferedDecision(_ACCEPT_FOR_SESSION, {"persist": "session"}))

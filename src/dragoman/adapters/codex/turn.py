@@ -78,7 +78,7 @@ class CodexTurn:
             self.id = turn["id"]
 
     async def chunks(self) -> AsyncIterator[c.Chunk]:
-        """What the turn shows, until it is over. Raises: AdapterError if it failed, or the program ended."""
+        """Yield what the turn shows, until it is over. Raises: AdapterError if it failed, or the program ended."""
         while not self._is_over:
             for chunk in await self._take(await self._next()):
                 yield chunk
@@ -236,7 +236,7 @@ class CodexTurn:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _processes(self) -> list[int]:
-        """The processes of the commands of this turn and of its sub-agents."""
+        """Return the processes of the commands of this turn and of its sub-agents."""
         threads = (self.thread.id, *self._children)
         return processes_of(self.thread.server.marker, threads, self.thread.notes.commands)
 
@@ -306,7 +306,7 @@ class CodexTurn:
 
 
 def _failure(error: Any) -> str:
-    """What the user reads about a turn that failed."""
+    """Return what the user reads about a turn that failed."""
     text = error_text(error)
     if isinstance(error, dict) and error.get("codexErrorInfo") == "unauthorized":
         return f"Codex is not logged in, or its login has expired: {text}. Run `codex login` in a terminal."

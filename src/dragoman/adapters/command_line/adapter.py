@@ -11,23 +11,27 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import re
+import shutil
 import signal
+from codecs import getincrementaldecoder
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
 from dragoman.adapters.adapter import Adapter
 from dragoman.adapters.command_line.child_output import ChildOutput
-from dragoman.adapters.command_line.output_text import OutputText
-from dragoman.adapters.command_line.prompt_text import PROMPT, checked, filled_in, name_of, prompt_text
 from dragoman.adapters.command_line.snapshot import MOST_ENTRIES, find_changes, take_snapshot
 from dragoman.adapters.values import AdapterError
+from dragoman.errors import ConfigError
+from dragoman.schema import v1
 from dragoman.text.terminal import plain
 from dragoman.uistream import chunks as c
 from dragoman.uistream.display import FileDiff, Location, ToolDisplay, ToolOutput, with_display
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 
     from dragoman.adapters.adapter import Yielded
     from dragoman.adapters.command_line.snapshot import Snapshot
@@ -96,7 +100,7 @@ class CommandAdapter(Adapter):
             await ctx.notice(f"{self.title} ended without output", "Its exit code is 0, so it reports success.")
 
     def _prepared(self, ctx: PromptContext) -> tuple[list[str], bytes]:
-        """The arguments and the input of a run. Raises: AdapterError."""
+        """Return the arguments and the input of a run. Raises: AdapterError."""
         text = prompt_text(ctx.blocks)
         argv = filled_in(self._words, {"prompt": text, "cwd": ctx.cwd, "session": ctx.session_id})
         if any(len(word.encode("utf-8", "surrogateescape")) >= _ARGUMENT_BYTES for word in argv):
@@ -107,7 +111,7 @@ class CommandAdapter(Adapter):
         return argv, b"" if self._has_argument else text.encode()
 
     async def _changed(self, ctx: PromptContext, before: Snapshot) -> AsyncIterator[c.Chunk]:
-        """The files that changed, as tool calls; a notice, once for a session, if they cannot be found."""
+        """Yield the files that changed, as tool calls; a notice, once for a session, if they cannot be found."""
         calls = await asyncio.to_thread(_calls, before)
         if calls is None and ctx.session.state is None:
             ctx.session.state = "the notice was shown"
@@ -171,7 +175,7 @@ class _ShownOutput:
 
 
 async def _show_after_cancel(ctx: PromptContext, before: Snapshot) -> None:
-    """A cancelled tool may have changed files already."""
+    """Show the files that a cancelled tool has changed already."""
     try:
         for chunk in await asyncio.to_thread(_calls, before) or ():
             await ctx.emit(chunk)
@@ -205,7 +209,7 @@ def _output(root: str, diffs: Sequence[FileDiff]) -> ToolOutput:
 
 
 def _call(name: str, kind: Kind, title: str, output: ToolOutput) -> Iterator[c.Chunk]:
-    """A call that is over. Its files come with the output: a client that copies files before a call would be late."""
+    """Yield a call that is over, with its files: a client that copies files before a call would be late."""
     call_id = f"call_{os.urandom(8).hex()}"
     data: Any = msgspec.to_builtins(output)
     yield with_display(c.ToolInputAvailable(call_id, name, {}, dynamic=True), title, ToolDisplay(kind))
@@ -221,3 +225,115 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return str(number)
+
+
+# The beginning of an escape sequence, or a carriage return whose newline may follow, at the end of a piece.
+_UNFINISHED: Final = re.compile(
+    r"""
+    (?:
+      (?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x90\x98\x9c-\x9f]*\x1b?  # a string without its end
+    | (?:\x1b\[|\x9b)[0-?]*[ -/]*                                             # CSI
+    | \x1b[ -/]*
+    | \r
+    )\Z
+    """,
+    re.VERBOSE,
+)
+_HELD: Final = 4096  # characters of an unfinished sequence; a longer one is not a sequence, and is shown
+
+
+class OutputText:
+    """Turns the bytes of one stream into text that is safe to show, at most `limit` characters of it.
+
+    Accepts pieces of any size: a character or an escape sequence that is split in two is joined again. Unlike
+    `text/output_lines.py` it does not wait for the end of a line: tools that stream an answer write single words.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._decode = getincrementaldecoder("utf-8")("replace").decode
+        self._held = ""
+        self._left = limit
+        self.is_cut = False
+        """Whether something was left out, because there was too much."""
+
+    def feed(self, data: bytes) -> str:
+        """Return the text of this piece, as far as it is complete."""
+        text = self._held + self._decode(data)
+        unfinished = _UNFINISHED.search(text, max(0, len(text) - _HELD))
+        start = len(text) if unfinished is None else unfinished.start()
+        self._held = text[start:]
+        return self._within(plain(text[:start]))
+
+    def finish(self) -> str:
+        """Return the rest."""
+        text, self._held = self._held + self._decode(b"", True), ""
+        return self._within(plain(text))
+
+    def _within(self, text: str) -> str:
+        shown = text[: self._left]
+        self._left -= len(shown)
+        self.is_cut = self.is_cut or len(shown) < len(text)
+        return shown
+
+
+PROMPT: Final = "{prompt}"
+_PLACEHOLDER: Final = re.compile(r"\{(prompt|cwd|session)\}")
+# Programs whose first argument says what they run, so that each wrapped script has a name of its own.
+_RUNNER: Final = re.compile(r"(python|pypy|node|ruby|perl|bash|sh|deno|bun|npx|uvx|uv|pipx)[\d.]*")
+_SCRIPT: Final = re.compile(r"[\w@+./-]{1,200}")
+
+
+def prompt_text(blocks: Iterable[v1.ContentBlock]) -> str:
+    """Return a prompt for a program: files are named by their paths, embedded texts are included, images are not."""
+    pieces: list[str] = []
+    for block in blocks:
+        match block:
+            case v1.TextContent():
+                pieces.append(block.text)
+            case v1.ResourceLink():
+                pieces.append(_place(block.uri))
+            case v1.EmbeddedResource(resource=v1.TextResourceContents() as contents):
+                pieces.append(f'\n<file path="{_place(contents.uri)}">\n{contents.text}\n</file>\n')
+            case v1.EmbeddedResource():
+                pieces.append(_place(block.resource.uri))
+    return "".join(pieces).encode("utf-8", "replace").decode()
+
+
+def filled_in(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
+    """Return the words with placeholders replaced, each still one argument. A value is never looked at again."""
+    return [_PLACEHOLDER.sub(lambda found: values[found[1]].replace("\0", ""), word) for word in words]
+
+
+def checked(words: Sequence[str]) -> list[str]:
+    """Return the words with the program found: one named by a path is looked for from the current folder.
+
+    Raises: ConfigError.
+    """
+    if not words or not words[0]:
+        raise ConfigError("the command is empty; give the program and its arguments")
+    program = words[0]
+    if _PLACEHOLDER.search(program):
+        raise ConfigError(f"the program cannot be {program!r}; name one, and use {{prompt}} in its arguments")
+    if os.sep in program:
+        program = os.path.abspath(program)
+    if shutil.which(program) is None:
+        why = "is not executable" if os.path.isfile(program) else "was not found"
+        raise ConfigError(f"the program {words[0]!r} {why}; install it, or give the path of an executable file")
+    return [program, *words[1:]]
+
+
+def name_of(words: Sequence[str]) -> str:
+    """Return a name for the tool: the program's, and what it runs if it is an interpreter or a launcher."""
+    program = os.path.basename(words[0])
+    if _RUNNER.fullmatch(program):
+        for word in words[1:]:
+            if not word.startswith("-"):
+                if _SCRIPT.fullmatch(word):
+                    return f"{program}-{os.path.splitext(os.path.basename(word))[0] or word}"
+                break
+    return program
+
+
+def _place(uri: str) -> str:
+    parts = urlsplit(uri)
+    return unquote(parts.path) if parts.scheme == "file" else uri

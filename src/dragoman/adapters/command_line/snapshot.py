@@ -136,7 +136,7 @@ def _happened(was_there: bool, is_there: bool) -> str:
 
 
 def _text(content: bytes | None) -> str | bytes | None:
-    """The content as text; as it is if it is not text."""
+    """Return the content as text; as it is if it is not text."""
     if content is None or b"\0" in content:
         return content
     try:
@@ -150,7 +150,7 @@ def _identity(status: os.stat_result) -> tuple[int, int, int, int, int]:
 
 
 def _statuses(root: str) -> dict[str, os.stat_result] | None:
-    """The regular files below a folder; None if there are too many entries."""
+    """Return the regular files below a folder; None if there are too many entries."""
     found: dict[str, os.stat_result] = {}
     folders = [root]
     count = 0
@@ -182,7 +182,7 @@ def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
 
 
 def _content(path: str) -> bytes | None:
-    """A file's bytes; None if it cannot be read, has become something else, or has grown too large."""
+    """Return a file's bytes; None if it cannot be read, has become something else, or has grown too large."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:

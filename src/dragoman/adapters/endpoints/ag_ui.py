@@ -115,7 +115,7 @@ class AGUIAdapter(Adapter):
 async def _entry(
     ctx: PromptContext, interrupt: dict[str, Any], answers: Mapping[str, AskAnswer], events: AGUIEvents
 ) -> dict[str, Any]:
-    """The answer to one interrupt."""
+    """Return the answer to one interrupt."""
     id = str(interrupt.get("id", ""))
     answer = answers.get(id)
     if answer is None:
@@ -162,7 +162,7 @@ def messages_json(message: UIMessage) -> list[dict[str, Any]]:
 
 
 def _result_of(part: ToolPart) -> str | None:
-    """The result of a call as text; None while it waits for an answer."""
+    """Return the result of a call as text; None while it waits for an answer."""
     if part.state == "output-available":
         return part.output if isinstance(part.output, str) else json.dumps(part.output)
     if part.state == "output-error":

@@ -63,7 +63,7 @@ class AGUIEvents:
         self.interrupts, self.has_ended = [], False
 
     def feed(self, event: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The chunks of one event."""
+        """Return the chunks of one event."""
         mapped = self._table.get(str(event.get("type", "")))
         return iter(()) if mapped is None else mapped(event)
 
@@ -180,7 +180,7 @@ class AGUIEvents:
 
 
 def patched(value: Any, operations: Any) -> Any:
-    """The value after a JSON patch (RFC 6902: add, replace, remove). An operation that does not fit is skipped."""
+    """Return the value after a JSON patch (RFC 6902: add, replace, remove); what does not fit is skipped."""
     for operation in operations if isinstance(operations, list) else ():
         try:
             path = [part.replace("~1", "/").replace("~0", "~") for part in str(operation["path"]).split("/")[1:]]

@@ -27,7 +27,7 @@ _UI_MEMBERS: Final = ("trigger", "UIMessage", "messages")
 
 
 async def detect(url: str, headers: Mapping[str, str] | None = None) -> EndpointKind:
-    """The kind of an endpoint. Raises: AdapterError if it cannot be reached or found out; ConfigError."""
+    """Return the kind of an endpoint. Raises: AdapterError if it cannot be reached or found out; ConfigError."""
     endpoint = StreamEndpoint(url, headers)
     try:
         if url.rstrip("/").endswith(("/chat/completions", "/v1")):
@@ -51,7 +51,7 @@ async def detect(url: str, headers: Mapping[str, str] | None = None) -> Endpoint
 
 
 def _kind_of(status: int, headers: Mapping[str, str], body: bytes) -> EndpointKind | None:
-    """The kind that an answer to an empty object speaks of."""
+    """Return the kind that an answer to an empty object speaks of."""
     if _UI_HEADER in {name.lower() for name in headers}:
         return "ui-stream"
     for line in body.splitlines():

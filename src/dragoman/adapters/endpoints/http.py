@@ -1,7 +1,7 @@
 """Requests to an endpoint whose answer is a stream of server-sent events.
 
-Owns the connection and the errors, which name the address, what happened and what to do. The HTTP client is imported
-when the first request is sent.
+Owns the connection, the framing of events, and the errors, which name the address, what happened and what to do. The
+HTTP client is imported when the first request is sent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman._version import __version__
-from dragoman.adapters.endpoints.events import LARGEST_EVENT_BYTES, EventData
 from dragoman.adapters.values import AdapterError
 from dragoman.errors import ConfigError
 
@@ -87,7 +86,7 @@ class StreamEndpoint:
                 yield data
 
     async def json(self, url: str, seconds: float) -> Any:
-        """The JSON that a GET gives, None if it gives none in this time. For what is nice to have."""
+        """Return the JSON that a GET gives, None if it gives none in this time. For what is nice to have."""
         import asyncio
 
         try:
@@ -151,7 +150,7 @@ class StreamBroken(AdapterError):
 
 
 def refused(url: str, status: int, body: bytes) -> AdapterError:
-    """The error for a status other than 200."""
+    """Return the error for a status other than 200."""
     text = " ".join(_message_of(body).split())[:_SHOWN_LETTERS]
     hint = {
         401: "; pass its key, for example --header 'Authorization: Bearer ...'",
@@ -163,7 +162,7 @@ def refused(url: str, status: int, body: bytes) -> AdapterError:
 
 
 def _message_of(body: bytes) -> str:
-    """The text of an error: the message in a JSON body, or the body itself."""
+    """Return the text of an error: the message in a JSON body, or the body itself."""
     text = body.decode(errors="replace")
     try:
         value = msgspec.json.decode(body)
@@ -176,7 +175,7 @@ def _message_of(body: bytes) -> str:
 
 
 def not_understood(url: str, what: str, data: bytes, error: Exception) -> AdapterError:
-    """The error for an event that is not what this kind of endpoint sends."""
+    """Return the error for an event that is not what this kind of endpoint sends."""
     start = data[:80].decode(errors="replace")
     return AdapterError(
         f"{url} sent something that is not {what} ({error}): {start!r}; what arrived before is kept; "
@@ -189,7 +188,7 @@ def _why(error: Exception) -> str:
 
 
 async def start_of(response: httpx2.Response) -> bytes:
-    """The beginning of a body, such as that of an error."""
+    """Return the beginning of a body, such as that of an error."""
     found = b""
     async for piece in response.aiter_bytes():
         found += piece
@@ -207,3 +206,53 @@ async def _whole(response: httpx2.Response) -> bytes:
         if size > LARGEST_EVENT_BYTES:
             raise AdapterError(f"an answer is longer than {LARGEST_EVENT_BYTES} bytes")
     return b"".join(found)
+
+
+# The largest event that is known is a whole image in base64.
+LARGEST_EVENT_BYTES: Final = 64 * 1024 * 1024
+
+
+class EventData:
+    """Takes bytes as they arrive, cut anywhere, and gives the data of the events that are complete.
+
+    Lines end with LF, CRLF or CR, an empty line ends an event, `data:` lines of one event are joined; comments,
+    `event:`, `id:` and `retry:` are skipped. What is kept between two pieces is bounded.
+    """
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._data_bytes = 0
+        self._is_begun = False
+
+    def feed(self, piece: bytes) -> list[bytes]:
+        """Return the data of each event that ends in this piece. Raises: AdapterError for one that is too large."""
+        text = self._rest + piece
+        if not self._is_begun and text:
+            self._is_begun = True
+            text = text.removeprefix(b"\xef\xbb\xbf")
+        # A CR at the end may be the first half of a line's end.
+        held = b"\r" if text.endswith(b"\r") else b""
+        whole = text[: len(text) - len(held)].replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        *lines, rest = whole.split(b"\n")
+        self._rest = rest + held
+        found = [data for line in lines if (data := self._line(line)) is not None]
+        if len(self._rest) + self._data_bytes > LARGEST_EVENT_BYTES:
+            raise AdapterError(f"the server sent an event of more than {LARGEST_EVENT_BYTES} bytes")
+        return found
+
+    def end(self) -> list[bytes]:
+        """Return the event that no empty line follows, when the response has ended."""
+        return self.feed(b"\n\n")
+
+    def _line(self, line: bytes) -> bytes | None:
+        if not line:
+            if not self._data:
+                return None
+            data, self._data, self._data_bytes = b"\n".join(self._data), [], 0
+            return data
+        if line.startswith(b"data:"):
+            value = line[5:].removeprefix(b" ")
+            self._data.append(value)
+            self._data_bytes += len(value)
+        return None

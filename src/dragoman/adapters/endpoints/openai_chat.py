@@ -127,7 +127,7 @@ class CompletionReader:
         self._calls: dict[Any, tuple[str, str, list[str]]] = {}
 
     def feed(self, value: dict[str, Any]) -> Iterator[c.Chunk]:
-        """The chunks of one piece, or of a whole completion."""
+        """Yield the chunks of one piece, or of a whole completion."""
         error = value.get("error")
         if error:
             message = error.get("message") if isinstance(error, dict) else error

@@ -158,7 +158,7 @@ class UIStreamAdapter(Adapter):
 
 
 def message_json(message: UIMessage) -> dict[str, Any]:
-    """A message as AI SDK servers read it: without what only we understand."""
+    """Return a message as AI SDK servers read it: without what only we understand."""
     parts: list[dict[str, Any]] = []
     if message.role == "user":
         text = text_of(blocks_of([part for part in message.parts if isinstance(part, (TextPart, DataPart))]))

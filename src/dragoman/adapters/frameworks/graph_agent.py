@@ -152,7 +152,7 @@ class LangGraphAdapter(Adapter):
         return load("langgraph.types", _EXTRA).Command(resume=resume)
 
     async def _waiting(self, session: AdapterSession) -> list[GraphQuestion]:
-        """What the thread is interrupted for since an earlier turn."""
+        """Return what the thread is interrupted for since an earlier turn."""
         if not self._has_checkpoints:
             return []
         state = await self._graph.aget_state(self._config_of(session))
@@ -181,7 +181,7 @@ def _options(question: GraphQuestion) -> list[AskOption]:
 
 
 async def _ask_in_form(ctx: PromptContext, question: GraphQuestion) -> Any:
-    """The answer to a question that is not about a call; None if it cannot be asked or was declined."""
+    """Return the answer to a question that is not about a call; None if it cannot be asked or was declined."""
     schema, read = form_for(question.schema)
     answer = await ctx.form(words_of(question.action), schema)
     return None if answer is None else read(answer)

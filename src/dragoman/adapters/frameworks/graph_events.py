@@ -58,7 +58,7 @@ class GraphEvents:
         self.questions = []
 
     def feed(self, namespace: Sequence[str], mode: str, data: Any) -> Iterator[c.Chunk]:
-        """The chunks of one streamed item."""
+        """Yield the chunks of one streamed item."""
         for chunk in self._map("|".join(namespace), mode, data):
             self.has_shown = True
             yield chunk
@@ -127,7 +127,7 @@ class GraphEvents:
             yield c.ToolOutputAvailable(running[0], whole, preliminary=True)
 
     def _call_piece(self, id: str, piece: Any) -> Iterator[c.Chunk]:
-        """A piece of a call: id and name come with the first one only."""
+        """Yield a piece of a call: id and name come with the first one only."""
         call, name, key = member(piece, "id"), member(piece, "name"), (id, member(piece, "index", 0))
         if call and name:
             self._indexes[key] = call
@@ -222,7 +222,7 @@ class GraphEvents:
             yield c.ToolApprovalRequest(id, call)
 
     def _matching(self, name: str, given: Any) -> str | None:
-        """The call that an action is about: the first of this name and input that is not asked about yet."""
+        """Return the call that an action is about: the first of this name and input that is not asked about yet."""
         asked = {question.call_id for question in self.questions}
         return next(
             (
@@ -235,7 +235,7 @@ class GraphEvents:
 
 
 def _texts(content: Any) -> Iterator[tuple[str, str]]:
-    """The pieces of a message's content: text and thoughts."""
+    """Yield the pieces of a message's content: text and thoughts."""
     if isinstance(content, str):
         if content:
             yield "text", content
@@ -265,7 +265,7 @@ def _plan(todos: Sequence[Any]) -> c.Chunk:
 
 
 def _custom(data: Any) -> Iterator[c.Chunk]:
-    """What a node writes with `get_stream_writer`: a chunk as JSON is shown, anything else is data next to the text."""
+    """Yield what a node writes with `get_stream_writer`: a chunk as JSON is shown, the rest is data next to it."""
     if isinstance(data, dict) and (data.get("type") in c.KNOWN_TYPES or str(data.get("type")).startswith("data-")):
         yield c.decode_chunk(msgspec.json.encode(plain_json(data)))
     else:
@@ -273,7 +273,7 @@ def _custom(data: Any) -> Iterator[c.Chunk]:
 
 
 def decisions_for(questions: Sequence[GraphQuestion], answers: Mapping[str, Any]) -> dict[str, Any]:
-    """The value that each interrupt is resumed with, by its id: as many decisions as it has actions, in order."""
+    """Return the value each interrupt is resumed with, by its id: as many decisions as it has actions, in order."""
     values: dict[str, Any] = {}
     for question in questions:
         answer = answers[question.id]

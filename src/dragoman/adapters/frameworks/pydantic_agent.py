@@ -100,7 +100,7 @@ class PydanticAIAdapter(Adapter):
 
 
 def _handler(ctx: PromptContext) -> Any:
-    """The permission handler of one run."""
+    """Return the permission handler of one run."""
 
     async def ask(run: Any, requests: Any) -> Any:
         tools = load("pydantic_ai.tools", _EXTRA)
@@ -123,7 +123,7 @@ def _as_result(tools: Any, answer: AskAnswer) -> Any:
 
 
 def _tool(tool: SessionMcpTool) -> Any:
-    """A tool of an MCP server. The user is asked about each call: the framework knows nothing about what it does."""
+    """Return a tool of an MCP server. The user is asked about each call, of which the framework knows nothing."""
     pydantic_ai = load("pydantic_ai", _EXTRA)
 
     async def call(**arguments: Any) -> str:
@@ -138,7 +138,7 @@ def _tool(tool: SessionMcpTool) -> Any:
 
 
 def _prompt(blocks: Sequence[v1.ContentBlock]) -> Any:
-    """The prompt in pydantic-ai's form."""
+    """Return the prompt in pydantic-ai's form."""
     messages = load("pydantic_ai.messages", _EXTRA)
     media = [block for block in blocks if isinstance(block, (v1.ImageContent, v1.AudioContent))]
     text = text_of(blocks)
@@ -154,6 +154,6 @@ def _read_history(stored: Any) -> list[Any]:
 
 
 def _write_history(messages: Sequence[Any]) -> Any:
-    """The history as JSON data. pydantic-ai itself ends calls without a result in the next run."""
+    """Return the history as JSON data. pydantic-ai itself ends calls without a result in the next run."""
     types = load("pydantic_ai.messages", _EXTRA)
     return msgspec.json.decode(types.ModelMessagesTypeAdapter.dump_json(list(messages)))

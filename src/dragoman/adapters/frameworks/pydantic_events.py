@@ -48,7 +48,7 @@ class PydanticEvents:
         }
 
     def feed(self, event: Any) -> Iterator[c.Chunk]:
-        """The chunks of one event; none for events that show nothing."""
+        """Return the chunks of one event; none for events that show nothing."""
         mapped = self._table.get(member(event, "event_kind", ""))
         return iter(()) if mapped is None else mapped(event)
 
@@ -161,7 +161,7 @@ class PydanticEvents:
 
 
 def finish_reason(result: Any) -> str:
-    """Why the last model response of a run ended, in pydantic-ai's words."""
+    """Return why the last model response of a run ended, in pydantic-ai's words."""
     history = member(member(result, "_state"), "message_history", ())
     for message in reversed(history):
         if member(message, "kind") == "response":

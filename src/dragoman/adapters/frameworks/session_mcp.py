@@ -28,7 +28,7 @@ _LONGEST: Final = 64
 
 
 def can_use_mcp() -> bool:
-    """Whether the package is there that speaks with MCP servers."""
+    """Return whether the package is there that speaks with MCP servers."""
     return find_spec("mcp") is not None
 
 
@@ -61,7 +61,7 @@ class SessionMcp:
         self._opening = asyncio.Lock()
 
     async def tools(self) -> list[SessionMcpTool]:
-        """The tools of all servers. The first call connects."""
+        """Return the tools of all servers. The first call connects."""
         async with self._opening:
             if self._tools is None:
                 found = await asyncio.gather(*(connection.open() for connection in self._connections))
@@ -69,7 +69,7 @@ class SessionMcp:
             return self._tools
 
     def problems(self) -> list[str]:
-        """Why servers have no tools; each is given once."""
+        """Return why servers have no tools; each is given once."""
         found = [f"{each.name}: {each.problem}" for each in self._connections if each.problem]
         for connection in self._connections:
             connection.problem = ""
@@ -176,7 +176,7 @@ def _text_of(content: Any) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The first thing that went wrong; task groups wrap it."""
+    """Return the first thing that went wrong; task groups wrap it."""
     while isinstance(error, BaseExceptionGroup) and error.exceptions:
         error = error.exceptions[0]
     return str(error)

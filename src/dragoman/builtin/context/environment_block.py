@@ -95,7 +95,7 @@ def environment_part(cwd: str, view: Sequence[UIMessage], *, now: datetime | Non
     """Return the part that the next user's message needs, or None if the model knows it already. Blocks.
 
     Args:
-        view: the conversation as the model is given it.
+        view: the messages of the user that the model is given, at least those to which something was added.
     """
     today = (now or datetime.now().astimezone()).strftime("%Y-%m-%d (%A)")
     branch = read_branch(cwd)

@@ -6,22 +6,25 @@ left out by a note; what was taken back is left out. Nothing stored changes: a c
 it. Pure.
 
 A message that nothing was done to is passed on as the same object, and a changed one is made once: wire forms keep the
-encoded bytes of each message object.
+encoded bytes of each message object. Each stored message is looked at once, too: an open session keeps its conversation
+from turn to turn, and a turn adds what is new, so a prompt costs the same behind a hundred messages and behind ten
+thousand.
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Struct
 
-from dragoman.builtin.context.rewound import rewound
-from dragoman.builtin.context.window.facts import COMPACTION, PRUNING, Compaction, Cut, Pruning, read_fact
+from dragoman.builtin.context.rewound import facts_of, rewound
+from dragoman.builtin.context.window.facts import COMPACTION, CONTEXT, PRUNING, Compaction, Cut, Pruning, read_fact
 from dragoman.uistream.messages import DataPart, TextPart, ToolPart, UIMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from dragoman.uistream.messages import Part
 
@@ -44,20 +47,47 @@ class Entry(Struct, frozen=True):
     """The message for the model: the stored one, or one made of it."""
 
 
-class ModelView(Struct, frozen=True):
+class ModelView:
     """The conversation at one time."""
 
-    entries: tuple[Entry, ...]
-    summary: UIMessage | None = None
-    compaction: Compaction | None = None
-    last_fact: str = ""
-    """The id of the newest fact that applies, the same in every process and in a fork."""
+    def __init__(self, shown: _Shown, running: tuple[Entry, ...], folding: _Folding, last_fact: str) -> None:
+        self.running = running
+        self.summary = folding.summary
+        self.compaction = folding.compaction
+        self.last_fact = last_fact
+        """The id of the newest fact that applies, the same in every process and in a fork."""
+        # The lists may grow meanwhile, but what is in them stays.
+        self._shown = shown
+        self._length = len(shown.entries)
+        self._noted = len(shown.noted)
 
     @property
+    def entries(self) -> list[Entry]:
+        """The messages with their positions, oldest first."""
+        return self.since(0)
+
+    def since(self, number: int) -> list[Entry]:
+        """The entries from this number on."""
+        return [*self._shown.entries[number : self._length], *self.running[max(number - self._length, 0) :]]
+
+    @cached_property
     def messages(self) -> tuple[UIMessage, ...]:
-        """The messages for the model, oldest first."""
-        messages = tuple(entry.message for entry in self.entries)
-        return messages if self.summary is None else (self.summary, *messages)
+        """The messages for the model, oldest first: the summary, if there is one, and those of the entries."""
+        first = () if self.summary is None else (self.summary,)
+        return (*first, *self._shown.messages[: self._length], *(entry.message for entry in self.running))
+
+    @property
+    def counted(self) -> Iterator[int]:
+        """The numbers of the entries for which a provider stated its count, the newest first."""
+        for number, entry in enumerate(self.running, self._length):
+            if _is_counted(entry.source):
+                yield number
+        yield from (number for number in reversed(self._shown.counted) if number < self._length)
+
+    @property
+    def noted(self) -> list[UIMessage]:
+        """The messages of the user among them to which the agent added something, such as the day."""
+        return self._shown.noted[: self._noted]
 
     @property
     def stable_until(self) -> int:
@@ -75,42 +105,126 @@ class ModelConversation:
     def __init__(
         self, history: Sequence[UIMessage], made: dict[Any, tuple[UIMessage, UIMessage]] | None = None
     ) -> None:
-        self._length = len(history)
         self._made: dict[Any, tuple[UIMessage, UIMessage]] = {} if made is None else made
+        self.length = 0
+        self._first: UIMessage | None = None
+        self._last: UIMessage | None = None
         self._past = _Folding()
+        self._shown = _Shown()
         gone = rewound(history)
-        for index, message in enumerate(history):
+        # What the provider counted with them does not count any more.
+        self._without = f" without {len(gone)}" if gone else ""
+        self._add(history, gone)
+
+    def extend(self, history: Sequence[UIMessage]) -> bool:
+        """Add what is new in a history; False if it does not continue the one before, and nothing is changed then.
+
+        The messages in the middle are not compared: a history only grows at its end, or is another one from its first
+        message on.
+        """
+        length = self.length
+        if len(history) < length:
+            return False
+        if length and not (history[0] is self._first and history[length - 1] is self._last):
+            return False
+        added = history[length:]
+        if any(map(facts_of, added)):
+            return False  # what was taken back stands before it
+        self._add(added)
+        return True
+
+    def _add(self, messages: Sequence[UIMessage], gone: Container[int] = ()) -> None:
+        facts = self._past.facts
+        for index, message in enumerate(messages, self.length):
             if index not in gone:
                 self._past.add(index, message, self._made)
-        if gone:
-            # What the provider counted with them does not count any more.
-            self._past.last_fact = f"{self._past.last_fact} without {len(gone)}"
-        self._facts_of_turn = 0
-        self._past_entries = self._past.entries_before(self._length, self._made)
+        if messages:
+            self._first, self._last = self._first or messages[0], messages[-1]
+        self.length += len(messages)
+        if self._past.facts != facts:  # a fact changes what stands before it
+            self._shown = _Shown()
+        self._shown.add(self._past, self.length, self._made)
         # The same with the facts that the running turn has stored.
-        self._folding, self._entries = self._past, self._past_entries
+        self._facts_of_turn = 0
+        self._folding, self._shown_in_turn = self._past, self._shown
+        self._last_view: ModelView | None = None
 
     def view(self, running: UIMessage | None = None) -> ModelView:
         """Return the conversation, with the running assistant's message last."""
         if running is None:
-            return self._view(self._past, self._past_entries)
+            return self._view(self._past, self._shown)
         facts = sum(isinstance(part, DataPart) and part.name in (COMPACTION, PRUNING) for part in running.parts)
         if facts != self._facts_of_turn:
             self._facts_of_turn = facts
             self._folding = self._past.copy()
-            self._folding.add(self._length, running, self._made)
-            self._entries = self._folding.entries_before(self._length, self._made)
-        start = self._folding.start_of(self._length) if facts else 0
-        message = self._folding.made_of(self._length, running, start, None)
-        return self._view(self._folding, (*self._entries, Entry(self._length, running, start, message)))
+            self._folding.add(self.length, running, self._made)
+            self._shown_in_turn = _Shown()
+            self._shown_in_turn.add(self._folding, self.length, self._made)
+            self._last_view = None
+        start = self._folding.start_of(self.length) if facts else 0
+        message = self._folding.made_of(self.length, running, start, None)
+        # The message grows in place: while it is given as it is, the view of the step before is that of this one.
+        if self._last_view is None or self._last_view.running[0].message is not message:
+            entry = Entry(self.length, running, start, message)
+            self._last_view = self._view(self._folding, self._shown_in_turn, entry)
+        return self._last_view
 
-    def _view(self, folding: _Folding, entries: Sequence[Entry]) -> ModelView:
-        return ModelView(tuple(entries), folding.summary, folding.compaction, folding.last_fact)
+    def _view(self, folding: _Folding, shown: _Shown, *running: Entry) -> ModelView:
+        # A fact of the running turn is newer than what was taken back.
+        last_fact = folding.last_fact + (self._without if folding.facts == self._past.facts else "")
+        return ModelView(shown, running, folding, last_fact)
 
 
-def model_view(history: Sequence[UIMessage]) -> tuple[UIMessage, ...]:
-    """Return the messages for the model, oldest first."""
-    return ModelConversation(history).view().messages
+class KeptConversation:
+    """The conversation of an open session, kept from turn to turn."""
+
+    def __init__(self) -> None:
+        self._made: dict[Any, tuple[UIMessage, UIMessage]] = {}
+        self._last: ModelConversation | None = None
+
+    @property
+    def length(self) -> int:
+        """How many messages the last conversation has."""
+        return 0 if self._last is None else self._last.length
+
+    def of(self, history: Sequence[UIMessage]) -> ModelConversation:
+        """Return the conversation of these messages: the one before with what is new, or another one.
+
+        A turn must not use the one that it got after the next turn has asked for its own.
+        """
+        if self._last is None or not self._last.extend(history):
+            self._last = ModelConversation(history, self._made)
+        return self._last
+
+
+class _Shown:
+    """What the model is given of a history, in the forms that views need. It grows, until a fact changes it."""
+
+    def __init__(self) -> None:
+        self.entries: list[Entry] = []
+        self.messages: list[UIMessage] = []
+        self.noted: list[UIMessage] = []
+        self.counted: list[int] = []
+        """Numbers of entries."""
+        self._places = 0
+
+    def add(self, folding: _Folding, before: int, made: dict[Any, tuple[UIMessage, UIMessage]]) -> None:
+        """Add the messages before this position that are new in a walk."""
+        for index, source, start in folding.places[self._places :]:
+            if index >= before:
+                break
+            message = folding.made_of(index, source, start, made)
+            self._places += 1
+            self.entries.append(Entry(index, source, start, message))
+            self.messages.append(message)
+            if message.role == "user" and any(isinstance(part, DataPart) for part in message.parts):
+                self.noted.append(message)
+            elif _is_counted(source):
+                self.counted.append(len(self.entries) - 1)
+
+
+def _is_counted(message: UIMessage) -> bool:
+    return message.role == "assistant" and CONTEXT in message.metadata
 
 
 class _Place(NamedTuple):
@@ -127,7 +241,10 @@ class _Folding:
         self.summary: UIMessage | None = None
         self.compaction: Compaction | None = None
         self.last_fact = ""
-        self._places: list[tuple[int, UIMessage, int]] = []
+        self.places: list[tuple[int, UIMessage, int]] = []
+        """Position, message and first part of what the model is given."""
+        self.facts = 0
+        """How many facts changed what stands before them."""
         # With the place of the fact, since a server may use the id again after it.
         self._calls: dict[str, tuple[Cut, _Place]] = {}
         self._users: dict[int, int] = {}
@@ -137,7 +254,7 @@ class _Folding:
     def copy(self) -> _Folding:
         copied = _Folding()
         copied.__dict__.update(self.__dict__)
-        copied._places, copied._calls, copied._users = self._places[:], dict(self._calls), dict(self._users)
+        copied.places, copied._calls, copied._users = self.places[:], dict(self._calls), dict(self._users)
         copied._cut_parts = dict(self._cut_parts)
         return copied
 
@@ -146,13 +263,14 @@ class _Folding:
             command = message.metadata.get(COMMAND, {})
             self._is_for_agent = "name" in command and "prompt" not in command
             if self._is_for_agent and command["name"] == CLEAR:
-                self._places.clear()
+                self.places.clear()
+                self.facts += 1
                 self.summary = self.compaction = None
                 self.last_fact = CLEAR
             elif "prompt" in command:
                 message = _once(made, (id(message), "prompt"), message, lambda: _expanded(message, command["prompt"]))
         if not self._is_for_agent:
-            self._places.append((index, message, 0))
+            self.places.append((index, message, 0))
         for number, part in enumerate(message.parts) if message.role == "assistant" else ():
             if isinstance(part, DataPart) and part.name in (COMPACTION, PRUNING):
                 self._apply(_Place(index, number), part, made)
@@ -162,6 +280,7 @@ class _Folding:
         if part.name == PRUNING:
             pruning = read_fact(part.data, Pruning)
             if pruning is not None:
+                self.facts += 1
                 self.last_fact = str(part.id)
                 self._calls |= {call: (cut, at) for call, cut in pruning.calls.items()}
                 self._users |= {index - back: keep for back, keep in pruning.users.items()}
@@ -169,25 +288,19 @@ class _Folding:
         compaction = read_fact(part.data, Compaction)
         if compaction is None:
             return
+        self.facts += 1
         self.last_fact = compaction.id
         first, user = index - compaction.tail.back, -1 if compaction.user is None else index - compaction.user
-        kept = [place for place in self._places if place[0] > first or place[0] == user]
-        kept += [(at, message, compaction.tail.part) for at, message, _ in self._places if at == first]
-        self._places = sorted(kept, key=lambda place: place[0])
+        kept = [place for place in self.places if place[0] > first or place[0] == user]
+        kept += [(at, message, compaction.tail.part) for at, message, _ in self.places if at == first]
+        self.places = sorted(kept, key=lambda place: place[0])
         self.compaction = compaction
         made_summary = UIMessage(compaction.id, "user", [TextPart(compaction.summary)])
         key = ("summary", compaction.id)
         self.summary = _once(made, key, made_summary, lambda: made_summary) if compaction.summary else None
 
     def start_of(self, index: int) -> int:
-        return next((start for at, _, start in self._places if at == index), 0)
-
-    def entries_before(self, index: int, made: dict[Any, tuple[UIMessage, UIMessage]]) -> tuple[Entry, ...]:
-        return tuple(
-            Entry(at, message, start, self.made_of(at, message, start, made))
-            for at, message, start in self._places
-            if at < index
-        )
+        return next((start for at, _, start in self.places if at == index), 0)
 
     def made_of(
         self, index: int, message: UIMessage, start: int, made: dict[Any, tuple[UIMessage, UIMessage]] | None

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.cancellation import shared
 from dragoman.builtin.context.environment_block import NAME
-from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.context.instructions import beginning, instruction_paths, marked, read_instruction_files
 from dragoman.uistream.messages import DataPart
 
@@ -66,9 +65,7 @@ class InstructionWatch:
         return self._texts
 
 
-async def add_instruction_changes(
-    session: OpenSession, viewer: Viewer, message: UIMessage, history: Sequence[UIMessage]
-) -> None:
+async def add_instruction_changes(session: OpenSession, viewer: Viewer, message: UIMessage, view: ModelView) -> None:
     """Add to a new user's message what has changed of the instructions since the model was given them."""
     base = await shared(session.begin_instructions(viewer))
     watches: dict[tuple[str, ...], InstructionWatch] = session.memory.setdefault(_WATCHES, {})
@@ -77,7 +74,7 @@ async def add_instruction_changes(
         folders = viewer.session.additional_directories
         watch = watches[viewer.roots] = InstructionWatch(viewer.cwd, folders, session.settings.config_dir)
     try:
-        parts = await asyncio.to_thread(changed_parts, base, watch, ModelConversation(history).view())
+        parts = await asyncio.to_thread(changed_parts, base, watch, view)
     except Exception:  # a prompt never fails because of this
         _log.warning("changes of the instructions are not announced", exc_info=True)
         return
@@ -105,8 +102,8 @@ def announced(view: ModelView) -> Iterator[tuple[str, str]]:
     empty."""
     if view.compaction is not None:
         yield from ((note.path, note.digest) for note in view.compaction.notes.instructions)
-    for message in view.messages:
-        for part in message.parts if message.role == "user" else ():
+    for message in view.noted:
+        for part in message.parts:
             fact = fact_of(part)
             if fact is not None:
                 yield fact

@@ -89,6 +89,8 @@ class ScriptedModel(Model):
         if isinstance(script, str) and self._steps is None:
             raise ConfigError(f"the script must begin with an action; the actions are {', '.join(sorted(VERBS))}")
         self._failures = 0
+        self._counted: tuple[tuple[UIMessage, ...], int] = ((), 0)
+        """The finished messages of the last request, which the next one repeats, and their tokens."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[c.Chunk | StepEnd, None]:
         if self._player is not None:
@@ -120,7 +122,17 @@ class ScriptedModel(Model):
                     yield chunk
             written += len(rest) // 4 + 1
         end: Any = "tool-calls" if called else reason
-        yield StepEnd(end, Usage(input=_size(request), output=written), model=NAME)
+        yield StepEnd(end, Usage(input=self._tokens(request), output=written), model=NAME)
+
+    def _tokens(self, request: ModelRequest) -> int:
+        """A plausible number of tokens that grows with the conversation."""
+        finished = request.messages[:-1]
+        counted, tokens = self._counted
+        if finished[: len(counted)] != counted:  # cheap: the same objects are not compared
+            counted, tokens = (), 0
+        tokens += sum(map(_tokens_of, finished[len(counted) :]))
+        self._counted = finished, tokens
+        return len(request.system) // 4 + tokens + _tokens_of(request.messages[-1])
 
     def for_subagent(self) -> Model:
         """A model that plays the subagent's prompt: a script that is given belongs to this agent."""
@@ -238,7 +250,5 @@ def _last_result(reply: UIMessage) -> str:
     return ""
 
 
-def _size(request: ModelRequest) -> int:
-    """Return a plausible number of tokens that grows with the conversation."""
-    parts = (part for message in request.messages for part in message.parts)
-    return len(request.system) // 4 + sum(len(getattr(part, "text", "")) // 4 + 4 for part in parts)
+def _tokens_of(message: UIMessage) -> int:
+    return sum(len(getattr(part, "text", "")) // 4 + 4 for part in message.parts)

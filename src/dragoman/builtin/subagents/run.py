@@ -22,7 +22,7 @@ from msgspec import Struct, structs
 
 from dragoman.builtin.cancellation import complete, wait_or_cancel, was_asked_for
 from dragoman.builtin.context.environment_block import add_environment
-from dragoman.builtin.context.history import model_view
+from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.system_prompt import OwnPrompt, system_prompt
 from dragoman.builtin.loop import Loop
@@ -147,10 +147,11 @@ class SubagentRun:
         await past.open()
         await past.read(history)
         message = UIMessage(self._prompt_id, "user", [TextPart(prompt)])
-        await asyncio.to_thread(add_environment, message, self._parent.cwd, model_view(history))
+        view = ModelConversation(history).view()
+        await asyncio.to_thread(add_environment, message, self._parent.cwd, view.noted)
         session = self._subagents.session
         if session.viewer is not None:
-            await add_instruction_changes(session, session.viewer, message, history)
+            await add_instruction_changes(session, session.viewer, message, view)
         chosen = choose_tools(self._declared, self._parent.tools, may_delegate=self._scope.may_delegate)
         context = await self._context((*history, message), chosen)
         beginning = store.begin_turn(self._row.id, message_to_row(message), self._log.message.id)

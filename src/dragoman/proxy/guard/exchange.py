@@ -32,14 +32,13 @@ import logging
 import os
 from collections import deque
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw
 
 from dragoman.errors import (
     INTERNAL_ERROR,
-    INVALID_REQUEST,
     METHOD_NOT_FOUND,
     ConnectionClosed,
     DragomanError,
@@ -63,6 +62,7 @@ from dragoman.wire import (
     write_request,
     write_result,
 )
+from dragoman.wire.open_requests import OpenRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,8 +70,6 @@ if TYPE_CHECKING:
     from dragoman.client.session import Session
     from dragoman.proxy.guard.plan import GuardPlan
     from dragoman.wire import Frame, Id, Message
-
-    _Key: TypeAlias = tuple[type, Id]
 
 _log = logging.getLogger("dragoman.proxy")
 
@@ -98,7 +96,7 @@ class _Served:
         self.is_asking = False
         """Whether a question of the guard about it is open."""
         self.is_withdrawn = False
-        self.passed_as: str | None = None
+        self.passed_as: Id = None
         """The id under which it was passed to the editor."""
         self.lines: list[bytes] | None = None
         """What the editor gets in its place among the lines of the agent; None if it waits for no place."""
@@ -133,13 +131,12 @@ class GuardExchange:
         self._watch = SessionWatch(plan, self._sessions, self)
         self._services = GuardServices(plan, self._sessions, self._watch, self)
         self._turns = GuardedTurns(plan, self._sessions, self._watch, self._services, say)
-        self._asked_by_editor: dict[_Key, tuple[str, Any]] = {}
-        self._asked_by_agent: dict[_Key, tuple[str, Any]] = {}
-        self._serving: dict[_Key, _Served] = {}
+        self._asked_by_editor: OpenRequests[tuple[str, Any]] = OpenRequests(_MOST_OPEN, takes_null=False)
+        self._asked_by_agent: OpenRequests[tuple[str, Any]] = OpenRequests(_MOST_OPEN, takes_null=False)
+        self._serving: OpenRequests[_Served] = OpenRequests(_MOST_SERVED, takes_null=False)
         self._waiting: deque[bytes | _Served] = deque()  # for the editor: a request that is judged, and lines after it
-        self._own: dict[str, asyncio.Future[Raw]] = {}
-        self._own_prefix = f"dragoman-guard-{os.urandom(12).hex()}-"
-        self._own_count = 0
+        prefix = f"dragoman-guard-{os.urandom(12).hex()}-"  # neither side can guess these ids
+        self._own: OpenRequests[asyncio.Future[Raw]] = OpenRequests(_MOST_OPEN, prefix=prefix)
         self._notes = 0
 
     @property
@@ -182,20 +179,16 @@ class GuardExchange:
     # The editor
 
     def _editor_request(self, message: Request, line: Any) -> None:
-        key = _key(message.id)
-        if message.id is None or key in self._asked_by_editor:
-            why = "the id of this request is null" if message.id is None else "the id of this request is in use"
-            self._to_editor(write_error(message.id, INVALID_REQUEST, why))
-            return
-        if len(self._asked_by_editor) >= _MOST_OPEN:
-            self._to_editor(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
+        refusal = self._asked_by_editor.refusal(message.id)
+        if refusal is not None:
+            self._to_editor(write_error(message.id, *refusal))
             return
         try:
             params, context = self._turns.begin(message.method, message.params)
         except RequestError as error:
             self._to_editor(_write_error(message.id, error))
             return
-        self._asked_by_editor[key] = (message.method, context)
+        self._asked_by_editor.open(message.id, (message.method, context))
         self._to_agent(line + b"\n" if params is None else write_request(message.id, message.method, params))
 
     def _editor_notification(self, message: Notification, line: Any) -> None:
@@ -204,15 +197,15 @@ class GuardExchange:
             self._turns.cancelled(message.params)
 
     def _editor_response(self, message: Response, line: Any) -> None:
-        own = self._own.pop(message.id, None) if isinstance(message.id, str) else None
+        own = self._own.close(message.id)
         if own is not None:
             _settle(own, message)
             return
-        passed = self._asked_by_agent.pop(_key(message.id), None)
+        passed = self._asked_by_agent.close(message.id)
         if passed is not None:
             self._to_agent(line + b"\n")
             self._services.answered(*passed, message.result)
-        elif not (isinstance(message.id, str) and message.id.startswith(self._own_prefix)):
+        elif not self._own.is_own(message.id):  # an answer of the editor may come after a cancel
             self._note("editor", "a response to no open request")
 
     # The agent
@@ -228,38 +221,38 @@ class GuardExchange:
             self._in_order(line + b"\n")
 
     def _agent_request(self, message: Request, line: Any) -> None:
-        key = _key(message.id)
-        if message.id is None or key in self._asked_by_agent or key in self._serving:
-            self._to_agent(write_error(message.id, INVALID_REQUEST, "the id of this request is null or in use"))
-        elif message.method in SERVED or message.method.startswith(_OURS):
-            self._serve(key, message, line)
-        elif len(self._asked_by_agent) >= _MOST_OPEN:
-            self._to_agent(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
-        else:
-            self._pass_to_editor(key, message.method, None, line)
-
-    def _serve(self, key: _Key, message: Request, line: bytes) -> None:
-        if message.method not in SERVED:
+        context = None
+        if message.method in SERVED:
+            context = self._services.editor_terminal(message.method, message.params)
+            if context is None:
+                self._serve(message)
+                return
+        elif message.method.startswith(_OURS):
             self._to_agent(write_error(message.id, METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}"))
             return
-        context = self._services.editor_terminal(message.method, message.params)
-        if context is not None:
-            self._pass_to_editor(key, message.method, context, line)
-        elif len(self._serving) >= _MOST_SERVED:
-            self._to_agent(write_error(message.id, INTERNAL_ERROR, "too many requests are open"))
-        else:
-            served = self._serving[key] = _Served(message.method)
-            # One that waits for its session to be opened has no place: everything else would wait with it.
-            if self._services.editor_answers(message.method) and self._services.has_session(message.params):
-                served.lines = []
-                self._waiting.append(served)
-            served.task = asyncio.get_running_loop().create_task(self._answer(key, message, served))
+        if not self._is_refused(message, self._asked_by_agent, self._serving):
+            self._asked_by_agent.open(message.id, (message.method, context))
+            self._in_order(line + b"\n")
 
-    def _pass_to_editor(self, key: _Key, method: str, context: Any, line: bytes) -> None:
-        self._asked_by_agent[key] = (method, context)
-        self._in_order(line + b"\n")
+    def _serve(self, message: Request) -> None:
+        if self._is_refused(message, self._serving, self._asked_by_agent):
+            return
+        served = _Served(message.method)
+        self._serving.open(message.id, served)
+        # One that waits for its session to be opened has no place: everything else would wait with it.
+        if self._services.editor_answers(message.method) and self._services.has_session(message.params):
+            served.lines = []
+            self._waiting.append(served)
+        served.task = asyncio.get_running_loop().create_task(self._answer(message, served))
 
-    async def _answer(self, key: _Key, message: Request, served: _Served) -> None:
+    def _is_refused(self, message: Request, place: OpenRequests[Any], other: OpenRequests[Any]) -> bool:
+        """Answer a request of the agent that cannot be opened. An id is used once, in either place."""
+        refusal = (other if message.id in other else place).refusal(message.id)
+        if refusal is not None:
+            self._to_agent(write_error(message.id, *refusal))
+        return refusal is not None
+
+    async def _answer(self, message: Request, served: _Served) -> None:
         _served.set(served)
         served.has_begun = True
         try:
@@ -283,7 +276,7 @@ class GuardExchange:
             _log.exception("the guard failed to answer %s", message.method)
             line = write_error(message.id, INTERNAL_ERROR, "Internal error")
         finally:
-            self._serving.pop(key, None)
+            self._serving.close(message.id)
             served.is_judged = True
             self._flush()
         self._to_agent(line)
@@ -292,7 +285,7 @@ class GuardExchange:
         if message.id is None:
             self._in_order(line + b"\n")
             return
-        asked = self._asked_by_editor.pop(_key(message.id), None)
+        asked = self._asked_by_editor.close(message.id)
         if asked is None:
             self._note("agent", "a response to no open request")
             return
@@ -304,7 +297,7 @@ class GuardExchange:
             named = msgspec.json.decode(message.params or b"{}", type=_Named)
         except msgspec.MsgspecError:
             named = _Named()
-        served = self._serving.get(_key(named.request_id))
+        served = self._serving.get(named.request_id)
         if served is None:
             self._in_order(line + b"\n")
             return
@@ -326,8 +319,8 @@ class GuardExchange:
         )
         if bad.kind == "response":
             # The side that waits for it gets an error, else it would wait forever.
-            waiting = None if bad.id is UNSET else asked.pop(_key(bad.id), None)
-            own = self._own.pop(bad.id, None) if isinstance(bad.id, str) and side == "editor" else None
+            waiting = None if bad.id is UNSET else asked.close(bad.id)
+            own = self._own.close(_id(bad)) if side == "editor" else None
             if own is not None and not own.done():
                 own.set_exception(RequestError.internal_error("the response could not be read"))
             if waiting is not None:
@@ -364,10 +357,8 @@ class GuardExchange:
         served = _served.get()
         if served is not None and served.is_withdrawn and not for_agent:
             raise RequestError.request_cancelled()
-        self._own_count += 1
-        own_id = f"{self._own_prefix}{self._own_count}"
         future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        self._own[own_id] = future
+        own_id = self._own.open_own(future)
         self._in_place(served, write_request(own_id, method, bytes(params)))
         if served is not None and for_agent:
             served.passed_as = own_id
@@ -381,11 +372,11 @@ class GuardExchange:
             self._withdraw(own_id, served)
             raise
         finally:
-            self._own.pop(own_id, None)
+            self._own.close(own_id)
             if served is not None:
                 served.is_asking = False
 
-    def _withdraw(self, own_id: str, served: _Served | None) -> None:
+    def _withdraw(self, own_id: Id, served: _Served | None) -> None:
         self._in_place(served, write_notification("$/cancel_request", encode({"requestId": own_id})))
 
     def send_update(self, session: Session, update: object) -> None:
@@ -439,8 +430,7 @@ class GuardExchange:
 
     def editor_ended(self) -> None:
         """The editor is gone: nothing can be asked any more."""
-        own, self._own = self._own, {}
-        for future in own.values():
+        for _, future in self._own.close_all():
             if not future.done():
                 future.set_exception(ConnectionClosed("the editor closed the connection"))
         for session in self._sessions:
@@ -448,14 +438,13 @@ class GuardExchange:
 
     def agent_ended(self, why: str) -> None:
         """The agent is gone: what the editor waits for is answered."""
-        asked, self._asked_by_editor = self._asked_by_editor, {}
-        for (_, request_id), (method, context) in asked.items():
+        for request_id, (method, context) in self._asked_by_editor.close_all():
             self._in_order(write_error(request_id, INTERNAL_ERROR, why))
             self._turns.failed(method, context)
 
     async def close(self) -> None:
         """End what is being served, and all terminals."""
-        tasks = [served.task for served in self._serving.values()]
+        tasks = [served.task for _, served in self._serving]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -463,11 +452,6 @@ class GuardExchange:
         self._watch.close()
         self._sessions.close()
         await self._services.close()
-
-
-def _key(request_id: Id) -> _Key:
-    """An id by value and type: 1 and "1" are two ids."""
-    return type(request_id), request_id
 
 
 def _id(bad: Malformed) -> Id:

@@ -6,7 +6,6 @@ that came too soon after the question, or after another question left its place,
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from prompt_toolkit.filters import Condition
@@ -95,7 +94,7 @@ class _Acts:
         """Answer the first question that is open."""
         client, terminal = self._client, self._terminal
         waiting = [question for question in client.talk.questions if not question.answer.done()]
-        if monotonic() - client.withdrawn_at < EMPTY_SECONDS:
+        if client.talk.clock() - client.withdrawn_at < EMPTY_SECONDS:
             terminal.hint("the question before was just closed; answer again")
         elif waiting:
             client.answers.answer(waiting[0], number)
@@ -165,10 +164,10 @@ class _Acts:
 
     def interrupt(self, event: Any) -> None:
         terminal = self._terminal
-        if monotonic() - terminal.interrupted_at < TWICE_SECONDS:
+        if terminal.client.talk.clock() - terminal.interrupted_at < TWICE_SECONDS:
             terminal.leave()
             return
-        terminal.interrupted_at = monotonic()
+        terminal.interrupted_at = terminal.client.talk.clock()
         terminal.hint("Ctrl+C again leaves; the work goes on. Esc stops the turn")
 
     def end(self, event: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.terminal import clip, duration
@@ -40,7 +39,7 @@ def _status(talk: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> 
     waiting = len(talk.queued)
     if talk.is_running:
         started = talk.started_at
-        time = "" if started is None else f" {duration(int(monotonic() - started))}"
+        time = "" if started is None else f" {duration(int(talk.clock() - started))}"
         parts = [f"{glyphs.running} working{time}", *_step(talk), *([f"{waiting} queued"] if waiting else [])]
         return dot.join([*parts, "Esc stops"]), "warn"
     facts = HeaderFacts(talk.folder, talk.agent, has_unicode=not glyphs.cut.isascii())

@@ -36,7 +36,7 @@ from dragoman.tui.terminal.terminal_facts import ascii_signs
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from dragoman.tui.attachments import Chip
     from dragoman.tui.interface import Opening
@@ -66,7 +66,15 @@ class InlineTerminal:
     has_input = True
     keys: Sequence[tuple[str, str]] = HELP
 
-    def __init__(self, opening: Opening, session_id: str | None, *, has_colour: bool, is_ascii: bool = False) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        session_id: str | None,
+        *,
+        has_colour: bool,
+        is_ascii: bool = False,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self.paint = Painter(has_colour)
         self.glyphs = ASCII if is_ascii else UNICODE
         self.is_answering = False
@@ -79,7 +87,7 @@ class InlineTerminal:
         self._blocks: PrintedBlocks | None = None
         self._output = _InlineOutput(sys.__stdout__ or sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
         self._app: Application[None] | None = None
-        self.client = LineClient(opening, self, session_id)
+        self.client = LineClient(opening, self, session_id, clock)
         self.editor = InlineEditor(self.client, self.changed)
         self._app = self._build()
 
@@ -128,7 +136,7 @@ class InlineTerminal:
 
     def hint(self, text: str) -> None:
         """Show a sentence in the status line for a moment."""
-        self._hint = (one_line(text), monotonic() + _HINT_SECONDS)
+        self._hint = (one_line(text), self.client.talk.clock() + _HINT_SECONDS)
         self.changed()
 
     def submit(self, text: str) -> None:
@@ -218,7 +226,7 @@ class InlineTerminal:
             self.glyphs,
             self.width(),
             is_answering=self.is_answering,
-            hint=text if monotonic() < until else "",
+            hint=text if self.client.talk.clock() < until else "",
         )
         return ANSI(self._signs(text_of_line(line, has_colour=self._has_colour)))
 
@@ -257,7 +265,7 @@ class InlineTerminal:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self.editor.tick()
-            if self._hint[0] and monotonic() >= self._hint[1]:
+            if self._hint[0] and self.client.talk.clock() >= self._hint[1]:
                 self._hint = ("", 0.0)
                 self.changed()
 

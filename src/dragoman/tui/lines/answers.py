@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from dragoman.errors import DragomanError, LoginFailed
@@ -82,12 +81,12 @@ class LineAnswers:
             self._write("note: the agent offers no answer; /stop stops the turn")
         elif self._by_line:
             self._write("answer with a number and Enter; another line is a prompt and answers nothing")
-        question.shown_at = monotonic()
+        question.shown_at = self._talk.clock()
 
     def answer(self, question: AskedQuestion, number: int) -> None:
         """Answer a question by the number of an answer; one that comes too soon is refused."""
         answers = answers_of(question.request)
-        if not question.is_settled(monotonic()):
+        if not question.is_settled(self._talk.clock()):
             self._write("note: that came before the question could be read; answer again")
         elif not 1 <= number <= len(answers):
             self._write(f"note: the answers are 1 to {len(answers)}")
@@ -111,7 +110,7 @@ class LineAnswers:
             self._write("note: no question is open")
         elif not reason:
             self._write("note: /why takes the reason, as /why use ninja instead")
-        elif not question.is_settled(monotonic()):
+        elif not question.is_settled(self._talk.clock()):
             self._write("note: that came before the question could be read; answer again")
         elif self._talk.reject(question, reason):
             self._write("note: rejected, with your reason")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import DragomanError
@@ -47,7 +46,7 @@ class LineChanges:
         if self._asked is None or text not in ("1", "2"):
             return False
         shown_at, act = self._asked
-        if monotonic() - shown_at < SETTLE_SECONDS:
+        if self._talk.clock() - shown_at < SETTLE_SECONDS:
             self._write("note: that came before the question could be read; answer again")
             return True
         self._asked = None
@@ -62,7 +61,7 @@ class LineChanges:
 
     def _ask(self, what: str, otherwise: str, act: Callable[[], Awaitable[str]]) -> None:
         self._write(f"question: {what}", "1: yes", f"2: no, {otherwise}", "note: answer with a number")
-        self._asked = (monotonic(), act)
+        self._asked = (self._talk.clock(), act)
 
     # Commands
 

@@ -24,7 +24,7 @@ from dragoman.tui.remembered_values import prepare_by
 from dragoman.tui.start.preferences import FILE_NAME, Preferences
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dragoman.state import SessionState
     from dragoman.text.colour import Painter
@@ -92,9 +92,15 @@ class LineTerminal(Protocol):
 class LineClient:
     """The conversation of one terminal. `run` serves it; `take` is called with each line."""
 
-    def __init__(self, opening: Opening, terminal: LineTerminal, session_id: str | None) -> None:
+    def __init__(
+        self,
+        opening: Opening,
+        terminal: LineTerminal,
+        session_id: str | None,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
         self.terminal = terminal
-        self.talk = HostedConversation(opening, self, session_id=session_id)
+        self.talk = HostedConversation(opening, self, session_id=session_id, clock=clock)
         self.answers = LineAnswers(
             self.talk, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
         )
@@ -104,11 +110,11 @@ class LineClient:
         self.rows: list[ListedSession] = []
         """The sessions that were listed last."""
         self.withdrawn_at = 0.0
-        """When a question was last closed without an answer of this user, as a value of `time.monotonic`."""
+        """When a question was last closed without an answer of this user, by the clock of the conversation."""
         self._changes: LineChanges | None = None
         self._transcript = terminal.transcript()
         self._is_dirty = asyncio.Event()
-        self._quiet_since = monotonic()
+        self._quiet_since = self.talk.clock()
         self._phase = ""
         self._written: tuple[str | None, SessionState] = (None, self.talk.state)
 
@@ -155,7 +161,7 @@ class LineClient:
     def write(self, *lines: str) -> None:
         """Append lines, which are safe."""
         if lines:
-            self._quiet_since = monotonic()
+            self._quiet_since = self.talk.clock()
             self.terminal.write(lines)
 
     def width(self) -> int:
@@ -194,9 +200,9 @@ class LineClient:
             started = self.talk.started_at
             self.answers.watch()
             self.terminal.changed()
-            is_quiet = monotonic() - self._quiet_since >= _BEAT_SECONDS
+            is_quiet = self.talk.clock() - self._quiet_since >= _BEAT_SECONDS
             if started is not None and is_quiet and not self.terminal.has_status:
-                self.write(f"note: still working, {duration(monotonic() - started)}")
+                self.write(f"note: still working, {duration(self.talk.clock() - started)}")
 
     def _farewell(self, *, running: bool) -> None:
         if self.talk.session_id is not None:
@@ -228,7 +234,7 @@ class LineClient:
         self.terminal.changed()
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        self.withdrawn_at = monotonic()
+        self.withdrawn_at = self.talk.clock()
         self.write(f"note: the question is closed: {one_line(why)}")
         self.terminal.changed()
 

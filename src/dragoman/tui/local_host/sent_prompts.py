@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import ConnectionClosed, DragomanError, LocalProtocolError, RequestError
@@ -145,7 +144,7 @@ class SentPrompts:
         talk = self._talk
         prompt.has_started = True
         prompt.is_steered = False
-        talk.started_at = monotonic()
+        talk.started_at = talk.clock()
         with suppress(LocalProtocolError):
             talk.watched.begin_turn(talk.state.begin_turn(prompt.blocks).index, talk.started_at)
 
@@ -178,11 +177,11 @@ class SentPrompts:
         prompt.is_logged = prompt.has_started
         if not prompt.has_started and _reason(error) not in _MAY_HAVE_RUN:  # otherwise it is in the history
             self.begin(prompt)
-        seconds = None if talk.started_at is None else monotonic() - talk.started_at
+        seconds = None if talk.started_at is None else talk.clock() - talk.started_at
         talk.started_at = None
         with suppress(LocalProtocolError):
             turn = talk.state.end_turn(stop_reason, usage)
-            talk.watched.end_turn(turn.index, monotonic())
+            talk.watched.end_turn(turn.index, talk.clock())
         if error is not None:
             data = error.data if isinstance(error, RequestError) else None
             unfinished = data.get("unfinished", ()) if isinstance(data, dict) else ()

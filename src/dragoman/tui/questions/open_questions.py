@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import OrderedDict
-from time import monotonic, strftime
+from time import strftime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dragoman.schema import v1
 from dragoman.tui.values import AskedQuestion, OpenForm, answered_words, completed, host_details
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dragoman.client import Session
     from dragoman.client.elicitation.form import Outcome
 
@@ -42,7 +44,8 @@ class ShowsQuestions(Protocol):
 class OpenQuestions:
     """The open questions of one conversation."""
 
-    def __init__(self, interface: ShowsQuestions) -> None:
+    def __init__(self, interface: ShowsQuestions, clock: Callable[[], float]) -> None:
+        self._clock = clock
         self.questions: list[AskedQuestion] = []
         self.forms: list[OpenForm] = []
         self._interface = interface
@@ -69,7 +72,7 @@ class OpenQuestions:
     ) -> str | v1.SelectedPermissionOutcome | None:
         """Ask the user; cancelled when the question is withdrawn."""
         id = str(host_details(request).get("questionId", ""))
-        question = AskedQuestion(id or os.urandom(8).hex(), completed(request, session.state), monotonic())
+        question = AskedQuestion(id or os.urandom(8).hex(), completed(request, session.state), self._clock())
         self.questions.append(question)
         self._interface.asked(question)
         try:

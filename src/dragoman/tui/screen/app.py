@@ -367,7 +367,7 @@ class TerminalApp(App[None]):
     def _paint_parts(self) -> None:
         self.cards.look_around()
         started = self.talk.started_at
-        seconds = -1 if started is None else int(monotonic() - started)
+        seconds = -1 if started is None else int(self.talk.clock() - started)
         header = self.query_one("#header", OneLine)
         width = header.size.width or self.size.width
         is_dirty = self.frame.forget_notes() or self._is_dirty or width != self._painted_width

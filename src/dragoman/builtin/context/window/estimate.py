@@ -5,7 +5,6 @@ Owns the rule of thumb and its cache. Errs on the side of too many. Pure.
 
 from __future__ import annotations
 
-from operator import is_
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,7 +15,7 @@ from dragoman.builtin.growing import GrowingParts
 from dragoman.uistream.messages import DataPart, FilePart, OtherPart, ReasoningPart, TextPart, ToolPart
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from dragoman.builtin.models.model import ToolSpec
     from dragoman.uistream.messages import Part, UIMessage
@@ -58,7 +57,7 @@ class TokenCounter:
 
     def __init__(self) -> None:
         self._messages: dict[int, tuple[UIMessage, int]] = {}
-        self._before: tuple[Sequence[UIMessage], int] = ((), 0)
+        self._before: tuple[tuple[UIMessage, ...], int] = ((), 0)
         self._growing = GrowingParts()
         self._ended = 0
 
@@ -79,14 +78,19 @@ class TokenCounter:
         """Return the tokens of a conversation whose last message may still grow."""
         if not messages:
             return 0
-        before = messages[:-1]
-        counted, tokens = self._before
-        if len(counted) != len(before) or not all(map(is_, counted, before)):
-            tokens = sum(map(self.message, before))
-            self._before = before, tokens
+        tokens = self.finished(messages[:-1])
         goes_on, ended, running = self._growing.divide(messages[-1].parts)
         self._ended = (self._ended if goes_on else 0) + self.parts(ended)
         return tokens + self._ended + self.parts(running)
+
+    def finished(self, messages: tuple[UIMessage, ...]) -> int:
+        """Return the tokens of messages that do not grow: mostly those of the last call and some new ones."""
+        counted, tokens = self._before
+        if messages[: len(counted)] != counted:  # cheap: the same objects are not compared
+            counted, tokens = (), 0
+        tokens += sum(map(self.message, messages[len(counted) :]))
+        self._before = messages, tokens
+        return tokens
 
 
 def tokens_of_part(part: Part) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.builtin.context.history import ModelConversation
+from dragoman.builtin.context.history import KeptConversation
 from dragoman.builtin.context.own_commands import AnswerModel
 from dragoman.builtin.context.window.estimate import TokenCounter, tokens_in, tokens_of_output, tokens_of_tools
 from dragoman.builtin.context.window.facts import CONTEXT, Counted, counted_in
@@ -54,7 +54,7 @@ class WindowMemory:
     """What a session keeps between turns. None of it is needed: another process starts without it."""
 
     def __init__(self) -> None:
-        self.made: dict[Any, Any] = {}
+        self.conversation = KeptConversation()
         self.counter = TokenCounter()
         self.factors: dict[str, float] = {}
         """What a provider counts for one token of our estimate, by model."""
@@ -65,6 +65,12 @@ class WindowMemory:
         """Of the last step: the newest fact, tokens counted for the request, our estimate of all."""
         self.stagnant = 0
         """Steps in a row that added to the conversation, but not to what was counted."""
+
+
+def window_memory(memory: dict[str, Any]) -> WindowMemory:
+    """Return what a session keeps of its context window, among what its tools remember."""
+    kept: WindowMemory = memory.setdefault(_KEY, WindowMemory())
+    return kept
 
 
 class ContextWindow:
@@ -82,8 +88,8 @@ class ContextWindow:
         self._context = context
         self._specs = specs
         self._account = account
-        self._memory: WindowMemory = context.memory.setdefault(_KEY, WindowMemory())
-        self._conversation = ModelConversation(context.history, self._memory.made)
+        self._memory = window_memory(context.memory)
+        self._conversation = self._memory.conversation.of(context.history)
         self.overhead = tokens_in(context.system) + tokens_of_tools(specs)
         """Tokens of the system prompt and the tools, which every request has."""
         self._max_output: int | None = None
@@ -148,16 +154,16 @@ class ContextWindow:
     def estimate(self, view: ModelView | None = None) -> int:
         """Return how many tokens a request with this conversation has, about."""
         view = view or self.view
-        for number in range(len(view.entries) - 1, -1, -1):
-            entry = view.entries[number]
-            counted = counted_in(entry.source) if entry.message.role == "assistant" else None
+        for number in view.counted:
+            entry, *later_entries = view.since(number)
+            counted = counted_in(entry.source)
             if counted is None or counted.last_fact != view.last_fact:
                 continue
             parts = entry.message.parts
             step, end = (max(at - entry.start, 0) for at in (counted.step, counted.parts))
             added = sum(tokens_of_output(part) for part in parts[step:end] if isinstance(part, ToolPart))
             added += self._memory.counter.parts(parts[end:])
-            for later in view.entries[number + 1 :]:
+            for later in later_entries:
                 is_finished = later.index < len(self._context.history)
                 added += self._memory.counter.message(later.message, is_finished=is_finished)
             return counted.tokens + int(added * self._factor)
