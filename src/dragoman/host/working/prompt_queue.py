@@ -27,7 +27,7 @@ from dragoman.schema import encode, v1
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from dragoman.client import PromptTurn
     from dragoman.errors import StoreError
@@ -86,8 +86,7 @@ class PromptQueue:
         meta: Mapping[str, Any] | None,
         *,
         steers: bool = False,
-        wants_result: bool = False,
-        wants_patch: bool = False,
+        wants: Collection[str] = (),
     ) -> str:
         """Accept a prompt; gives its id.
 
@@ -97,7 +96,7 @@ class PromptQueue:
             prompt_id: Its id, if the client gave it one.
             meta: The `_meta` for the agent.
             steers: It is for the turn that runs, if the agent takes it; else it is the next one.
-            wants_result, wants_patch: What the client asks for afterwards; made only then.
+            wants: What the client asks for afterwards, `report`, `result` or `patch`; made only then.
 
         Raises:
             RequestError: it cannot be accepted.
@@ -116,7 +115,8 @@ class PromptQueue:
             raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
         blocks_for(request.prompt, session.record.agent, session.agent_can)
         item = HostedPrompt(id, client.key, request.prompt, meta)
-        item.steers, item.wants_result, item.wants_patch = steers, wants_result, wants_patch
+        item.steers = steers
+        item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
         place = sum(each.steers for each in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}

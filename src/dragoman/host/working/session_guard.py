@@ -21,15 +21,12 @@ from dragoman.runs.agent_run import is_marked_scripted
 from dragoman.runs.events import (
     Decided,
     EndOfTurn,
-    Initialized,
-    Opened,
     ProtectedChanged,
     TurnEnded,
     Updated,
     Violated,
 )
 from dragoman.runs.guard import RunGuard
-from dragoman.runs.opening import current_mode, current_model
 from dragoman.runs.record import RunRecord, describe_agent
 from dragoman.text.terminal import shorten
 
@@ -67,11 +64,11 @@ class SessionGuard:
         self._asks = asks
         self._terms = terms
         self._reports: OrderedDict[str, dict[str, Any]] = OrderedDict()  # by the id of the prompt
-        self._running: RunningAgent | None = None
         self._followed: Sequence[TurnChanges] = ()
         self._turns_before: int | None = None  # in the state of the agent's session; None between two turns
         self.guard = RunGuard(terms, asker=asks, report=self._take)
-        self._record = RunRecord(terms, look=self.guard.look, written=self._written)
+        self._record: RunRecord | None = None
+        """Of the turn that runs, if its client wants a report of it."""
 
     @property
     def reads_reasons(self) -> bool:
@@ -104,20 +101,7 @@ class SessionGuard:
 
     def adopt(self, agent: RunningAgent) -> None:
         """The agent has a session."""
-        self._running = agent
         self.guard.agent, self.guard.session = agent.remote, agent.session
-        is_scripted = self._record.is_scripted or is_marked_scripted(agent.remote.capabilities.meta)
-        described = describe_agent(self._terms, agent.remote.info)
-        self._take(Initialized(agent=described, protocol_version=agent.remote.protocol_version, login_methods=()))
-        self._take(
-            Opened(
-                session_id=agent.session.id,
-                is_resumed=True,
-                is_scripted=is_scripted,
-                mode=current_mode(agent.session),
-                model=current_model(agent.session),
-            )
-        )
 
     # A turn
 
@@ -135,8 +119,15 @@ class SessionGuard:
         session = self.guard.session
         self._turns_before = 0 if session is None else len(session.state.turns)
         self.guard.begin_turn()
-        self._record = self._record.next_turn()
-        self.guard.before_permitted = self._record.copy_before() if prompt.wants_patch else None
+        self._record = self.guard.before_permitted = None
+        if session is not None and prompt.wants_report:
+            self._record = record = RunRecord(self._terms, look=self.guard.look, written=self._written)
+            meta = None if self.guard.agent is None else self.guard.agent.capabilities.meta
+            record.agent = describe_agent(self._terms, None if self.guard.agent is None else self.guard.agent.info)
+            record.session_id = session.id
+            record.is_scripted = record.is_scripted or is_marked_scripted(meta)
+            if prompt.wants_patch:
+                self.guard.before_permitted = record.copy_before()
 
     def updated(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Updates of the agent; in a turn they belong to its record, and what they show as done is judged."""
@@ -146,12 +137,15 @@ class SessionGuard:
             return
         if len(session.state.turns) <= (self._turns_before or 0):
             return  # the prompt is not sent yet
-        self._record.take(Updated(session_id=agent_session, updates=updates, lines=lines))
-        self._record.copy_named(updates, session.state)
+        if self._record is not None:
+            self._record.take(Updated(session_id=agent_session, updates=updates, lines=lines))
+            self._record.copy_named(updates, session.state)
         self.guard.judge_updates(updates)
 
     def answered(self, prompt: HostedPrompt, outcome: v1.PromptResponse | DragomanError) -> None:
         """The agent has answered the prompt, or is gone."""
+        if self._record is None:
+            return
         is_response = not isinstance(outcome, Exception)
         end = EndOfTurn(
             response=outcome if is_response else None,  # type: ignore[arg-type]  # not an exception
@@ -168,14 +162,13 @@ class SessionGuard:
         if self._terms.entry is not None and self.guard.confinement.is_armed and self._terms.watches():
             self.guard.note_changes(await asyncio.to_thread(self.guard.confinement.changes))
         self._turns_before = None
-        report = self._reports[prompt.id] = await self._report(prompt)
-        if not any(report.values()):
-            del self._reports[prompt.id]
-        while len(self._reports) > _MOST_REPORTS:
-            self._reports.popitem(last=False)
+        record, self._record = self._record, None
+        if record is not None:
+            self._reports[prompt.id] = await self._report(prompt, record)
+            while len(self._reports) > _MOST_REPORTS:
+                self._reports.popitem(last=False)
 
-    async def _report(self, prompt: HostedPrompt) -> dict[str, Any]:
-        record = self._record
+    async def _report(self, prompt: HostedPrompt, record: RunRecord) -> dict[str, Any]:
         state = None if self.guard.session is None else self.guard.session.state
         has_turn = state is not None and bool(state.turns)
         report: dict[str, Any] = {
@@ -190,17 +183,17 @@ class SessionGuard:
 
             record.changes = await asyncio.to_thread(described_changes, self._followed)
         if prompt.wants_patch:
-            report["patch"] = await asyncio.to_thread(self._make_patch)
+            report["patch"] = await asyncio.to_thread(self._make_patch, record)
         if prompt.wants_result:
             result = record.result(state if has_turn else None)
             result.session_id = self._hosted.id
             report["result"] = msgspec.to_builtins(result)
         return report
 
-    def _make_patch(self) -> dict[str, Any]:
+    def _make_patch(self, record: RunRecord) -> dict[str, Any]:
         from dragoman.runs.changes import patch_of
 
-        found, session, patch = patch_of(self._followed, self._terms.roots[0]), self.guard.session, self._record.patch
+        found, session, patch = patch_of(self._followed, self._terms.roots[0]), self.guard.session, record.patch
         if found is None and session is not None and patch is not None and session.state.turns:
             found = patch.build(self._written(), session.state, session.state.turns[-1])
         data, files, left_out = found or (b"", [], [])
@@ -221,7 +214,8 @@ class SessionGuard:
     # What happens
 
     def _take(self, event: RunEvent) -> None:
-        self._record.take(event)
+        if self._record is not None:
+            self._record.take(event)
         match event:
             case Decided(decision=decision):
                 self._hosted.note_decision(decision)

@@ -154,7 +154,7 @@ class HostedTurn:
             self._deadline = monotonic() + self.request.timeout_seconds
         client = self._find_session()
         self._view.opened(self.session)
-        own: dict[str, Any] = {"promptId": self.request.prompt_id, "queue": self.request.queue}
+        own: dict[str, Any] = {"promptId": self.request.prompt_id, "queue": self.request.queue, "report": True}
         if self.request.wants_result:
             own["result"] = True
         if self.request.wants_patch:
