@@ -83,10 +83,10 @@ KEPT = {
     "d write": Numbers(568, 124, 258, 51, 2035, 2, 0, 22),
     # How many commits a turn has, and with them its calls, depends on the thread that writes the log.
     "e update": Numbers(239, 48, 97, 20, 430, 0, 0, 0),
-    "f guarded update": Numbers(8, 4, 7, 3, 8, 0, 0, 0),
-    "f guard question": Numbers(166, 39, 36, 7, 342, 1, 1, 3),
-    "f guard answer": Numbers(56, 20, 24, 9, 77, 0, 0, 0),
-    "f with a file rule": Numbers(163, 38, 36, 7, 342, 1, 1, 7),
+    "f guarded update": Numbers(6, 4, 5, 3, 6, 0, 0, 0),
+    "f guard question": Numbers(164, 39, 30, 7, 341, 1, 1, 3),
+    "f guard answer": Numbers(55, 20, 22, 9, 77, 0, 0, 0),
+    "f with a file rule": Numbers(161, 38, 30, 7, 341, 1, 1, 7),
     "f translated update": Numbers(27, 10, 0, 0, 29, 0, 0, 0),
 }
 """What each path costs, as this prints it."""

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import StoreError
 from dragoman.trace import End, Exit, Frame, Header, Stderr, Trace, TraceError, TraceWriter, open_trace, read_trace
-from dragoman.trace.record.lines import ExactLines
+from dragoman.trace.record.relay import ExactLines
 from tests.trace.kit import RECORDINGS, frames, trace_of
 
 LINES = st.one_of(

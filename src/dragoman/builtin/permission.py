@@ -209,7 +209,7 @@ class ToolPermissions:
 
     async def decide_outside(self, request: Request, ask: AskUser) -> Decision:
         """Decide whether a command that failed in the sandbox may run outside it."""
-        return await self._decide((request,), self._judge_outside, ask)
+        return await self._decide((request,), lambda asked: self._judge_outside(asked, self._terms()), ask)
 
     async def _decide(
         self, requests: Sequence[Request], judge_one: Callable[[Request], _Judged], ask: AskUser
@@ -283,32 +283,29 @@ class ToolPermissions:
 
     def _judge(self, request: Request) -> _Judged:
         """Judge a request; as it was judged before in this call, if neither the rules nor the mode have changed."""
-        judged_before = self._judged
-        if judged_before is None:
-            return self._judge_now(request)
-        terms = self._terms()  # before judging: if they change meanwhile, what is kept does not count
-        kept = judged_before.get(request)
+        terms, judged_before = self._terms(), self._judged
+        kept = None if judged_before is None else judged_before.get(request)
         if kept is not None and kept[0] == terms:
             return kept[1]
-        judged = self._judge_now(request)
-        if len(judged_before) < _MOST_JUDGED:
+        judged = self._judge_by(request, terms)
+        if judged_before is not None and len(judged_before) < _MOST_JUDGED:
             judged_before[request] = terms, judged
         return judged
 
-    def _terms(self) -> object:
-        """What a judgement depends on besides the disk."""
+    def _terms(self) -> Any:
+        """What a judgement depends on besides the disk; here the mode and the rules."""
         mode = self._mode()
         return mode, self._rules_now(mode)
 
-    def _judge_now(self, request: Request) -> _Judged:
+    def _judge_by(self, request: Request, terms: Any) -> _Judged:
         from dragoman.policy import Verdict
 
-        judged = self._judge_outside(request)
+        judged = self._judge_outside(request, terms)
         if request.kind != "execute" or judged.verdict.action == "allow" or not judged.is_free:
             return judged
         if self._is_sandboxing:
             return _Judged(Verdict("allow", None, "it runs in the sandbox (mode auto)"), "sandbox")
-        if self._runs_safe_commands and self._is_safe(request):
+        if self._runs_safe_commands and self._is_safe(request, terms[1]):
             return _Judged(Verdict("allow", None, "the command only reads files of the project"), "safe")
         return judged
 
@@ -322,14 +319,13 @@ class ToolPermissions:
             return replace(judged, verdict=Verdict("ask", None, "a hook of the user's wants it to be asked about"))
         return judged
 
-    def _judge_outside(self, request: Request) -> _Judged:
+    def _judge_outside(self, request: Request, terms: Any) -> _Judged:
         """Judge by rules and mode alone, without the sandbox and the list of safe commands."""
         from dragoman.policy import Verdict, judge
         from dragoman.policy.rule import SAFE, read_pattern
         from dragoman.workspace.safety import with_facts
 
-        mode = self._mode()
-        rules = self._rules_now(mode)
+        mode, rules = terms
         known = with_facts(rules, request, self._roots)
         verdict = judge(rules, known)
         refusal = mode.refusal(request)
@@ -338,20 +334,20 @@ class ToolPermissions:
             return _Judged(Verdict("deny", None, refusal), is_free=is_free)
         # A rule `safe` of the user's permits what our own list does; it runs in the same way.
         by_safe = verdict.rule is not None and read_pattern(verdict.rule.text).kind == SAFE
-        where: Where = "safe" if verdict.action == "allow" and by_safe and self._is_safe(request) else "outside"
+        where: Where = "safe" if verdict.action == "allow" and by_safe and self._is_safe(request, rules) else "outside"
         return _Judged(verdict, where, is_free=verdict.is_uncovered)
 
     def _rules_now(self, mode: Mode) -> tuple[Rule, ...]:
         return (*self._rules.of(self._roots[0]), *self._asks_about, *mode.rules(self._roots))
 
-    def _is_safe(self, request: Request) -> bool:
+    def _is_safe(self, request: Request, rules: tuple[Rule, ...]) -> bool:
         """Whether a command consists of safe commands only; no deny and no ask of the user concerns it."""
         from dragoman.policy import Rule
         from dragoman.policy.lines import reading_of
         from dragoman.policy.rule import SAFE
         from dragoman.workspace.safety import with_facts
 
-        rules = (*self._rules_now(self._mode()), Rule("allow", SAFE, "flag", "safe commands"))
+        rules = (*rules, Rule("allow", SAFE, "flag", "safe commands"))
         known = with_facts(rules, request, self._roots)
         parts = reading_of(known).parts
         return bool(parts) and len(known.safe_parts) == len(parts)
@@ -387,16 +383,16 @@ class NarrowedPermissions(ToolPermissions):
     def _is_sandboxing(self) -> bool:
         return self._parent._is_sandboxing or (self._own is not None and self._own._is_sandboxing)
 
-    def _terms(self) -> object:
+    def _terms(self) -> Any:
         return self._parent._terms(), None if self._own is None else self._own._terms()
 
-    def _judge_now(self, request: Request) -> _Judged:
-        judged = self._parent._judge_now(request)
-        return judged if self._own is None else _stricter(judged, self._own._judge_now(request))
+    def _judge_by(self, request: Request, terms: Any) -> _Judged:
+        judged = self._parent._judge_by(request, terms[0])
+        return judged if self._own is None else _stricter(judged, self._own._judge_by(request, terms[1]))
 
-    def _judge_outside(self, request: Request) -> _Judged:
-        judged = self._parent._judge_outside(request)
-        return judged if self._own is None else _stricter(judged, self._own._judge_outside(request))
+    def _judge_outside(self, request: Request, terms: Any) -> _Judged:
+        judged = self._parent._judge_outside(request, terms[0])
+        return judged if self._own is None else _stricter(judged, self._own._judge_outside(request, terms[1]))
 
 
 class _Judged(Struct, frozen=True):

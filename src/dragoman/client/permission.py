@@ -50,7 +50,7 @@ from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
 from dragoman.workspace.folders import SessionFolders
 from dragoman.workspace.judging import off_loop_if_long
-from dragoman.workspace.safety import judge_in
+from dragoman.workspace.safety import Judgement, judge_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -58,7 +58,6 @@ if TYPE_CHECKING:
     from dragoman.client.session import Session
     from dragoman.policy import Action, Request, Rule, Scope
     from dragoman.workspace import Change
-    from dragoman.workspace.safety import Judgement
 
     Remember: TypeAlias = Callable[[str, Action, Scope], None]
 
@@ -241,14 +240,18 @@ class ClientPermissions:
         tool_call_id = request.tool_call.tool_call_id
         folders, announced = self._folders(session), session.announced(tool_call_id)
         evidence = read_request(request, session.state, announced, folders, agent=self.agent)
-        judged = await off_loop_if_long(evidence.requests, self._judge_all, evidence.requests, folders)
+        rules, judged = self.rules, list[Judgement]()
+
+        def judge_one(asked: Request) -> Verdict:
+            judged.append(judge_in(folders, rules, asked))
+            return judged[-1].verdict
+
+        verdict, _ = await off_loop_if_long(evidence.requests, judge_all, evidence.requests, judge_one)
         evidence = replace(evidence, requests=tuple(judgement.request for judgement in judged))
-        verdicts = iter([judgement.verdict for judgement in judged])
-        verdict, _ = judge_all(evidence.requests, lambda request: next(verdicts))
         first = next(judgement.request for judgement in judged if judgement.verdict.action == verdict.action)
         # All that the agent asks about are commands that it then runs through the client, in the sandbox.
-        is_confined = verdict.action == "ask" and not evidence.problem and all(map(_is_acceptable_inside, judged))
-        if is_confined and self._guarding.confines():
+        is_confined = not evidence.problem and all(judgement.is_acceptable_inside for judgement in judged)
+        if verdict.action == "ask" and is_confined and self._guarding.confines():
             verdict = Verdict("allow", None, SANDBOX)
         options = offered_by(request)
         option = option_for(verdict, options)
@@ -286,10 +289,6 @@ class ClientPermissions:
 
     def _folders(self, session: Session) -> SessionFolders:
         return SessionFolders(session.cwd, session.additional_directories, project=self._root)
-
-    def _judge_all(self, requests: Sequence[Request], folders: SessionFolders) -> list[Judgement]:
-        rules = self.rules
-        return [judge_in(folders, rules, request) for request in requests]
 
     async def check(
         self, request: Request, session: Session, *, change: Change | None = None, env: Mapping[str, str] | None = None
@@ -329,7 +328,7 @@ class ClientPermissions:
             return verdict.rule is not None and _names_command(verdict.rule) and not self._allows_all
         # A permission that was given for exactly this command is worth more than the sandbox.
         is_covered = not asked.caution and self._turn_permissions.cover(asked, session, folders, None)
-        if verdict.action == "ask" and (is_covered or _is_acceptable_inside(judgement)):
+        if verdict.action == "ask" and (is_covered or judgement.is_acceptable_inside):
             self._permit(asked, _allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
             return is_covered and not self._allows_all
         await self._decide(judgement, texts, session, folders, env=env)
@@ -483,11 +482,6 @@ class ClientPermissions:
             except Exception:
                 _log.exception("an observer of decisions failed")
         return decision
-
-
-def _is_acceptable_inside(judgement: Judgement) -> bool:
-    """Whether this is a command that needs no permission in a sandbox."""
-    return judgement.request.kind == "execute" and judgement.is_free
 
 
 def offered_by(request: v1.RequestPermissionRequest) -> tuple[Option, ...]:

@@ -178,21 +178,17 @@ class LineFindings:
         self._request = request
         self._patterns = [(rule, read_pattern(rule.text)) for rule in rules]
         self._found: list[PartFinding] = []
-        self.rule = self._allowing()
-
-    def _allowing(self) -> Rule | None:
-        request = self._request
-        everything = _first(rule for rule, pattern in self._patterns if _is_everything(pattern, request))
-        if everything is not None:
-            return everything
+        self.rule = _first(rule for rule, pattern in self._patterns if _is_everything(pattern, request))
+        if self.rule is not None:
+            return
         reading = lines.reading_of(request)
         if reading.unreadable:
             # `execute` covers a command that was not sent, but not a line that cannot be read.
             is_unknown = request.command is None and request.shell is None
             kinds = (rule for rule, pattern in self._patterns if pattern.kind == "execute" and pattern.pattern is None)
-            return _first(rule for rule in kinds if is_unknown and _is_meant(read_pattern(rule.text), request))
-        is_covered = all(self._look(index).is_covered for index in range(len(reading.parts)))
-        return _first(finding.rule for finding in self._found if finding.rule is not None) if is_covered else None
+            self.rule = _first(rule for rule in kinds if is_unknown and _is_meant(read_pattern(rule.text), request))
+        elif all(self._look(index).is_covered for index in range(len(reading.parts))):
+            self.rule = _first(finding.rule for finding in self._found if finding.rule is not None)
 
     def _look(self, index: int) -> PartFinding:
         if index == len(self._found):

@@ -55,7 +55,7 @@ class OpenRequests(Generic[T]):
         """Why a request with this id cannot be opened; None if it can."""
         if request_id is None and not self._takes_null:
             return RefusedRequest(INVALID_REQUEST, "the id of this request is null")
-        if request_id in self:
+        if (type(request_id), request_id) in self._open:
             return RefusedRequest(INVALID_REQUEST, "a request with this id is still open; use another id")
         if len(self._open) >= self._most:
             return RefusedRequest(INTERNAL_ERROR, "too many requests are open")

@@ -41,11 +41,6 @@ class SessionFolders:
         return os.path.realpath(self.given_project)
 
     @cached_property
-    def home(self) -> str:
-        """The user's home folder."""
-        return os.path.expanduser("~")
-
-    @cached_property
     def added(self) -> tuple[str, ...]:
         """The real paths of the additional folders."""
         return tuple(os.path.realpath(folder) for folder in self.given[1:])
@@ -79,7 +74,7 @@ class SessionFolders:
             request,
             agent=request.agent or agent,
             root=self.project,
-            home=request.home or self.home,
+            home=request.home or os.path.expanduser("~"),
             paths=tuple(paths),
             cwd=self.enter(self.given_project, request.cwd) if request.cwd else "",
         )

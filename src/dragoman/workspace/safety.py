@@ -49,9 +49,9 @@ class Judgement(Struct, frozen=True):
     verdict: Verdict
 
     @property
-    def is_free(self) -> bool:
-        """Whether only the lack of a rule speaks against it, if anything: a sandbox may take its place."""
-        return self.verdict.action == "allow" or self.verdict.is_uncovered
+    def is_acceptable_inside(self) -> bool:
+        """Whether this is a command that needs no permission in a sandbox: at most the lack of a rule is against it."""
+        return self.request.kind == "execute" and (self.verdict.action == "allow" or self.verdict.is_uncovered)
 
 
 def judge_in(folders: SessionFolders, rules: Sequence[Rule], request: Request) -> Judgement:

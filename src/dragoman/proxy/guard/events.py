@@ -1,16 +1,18 @@
 """What the guard records: one method for each kind of record, with its fields.
 
 Owns which facts go into the log and in which form: contents as digests (bodies only if asked), texts with keys masked
-and cut. Does not write: the sink does (`proxy/audit/log.py`).
+and cut; of a git repository what its files state, because git would run programs that a repository names. Does not
+write: the sink does (`proxy/audit/log.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+import re
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from dragoman.proxy.guard.repository import describe_repository
 from dragoman.schema import UNSET, encode
 from dragoman.text.secrets import known_keys
 
@@ -257,3 +259,63 @@ def _uri(block: Any) -> str:
     resource = block.get("resource")
     found = block.get("uri") or (resource.get("uri") if isinstance(resource, dict) else "")
     return found if isinstance(found, str) else ""
+
+
+_MOST_BYTES: Final = 1 << 20
+_COMMIT: Final = re.compile(r"[0-9a-f]{40,64}")
+_REMOTE: Final = re.compile(r'^\[remote "origin"\]\s*$(?P<members>(?:\n(?!\[).*)*)', re.MULTILINE)
+_URL: Final = re.compile(r"^\s*url\s*=\s*(?P<url>\S+)", re.MULTILINE)
+_LOGIN: Final = re.compile(r"(?<=://)[^/@\s]*@")
+
+
+def describe_repository(folder: str) -> dict[str, str] | None:
+    """The remote `origin` without a login, the branch and the commit; None without a repository."""
+    place = _git_folder(folder)
+    if place is None:
+        return None
+    found: dict[str, str] = {}
+    common = os.path.normpath(os.path.join(place, _read(place, "commondir").strip() or "."))
+    head = _read(place, "HEAD").strip()
+    if head.startswith("ref: "):
+        name = head.removeprefix("ref: ")
+        found["branch"] = name.removeprefix("refs/heads/")
+        head = _read(common, name).strip() if ".." not in name else ""
+        head = head or _packed(common, name)
+    if _COMMIT.fullmatch(head):
+        found["commit"] = head
+    remote = _REMOTE.search(_read(common, "config"))
+    url = None if remote is None else _URL.search(remote["members"])
+    if url is not None:
+        found["remote"] = _LOGIN.sub("", url["url"])
+    return found or None
+
+
+def _git_folder(folder: str) -> str | None:
+    here = os.path.realpath(folder)
+    while True:
+        place = os.path.join(here, ".git")
+        if os.path.isdir(place):
+            return place
+        if os.path.isfile(place):
+            target = _read(here, ".git").removeprefix("gitdir:").strip()
+            return os.path.join(here, target) if target else None
+        above = os.path.dirname(here)
+        if above == here:
+            return None
+        here = above
+
+
+def _packed(place: str, name: str) -> str:
+    for line in _read(place, "packed-refs").splitlines():
+        commit, _, ref = line.partition(" ")
+        if ref == name:
+            return commit
+    return ""
+
+
+def _read(folder: str, name: str) -> str:
+    try:
+        with open(os.path.join(folder, name), "rb") as file:
+            return file.read(_MOST_BYTES).decode(errors="replace")
+    except (OSError, ValueError):
+        return ""

@@ -86,21 +86,22 @@ class _Named(msgspec.Struct):
     request_id: int | str | None = msgspec.field(name="requestId", default=None)
 
 
-class _Served:
-    """A request of the agent that the guard answers."""
+class _Served(msgspec.Struct, eq=False):
+    """A request of the agent that the guard answers.
 
-    def __init__(self, method: str) -> None:
-        self.method = method
-        self.task: asyncio.Task[None]
-        self.has_begun = False
-        self.is_asking = False
-        """Whether a question of the guard about it is open."""
-        self.is_withdrawn = False
-        self.passed_as: Id = None
-        """The id under which it was passed to the editor."""
-        self.lines: list[bytes] | None = None
-        """What the editor gets in its place among the lines of the agent; None if it waits for no place."""
-        self.is_judged = False
+    `passed_as` is the id under which it was passed to the editor, and `is_asking` whether a question of the guard about
+    it is open. `lines` are what the editor gets in its place among the lines of the agent, once it is judged; None if
+    nothing waits for that.
+    """
+
+    method: str
+    task: asyncio.Task[None] | None = None
+    has_begun: bool = False
+    is_asking: bool = False
+    is_withdrawn: bool = False
+    is_judged: bool = False
+    passed_as: str | None = None
+    lines: list[bytes] | None = None
 
 
 # The request that a task answers. A question is asked by tasks of that task, which see it too.
@@ -148,7 +149,7 @@ class GuardExchange:
 
     def from_editor(self, line: Frame) -> None:
         """Take a line of the editor."""
-        message = self._read(line)
+        message = read_unambiguous(line) if isinstance(line, bytes) else refuse(line)
         match message:
             case Request():
                 self._editor_request(message, line)
@@ -161,7 +162,7 @@ class GuardExchange:
 
     def from_agent(self, line: Frame) -> None:
         """Take a line of the agent."""
-        message = self._read(line)
+        message = read_unambiguous(line) if isinstance(line, bytes) else refuse(line)
         match message:
             case Notification():
                 self._agent_notification(message, line)
@@ -171,10 +172,6 @@ class GuardExchange:
                 self._agent_response(message, line)
             case _:
                 self._refuse_line("agent", message)
-
-    @staticmethod
-    def _read(line: Frame) -> Message:
-        return read_unambiguous(line) if isinstance(line, bytes) else refuse(line)
 
     # The editor
 
@@ -199,7 +196,15 @@ class GuardExchange:
     def _editor_response(self, message: Response, line: Any) -> None:
         own = self._own.close(message.id)
         if own is not None:
-            _settle(own, message)
+            if own.done():  # cancelled in this turn of the loop
+                return
+            if message.error is not None:
+                data = message.error.data
+                copy = None if data is UNSET else Raw(bytes(data))  # as it came: this error may go on to the agent
+                own.set_exception(RequestError(message.error.code, message.error.message, copy))
+            else:
+                assert message.result is not None
+                own.set_result(Raw(bytes(message.result)))
             return
         passed = self._asked_by_agent.close(message.id)
         if passed is not None:
@@ -212,7 +217,7 @@ class GuardExchange:
 
     def _agent_notification(self, message: Notification, line: Any) -> None:
         if message.method == "session/update":
-            self._turns.update(message.params, line, self._pass_update)
+            self._turns.update(message.params, line, self._in_order)
         elif message.method == "$/cancel_request":
             self._cancel_request(message, line)
         elif message.method in SERVED or message.method.startswith(_OURS):
@@ -221,36 +226,31 @@ class GuardExchange:
             self._in_order(line + b"\n")
 
     def _agent_request(self, message: Request, line: Any) -> None:
-        context = None
-        if message.method in SERVED:
+        is_served, context = message.method in SERVED, None
+        if is_served:
             context = self._services.editor_terminal(message.method, message.params)
-            if context is None:
-                self._serve(message)
-                return
+            is_served = context is None
         elif message.method.startswith(_OURS):
             self._to_agent(write_error(message.id, METHOD_NOT_FOUND, f"Method not found: {message.method[:100]}"))
             return
-        if not self._is_refused(message, self._asked_by_agent, self._serving):
-            self._asked_by_agent.open(message.id, (message.method, context))
-            self._in_order(line + b"\n")
-
-    def _serve(self, message: Request) -> None:
-        if self._is_refused(message, self._serving, self._asked_by_agent):
-            return
-        served = _Served(message.method)
-        self._serving.open(message.id, served)
-        # One that waits for its session to be opened has no place: everything else would wait with it.
-        if self._services.editor_answers(message.method) and self._services.has_session(message.params):
-            served.lines = []
-            self._waiting.append(served)
-        served.task = asyncio.get_running_loop().create_task(self._answer(message, served))
-
-    def _is_refused(self, message: Request, place: OpenRequests[Any], other: OpenRequests[Any]) -> bool:
-        """Answer a request of the agent that cannot be opened. An id is used once, in either place."""
+        passed, serving = self._asked_by_agent, self._serving
+        place: OpenRequests[Any] = serving if is_served else passed
+        other: OpenRequests[Any] = passed if is_served else serving
+        # An id is used once, whether the guard or the editor answers.
         refusal = (other if message.id in other else place).refusal(message.id)
         if refusal is not None:
             self._to_agent(write_error(message.id, *refusal))
-        return refusal is not None
+        elif not is_served:
+            passed.open(message.id, (message.method, context))
+            self._in_order(line + b"\n")
+        else:
+            served = _Served(message.method)
+            serving.open(message.id, served)
+            # One that waits for its session to be opened has no place: everything else would wait with it.
+            if self._services.editor_answers(message.method) and self._services.has_session(message.params):
+                served.lines = []
+                self._waiting.append(served)
+            served.task = asyncio.get_running_loop().create_task(self._answer(message, served))
 
     async def _answer(self, message: Request, served: _Served) -> None:
         _served.set(served)
@@ -305,6 +305,7 @@ class GuardExchange:
         if served.passed_as is not None:
             self._withdraw(served.passed_as, served)
         elif served.is_asking or (served.has_begun and not self._services.editor_answers(served.method)):
+            assert served.task is not None  # it has begun
             served.task.cancel()
         # Else `_answer` has not begun, or judges what the editor is to answer: both look at `is_withdrawn`. A task that
         # is cancelled before its first step would never answer.
@@ -358,7 +359,7 @@ class GuardExchange:
         if served is not None and served.is_withdrawn and not for_agent:
             raise RequestError.request_cancelled()
         future: asyncio.Future[Raw] = asyncio.get_running_loop().create_future()
-        own_id = self._own.open_own(future)
+        own_id = str(self._own.open_own(future))
         self._in_place(served, write_request(own_id, method, bytes(params)))
         if served is not None and for_agent:
             served.passed_as = own_id
@@ -382,9 +383,6 @@ class GuardExchange:
     def send_update(self, session: Session, update: object) -> None:
         """Send the editor a session update of the guard's own."""
         self._in_order(write_notification("session/update", encode({"sessionId": session.id, "update": update})))
-
-    def _pass_update(self, line: bytes) -> None:
-        self._in_order(line + b"\n")
 
     def _in_order(self, line: bytes) -> None:
         """Send the editor a line after all that the agent sent before it."""
@@ -444,7 +442,7 @@ class GuardExchange:
 
     async def close(self) -> None:
         """End what is being served, and all terminals."""
-        tasks = [served.task for _, served in self._serving]
+        tasks = [served.task for _, served in self._serving if served.task is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -460,15 +458,3 @@ def _id(bad: Malformed) -> Id:
 
 def _write_error(request_id: Id, error: RequestError) -> bytes:
     return write_error(request_id, error.code, error.message, error.data)
-
-
-def _settle(future: asyncio.Future[Raw], message: Response) -> None:
-    if future.done():
-        return
-    if message.error is not None:
-        data = message.error.data
-        copy = None if data is UNSET else Raw(bytes(data))  # as it came: this error may go on to the agent
-        future.set_exception(RequestError(message.error.code, message.error.message, copy))
-    else:
-        assert message.result is not None
-        future.set_result(Raw(bytes(message.result)))

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
+from msgspec import Struct
+
 from dragoman.client.permission import OWN_CALL, ClientPermissions, Guarding, RefuseOpen
 from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.policy import judge
@@ -78,7 +80,8 @@ class GuardPermissions:
         self, request: v1.RequestPermissionRequest, session: GuardedSession
     ) -> v1.SelectedPermissionOutcome | None:
         """Answer the agent's request for permission; None is the outcome `cancelled`."""
-        _refuse_overfull(session)
+        if session.is_overfull:
+            raise RequestError.internal_error(_OVERFULL)
         return await self.of(session).permission(request, session)
 
     async def check(
@@ -136,7 +139,7 @@ class AsksEditor(Protocol):
     """A request of the guard to the editor."""
 
     async def ask_editor(self, method: str, params: bytes | Raw, *, for_agent: bool = False) -> Raw:
-        """Return the editor's result. With `for_agent` the request is the agent's own, handed on.
+        """Return the editor's result. With `for_agent` the request is the agent's own, passed on.
 
         Raises: RequestError for an error, ConnectionClosed if the editor is gone.
         """
@@ -145,14 +148,13 @@ class AsksEditor(Protocol):
         """Send the editor a session update of the guard's own."""
 
 
-class PassedQuestion:
-    """A permission request of the agent that may be handed to the editor, and what the editor answered."""
+class PassedQuestion(Struct):
+    """A permission request of the agent that may be passed to the editor, and what the editor answered."""
 
-    def __init__(self, params: bytes) -> None:
-        self.params = params
-        self.selection: Raw | None = None
-        self.refusal: Raw | None = None
-        self.error: RequestError | None = None
+    params: bytes
+    selection: Raw | None = None
+    refusal: Raw | None = None
+    error: RequestError | None = None
 
 
 class EditorAsker:
@@ -208,8 +210,3 @@ class EditorAsker:
             return None
         passed.selection = result
         return outcome.option_id
-
-
-def _refuse_overfull(session: GuardedSession) -> None:
-    if session.is_overfull:
-        raise RequestError.internal_error(_OVERFULL)

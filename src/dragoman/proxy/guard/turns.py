@@ -223,17 +223,17 @@ class GuardedTurns:
     # Updates of the agent
 
     def update(self, params: Raw | None, line: bytes, pass_on: Callable[[bytes], None]) -> None:
-        """Pass an update on, then look at it."""
+        """Pass an update on as a whole line, then look at it."""
         try:
             seen = _peek(params or b"")
         except (msgspec.MsgspecError, RecursionError):
-            pass_on(line)  # of a later version of the protocol, or nonsense: the editor decides
+            pass_on(line + b"\n")  # of a later version of the protocol, or nonsense: the editor decides
             return
         kind = seen.update.kind
         is_call = kind in ("tool_call", "tool_call_update")
         if is_call and _TERMINAL in line and self._services.terminals.run_here:
             line = self._services.terminals.replaced(line)
-        pass_on(line)
+        pass_on(line + b"\n")
         if kind not in FOLDED and kind != "subagent_update":
             return
         session = self._sessions.find(seen.session)

@@ -8,6 +8,7 @@ written as JSON; the script makes them of a list of known tags. How the rest loo
 from __future__ import annotations
 
 import gzip
+import shlex
 from base64 import b64encode
 from hashlib import sha256
 from html import escape
@@ -15,17 +16,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman._version import __version__
+from dragoman.schema import v1
 from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import duration
 from dragoman.trace.checks.rules import rule_of
 from dragoman.trace.entry import Frame, Stderr
 from dragoman.trace.inspect.figures import figures
 from dragoman.trace.inspect.folding import FoldedSessions
-from dragoman.trace.inspect.terminals import SeenTerminals
 from dragoman.trace.inspect.timeline import read_timeline
 from dragoman.view import blocks_of
+from dragoman.view.blocks import ShownTerminal
+from dragoman.view.build import tail
 from dragoman.view.html import conversation_style, elements_of
 
 if TYPE_CHECKING:
@@ -168,3 +172,43 @@ def _judgement(timeline: RecordingTimeline) -> dict[str, Any]:
         "rules": {str(finding.rule): rule_of(finding.rule)[1:] for finding in found},
         "stats": figures(timeline.rows),
     }
+
+
+class SeenTerminals:
+    """Terminal id -> what is known about it, for each session."""
+
+    def __init__(self) -> None:
+        self.by_session: dict[str, dict[str, ShownTerminal]] = {}
+
+    def feed(self, frame: DecodedFrame) -> None:
+        """Take one frame; others than responses to `terminal/*` change nothing."""
+        asked = None if frame.request is None else frame.request.value
+        if frame.part != "result" or asked is None or frame.session_id is None:
+            return
+        known = self.by_session.setdefault(frame.session_id, {})
+        value = frame.value
+        if isinstance(value, v1.CreateTerminalResponse) and isinstance(asked, v1.CreateTerminalRequest):
+            words = list(asked.args) if isinstance(asked.args, (list, tuple)) else []
+            command = shlex.join([asked.command, *words]) if words else asked.command
+            known[value.terminal_id] = ShownTerminal(value.terminal_id, command)
+        elif isinstance(value, v1.TerminalOutputResponse) and isinstance(asked, v1.TerminalOutputRequest):
+            output, is_cut = tail(value.output)
+            before = known.get(asked.terminal_id, ShownTerminal(asked.terminal_id))
+            seen = replace(before, output=output, is_cut=is_cut or value.truncated)
+            known[asked.terminal_id] = _ended(seen, value.exit_status or None)
+        elif isinstance(value, v1.WaitForTerminalExitResponse) and isinstance(asked, v1.WaitForTerminalExitRequest):
+            before = known.get(asked.terminal_id, ShownTerminal(asked.terminal_id))
+            known[asked.terminal_id] = _ended(before, value)
+
+
+def _ended(
+    terminal: ShownTerminal, status: v1.TerminalExitStatus | v1.WaitForTerminalExitResponse | None
+) -> ShownTerminal:
+    if status is None:
+        return terminal
+    code, signal = status.exit_code, status.signal
+    return replace(
+        terminal,
+        exit_code=code if isinstance(code, int) else terminal.exit_code,
+        signal=signal if isinstance(signal, str) else terminal.signal,
+    )

@@ -1,8 +1,9 @@
 """A relay between an editor and its agent that records both directions.
 
 Owns the behaviour of the relay: messages go through unchanged and at once, the end of each side is passed on to the
-other, signals reach the agent, and the recording never delays any of this. In the agent's log, keys are masked. Does
-not know JSON or the protocol; `dragoman.process` ends the agent.
+other, signals reach the agent, and the recording never delays any of this. Lines are split without losing a byte:
+blank lines, `\\r\\n` and a byte order mark are kept, which `wire.Framer` drops. In the agent's log, keys are masked.
+Does not know JSON or the protocol; `dragoman.process` ends the agent.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ import os
 import signal
 import threading
 from contextlib import suppress
+from io import BytesIO
 from typing import TYPE_CHECKING, Final
 
 from dragoman.process import Child, Patience
 from dragoman.text.secrets import SplitMask
-from dragoman.trace.record.lines import ExactLines
 from dragoman.trace.record.pump import OwnStreams, Pump
 from dragoman.transports._outlet import Outlet
+from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -222,3 +224,48 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:  # a real-time signal
         return str(number)
+
+
+_NEWLINE: Final = b"\n"
+
+Line = tuple[bytes, bytes]
+"""A line and its end: `\\n`, `\\r\\n`, or nothing."""
+
+
+class ExactLines:
+    """Takes bytes and returns lines. A line longer than the limit is returned in pieces."""
+
+    __slots__ = ("_buffer", "_held_bytes", "limit_bytes")
+
+    def __init__(self, limit_bytes: int = LIMIT_BYTES) -> None:
+        self.limit_bytes = limit_bytes
+        self._buffer = BytesIO()
+        self._held_bytes = 0
+
+    def feed(self, data: bytes) -> list[Line]:
+        """Return the lines that `data` completes, and pieces of one that is too long."""
+        lines = data.split(_NEWLINE)
+        rest = lines.pop()
+        if lines and self._held_bytes:
+            self._buffer.write(lines[0])
+            lines[0] = self._take()
+        whole = [_with_end(line) for line in lines]
+        if rest:
+            self._held_bytes += self._buffer.write(rest)
+            if self._held_bytes >= self.limit_bytes:
+                whole.append((self._take(), b""))
+        return whole
+
+    def end(self) -> list[Line]:
+        """Return the bytes after the last newline."""
+        return [(self._take(), b"")] if self._held_bytes else []
+
+    def _take(self) -> bytes:
+        taken = self._buffer.getvalue()
+        self._buffer = BytesIO()
+        self._held_bytes = 0
+        return taken
+
+
+def _with_end(line: bytes) -> Line:
+    return (line[:-1], b"\r\n") if line.endswith(b"\r") else (line, _NEWLINE)
