@@ -71,26 +71,26 @@ def clean_paste(text: str) -> str:
 
 
 def is_long_paste(text: str) -> bool:
-    """Whether a pasted text becomes a chip."""
+    """Return whether a pasted text becomes a chip."""
     return len(text) > CHARACTERS_INLINE or text.count("\n") + 1 > LINES_INLINE
 
 
 def paste_chip(text: str, taken: Mapping[str, Chip]) -> Chip:
-    """The chip of a pasted text, with a word that no other one has."""
+    """Return the chip of a pasted text, with a word that no other one has."""
     lines = text.count("\n") + (not text.endswith("\n"))
     what = f"{lines:,} lines" if lines > 1 else f"{len(text):,} characters"
     return Chip(_free(f"pasted {what}", taken), "text", text)
 
 
 def output_chip(command: str, output: str, ending: str, taken: Mapping[str, Chip]) -> Chip:
-    """The chip of a command of the user's and its output."""
+    """Return the chip of a command of the user's and its output."""
     name = label(command, 30).translate({ord("["): "(", ord("]"): ")"})
     body = f"$ {command}\n{plain(output)}\n({ending})\n"
     return Chip(_free(f"!{name}: {ending}", taken), "text", body)
 
 
 def image_chip(path: str, size_bytes: int, taken: Mapping[str, Chip]) -> Chip:
-    """The chip of an image from the clipboard."""
+    """Return the chip of an image from the clipboard."""
     return Chip(_free(f"image, {_size(size_bytes)}", taken), "image", path=path)
 
 
@@ -103,18 +103,18 @@ def _free(name: str, taken: Mapping[str, Chip]) -> str:
 
 
 def chips_in(text: str, chips: Mapping[str, Chip]) -> list[Chip]:
-    """The chips that stand in a text, in the order in which they do."""
+    """Return the chips that stand in a text, in the order in which they do."""
     found = [(text.find(word), chip) for word, chip in chips.items() if word in text]
     return [chip for _, chip in sorted(found, key=lambda each: each[0])]
 
 
 def chip_before(text: str, cursor: int, chips: Mapping[str, Chip]) -> Chip | None:
-    """The chip that ends at a cursor."""
+    """Return the chip that ends at a cursor."""
     return next((chip for word, chip in chips.items() if text.endswith(word, 0, cursor)), None)
 
 
 def written_out(text: str, chips: Mapping[str, Chip], most: int) -> str:
-    """A text for the history: short chips as their text, others with a word that says that they are not kept."""
+    """Return a text for the history: short chips as their text, others with a word that says that they are not kept."""
     for chip in chips_in(text, chips):
         is_kept = chip.kind == "text" and len(chip.text) <= most
         text = text.replace(chip.word, chip.text.rstrip("\n") if is_kept else f"{chip.word[:-1]}, not kept]")
@@ -122,7 +122,7 @@ def written_out(text: str, chips: Mapping[str, Chip], most: int) -> str:
 
 
 def image_path(pasted: str, folder: str) -> str | None:
-    """The mention of an image whose path was pasted: a bare path, quoted or escaped as shells do it, or a `file:` URI.
+    """Return the mention of an image whose path was pasted: bare, quoted or escaped as shells do it, or a `file:` URI.
 
     Terminals paste such a path when a file is dropped on them.
     """
@@ -149,7 +149,7 @@ def image_path(pasted: str, folder: str) -> str | None:
 
 
 def listed(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -> list[ListedAttachment]:
-    """What would be sent with a text, for the line above the input. Looks at the files; for a thread."""
+    """Return what would be sent with a text, for the line above the input. Looks at the files; for a thread."""
     rows = [ListedAttachment(label(chip.word[1:-1], 60), "") for chip in chips_in(text, chips)]
     for mentioned in mentions(text)[:_MOST_FILES]:
         found = _existing(mentioned, folder)
@@ -172,7 +172,7 @@ def _size(size_bytes: int) -> str:
 
 
 def build(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -> Built:
-    """The blocks that go with a text. Reads files; for a thread."""
+    """Return the blocks that go with a text. Reads files; for a thread."""
     from urllib.parse import quote
 
     made = Built([], [])
@@ -193,11 +193,11 @@ def build(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) ->
 
 
 def _existing(word: str, folder: str) -> tuple[str, str] | None:
-    """The part of a mention that names a file or a folder, and its real path."""
-    for each in spoken(word):
-        path = os.path.join(folder, os.path.expanduser(each))
+    """Return the part of a mention that names a file or a folder, and its real path."""
+    for form in spoken(word):
+        path = os.path.join(folder, os.path.expanduser(form))
         if "\0" not in path and os.path.exists(path):
-            return each, os.path.realpath(path)
+            return form, os.path.realpath(path)
     return None
 
 
@@ -257,7 +257,7 @@ def _uri(path: str) -> str:
 
 
 def image_type(content: bytes) -> str | None:
-    """The media type of an image, by its first bytes."""
+    """Return the media type of an image, by its first bytes."""
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
         return "image/webp"
     return next((kind for start, kind in _SIGNATURES if content.startswith(start)), None)

@@ -40,7 +40,7 @@ class Copied(NamedTuple):
 
 
 def osc52(text: str, env: Mapping[str, str]) -> str | None:
-    """The sequence that asks the terminal to copy a text; None if the text is too long for it."""
+    """Return the sequence that asks the terminal to copy a text; None if the text is too long for it."""
     data = text.encode("utf-8", "replace")
     if len(data) > LARGEST_BYTES:
         return None
@@ -49,17 +49,17 @@ def osc52(text: str, env: Mapping[str, str]) -> str | None:
 
 
 def in_tmux(env: Mapping[str, str]) -> bool:
-    """Whether this terminal is tmux."""
+    """Return whether this terminal is tmux."""
     return bool(env.get("TMUX"))
 
 
 def is_local(env: Mapping[str, str]) -> bool:
-    """Whether the clipboard of this machine is the user's."""
+    """Return whether the clipboard of this machine is the user's."""
     return not any(env.get(name) for name in ("SSH_CONNECTION", "SSH_CLIENT", "SSH_TTY"))
 
 
 def copy_commands(env: Mapping[str, str]) -> list[Sequence[str]]:
-    """The programs that take a text on stdin and put it where the user can paste it: tmux, then one of this machine."""
+    """Return the programs that put a text from stdin where the user can paste it: tmux, then one of this machine."""
     found: list[Sequence[str]] = []
     if in_tmux(env) and _has("tmux", env):
         found.append(("tmux", "load-buffer", "-w", "-"))
@@ -136,14 +136,14 @@ def _keep(text: str) -> str:
         path = folder / f"{name}-{number}.txt"
     with os.fdopen(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(text.encode("utf-8", "replace"))
-    for old in sorted(folder.glob("*.txt"), key=lambda each: each.stat().st_mtime_ns)[:-_KEPT_FILES]:
+    for old in sorted(folder.glob("*.txt"), key=lambda path: path.stat().st_mtime_ns)[:-_KEPT_FILES]:
         with suppress(OSError):
             old.unlink()
     return str(path)
 
 
 async def paste_image(env: Mapping[str, str]) -> tuple[str, int] | str:
-    """The image in the clipboard, as a file and its size; or a sentence that says why there is none."""
+    """Return the image in the clipboard, as a file and its size; or a sentence that says why there is none."""
     if not is_local(env):
         return "the clipboard of your own machine cannot be read over SSH; copy the file there and use @path"
     commands = [command for command in _image_commands(env) if _has(command[0], env)]
@@ -171,7 +171,7 @@ def _image_commands(env: Mapping[str, str]) -> list[Sequence[str]]:
 def _keep_image(content: bytes) -> str:
     folder = state_dir() / "pasted"
     make_private_folder(folder)
-    for old in sorted(folder.iterdir(), key=lambda each: each.stat().st_mtime_ns)[: -_KEPT_FILES + 1]:
+    for old in sorted(folder.iterdir(), key=lambda path: path.stat().st_mtime_ns)[: -_KEPT_FILES + 1]:
         with suppress(OSError):
             old.unlink()
     path = folder / f"{os.urandom(8).hex()}.{(image_type(content) or 'image/png').partition('/')[2]}"

@@ -74,19 +74,19 @@ class AgentCommand(NamedTuple):
 
 
 def agent_commands(commands: Iterable[v1.AvailableCommand]) -> list[AgentCommand]:
-    """The commands that an agent announced."""
+    """Return the commands that an agent announced."""
     return [
         AgentCommand(
-            each.name,
-            each.description,
-            each.input.hint if isinstance(each.input, v1.UnstructuredCommandInput) else "",
+            command.name,
+            command.description,
+            command.input.hint if isinstance(command.input, v1.UnstructuredCommandInput) else "",
         )
-        for each in commands
+        for command in commands
     ]
 
 
 def word_at(text: str, cursor: int) -> CompletedWord | None:
-    """The word at a cursor that can be completed: `/name` at the start of the text, `@path` at the start of a word."""
+    """Return the word at a cursor that can be completed: `/name` at the start of the text, `@path` of a word."""
     if text.startswith("/") and cursor >= 1 and not re.search(r"\s", text[1:cursor]):
         end = cursor
         while end < len(text) and not text[end].isspace():
@@ -102,7 +102,7 @@ def word_at(text: str, cursor: int) -> CompletedWord | None:
 
 
 def mentions(text: str) -> list[str]:
-    """The paths behind `@` in a text, in their order, each once. Whether there is such a file is not known here."""
+    """Return the paths behind `@` in a text, in their order, each once, whether or not there is such a file."""
     found: list[str] = []
     for match in _MENTION.finditer(text):
         path = match[1] if match[1] is not None else match[3] or ""
@@ -112,26 +112,28 @@ def mentions(text: str) -> list[str]:
 
 
 def spoken(path: str) -> list[str]:
-    """A mentioned path, and the same without the punctuation of a sentence behind it: `see @a.txt.` means `a.txt`."""
+    """Return a mentioned path, and the same without punctuation behind it: `see @a.txt.` means `a.txt`."""
     return [path, *([shorter] if (shorter := path.rstrip(_TRAILING)) not in (path, "") else [])]
 
 
 def mention(path: str) -> str:
-    """A path as it is written into a prompt."""
+    """Return a path as it is written into a prompt."""
     return f'@"{path}"' if re.search(r'[\s"]', path) else f"@{path}"
 
 
 def command_suggestions(
     query: str, agent: Iterable[AgentCommand], own: Iterable[OwnCommand], agent_name: str = "agent"
 ) -> list[Suggestion]:
-    """The commands that match. The agent's own wins where both have a name; ours is `/dragoman:NAME` then."""
+    """Return the commands that match. The agent's own wins where both have a name; ours is `/dragoman:NAME` then."""
     theirs = list(agent)
-    taken = {each.name for each in theirs}
+    taken = {command.name for command in theirs}
     rows: list[tuple[str, Suggestion]] = []
-    for each in theirs:
-        detail = one_line(f"{each.description} · {each.hint}" if each.hint else each.description)
-        row = Suggestion(f"/{each.name} ", f"/{label(each.name, 40)}", label(detail, 200, ""), label(agent_name, 20))
-        rows.append((each.name, row))
+    for command in theirs:
+        detail = one_line(f"{command.description} · {command.hint}" if command.hint else command.description)
+        row = Suggestion(
+            f"/{command.name} ", f"/{label(command.name, 40)}", label(detail, 200, ""), label(agent_name, 20)
+        )
+        rows.append((command.name, row))
     for mine in own:
         name = f"dragoman:{mine.name}" if mine.name in taken else mine.name
         rows.append((mine.name, Suggestion(f"/{name} ", f"/{name}", mine.help, "client")))
@@ -139,7 +141,7 @@ def command_suggestions(
 
 
 def file_suggestions(query: str, paths: Sequence[str]) -> list[Suggestion]:
-    """The files and folders that match; a folder ends with a slash, and the cursor stays behind that."""
+    """Return the files and folders that match; a folder ends with a slash, and the cursor stays behind that."""
     rows = ranked(query, ((path, path) for path in paths if path != query))
     return [Suggestion(_inserted(path), label(path, 200), "", "folder" if path.endswith("/") else "") for path in rows]
 
@@ -151,7 +153,7 @@ def _inserted(path: str) -> str:
 
 
 def ranked(query: str, rows: Iterable[tuple[str, T]]) -> list[T]:
-    """What matches a query, the best first; equal ones in the order in which they came."""
+    """Return what matches a query, the best first; equal ones in the order in which they came."""
     wanted = query[:_LONGEST_QUERY]
     if not wanted:
         return [row for _, row in _first(rows)]
@@ -167,7 +169,7 @@ def ranked(query: str, rows: Iterable[tuple[str, T]]) -> list[T]:
 
 
 def _matching(query: str, names: Sequence[str]) -> list[int]:
-    """Which names are worth a score. A key is typed while this runs, over fifty thousand names: one look at each."""
+    """Return which names are worth a score. A key waits while this runs, over 50,000 names: one look at each."""
     folded = names if any(letter.isupper() for letter in query) else list(map(str.lower, names))
     whole = [number for number, name in enumerate(folded) if query in name]
     if len(whole) >= MOST_SHOWN:  # every one of them scores more than any other name
@@ -186,7 +188,7 @@ def _first(rows: Iterable[T]) -> Iterator[T]:
 
 
 def match_score(query: str, name: str) -> int | None:
-    """How well a name matches: every letter of the query occurs in its order. None if it does not match.
+    """Return how well a name matches: every letter of the query occurs in its order. None if it does not match.
 
     Letters in a row, at the start of a part of the name, and in its last part count more; a long name counts less.
     Small letters match large ones, a large one only itself.
@@ -245,7 +247,7 @@ class FileIndex:
 def list_files(
     folder: str, is_over: Callable[[], bool] = lambda: False, *, most: int = MOST_FILES, seconds: float = WALK_SECONDS
 ) -> tuple[list[str], bool]:
-    """The paths below a folder, the nearest first; folders end with a slash. Also whether some were left out.
+    """Return the paths below a folder, the nearest first; folders end with a slash. Also whether some were left out.
 
     What git ignores and names that begin with a dot are left out, links are listed and not followed.
     """
@@ -270,7 +272,7 @@ def list_files(
 
 
 def _entries(start: str, before: str, rules: IgnoreStack) -> Iterator[tuple[str, IgnoreStack | None]]:
-    """The entries of one folder by name, each folder with the rules that hold there."""
+    """Yield the entries of one folder by name, each folder with the rules that hold there."""
     folder = os.path.join(start, before)
     try:
         with os.scandir(folder) as found:

@@ -443,7 +443,7 @@ class HostedConversation:
             self._interface.changed()
 
     async def older_page(self) -> OlderPage | None:
-        """The next page of what was before the state began. Raises: RequestError, ConnectionClosed."""
+        """Return the next page of what was before the state began. Raises: RequestError, ConnectionClosed."""
         remote = self.remote
         if remote is None or self.session_id is None or not self.has_older:
             return None
@@ -459,7 +459,7 @@ class HostedConversation:
             await self._remote.close()  # `run` connects again
 
     async def sessions(self) -> list[ListedSession]:
-        """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
+        """Return the sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
         from dragoman.tui.local_host.session_rows import read_rows
 
         return [] if self.remote is None else await read_rows(self.remote)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def last_answer(state: SessionState, role: Role = "agent") -> str:
-    """The last message of the agent, or its last thought, as it was sent; empty if there is none."""
+    """Return the last message of the agent, or its last thought, as it was sent; empty if there is none."""
     for block in reversed(blocks_of(state)):
         if isinstance(block, MessageBlock) and block.role == role:
             text = "".join(piece.text for piece in block.content if isinstance(piece, TextPiece)).strip()
@@ -27,7 +27,7 @@ def last_answer(state: SessionState, role: Role = "agent") -> str:
 
 
 def copied_sentence(copied: Copied, text: str) -> str:
-    """How much was copied, by which ways, and the file that has it."""
+    """Return how much was copied, by which ways, and the file that has it."""
     lines = text.count("\n") + 1
     what = f"{lines} lines" if lines > 1 else f"{len(text)} characters"
     where = f"copied {what} ({', '.join(copied.ways)})" if copied.ways else f"{what} are only in a file"

@@ -38,7 +38,7 @@ class DraftKeeper:
         """Drafts of conversations that were left before they had a session to keep them for."""
 
     def begin(self) -> Draft | None:
-        """The draft to begin with: that of the session, else one that a client of this folder left."""
+        """Return the draft to begin with: that of the session, else one that a client of this folder left."""
         try:
             found = None if self._session is None else self._drafts.load(self._session)
             return found if found is not None else self._drafts.take_left()

@@ -62,12 +62,12 @@ class DraftFolder:
             os.unlink(self._path(session_id))
 
     def load(self, session_id: str | None) -> Draft | None:
-        """The draft of a session, unless it is in the input of another client that lives."""
+        """Return the draft of a session, unless it is in the input of another client that lives."""
         found = _read(self._path(session_id))
         return None if found is None or _is_elsewhere(found) else found
 
     def take_left(self) -> Draft | None:
-        """The newest draft that a client of this folder left when it ended. It is removed: one client takes it."""
+        """Return the newest draft that a client of this folder left at its end, and remove it: one client takes it."""
         found: list[tuple[float, str, Draft]] = []
         try:
             names = [name for name in os.listdir(self._folder) if name.endswith(".json")][:_MOST_FILES]
@@ -104,7 +104,7 @@ def _read(path: str) -> Draft | None:
 
 
 def _is_elsewhere(draft: Draft) -> bool:
-    """Whether it is in the input of another client that lives."""
+    """Return whether it is in the input of another client that lives."""
     if not draft.is_shown or draft.pid in (0, os.getpid()):
         return False
     try:

@@ -24,13 +24,13 @@ _PAGERS: Final = ("less -R", "more")
 
 
 def editor_command(env: Mapping[str, str]) -> list[str]:
-    """The user's editor. Raises: ConfigError if there is none."""
+    """Return the user's editor. Raises: ConfigError if there is none."""
     named = (env.get(name, "") for name in ("VISUAL", "EDITOR"))
     return _first([*named, *_EDITORS], env, "no editor was found: set EDITOR")
 
 
 def pager_command(env: Mapping[str, str]) -> list[str]:
-    """The user's pager, else `less`, else the editor. Raises: ConfigError if there is none."""
+    """Return the user's pager, else `less`, else the editor. Raises: ConfigError if there is none."""
     named = [env.get("PAGER", ""), *_PAGERS, env.get("VISUAL", ""), env.get("EDITOR", "")]
     found = _first(named, env, "no pager was found: set PAGER")
     return [*found, "-R"] if os.path.basename(found[0]) == "less" and "-R" not in found else found
@@ -85,7 +85,7 @@ async def page_text(text: str, env: Mapping[str, str], *, terminal: str = TERMIN
 
 
 def _write(text: str, ending: str) -> str:
-    """A file for the user's program, which only the user can read."""
+    """Return a file for the user's program, which only the user can read."""
     descriptor, path = tempfile.mkstemp(prefix="dragoman-", suffix=ending)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as file:
         file.write(text)

@@ -28,7 +28,7 @@ _SHORTEN_BYTES: Final = 4 << 20
 
 
 def folder_key(folder: str) -> str:
-    """The name of what is kept for a project folder: readable, and different for every path."""
+    """Return the name of what is kept for a project folder: readable, and different for every path."""
     real = os.path.realpath(folder)
     name = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in os.path.basename(real))
     return f"{name[:40] or 'root'}-{hashlib.sha256(os.fsencode(real)).hexdigest()[:16]}"
@@ -111,7 +111,7 @@ class PromptHistory:
     # Going through it
 
     def older(self, draft: str) -> str | None:
-        """The text before the one that is shown; `draft` is kept until `newer` returns to it. None at the oldest."""
+        """Return the text before the one shown; `draft` is kept until `newer` returns to it. None at the oldest."""
         if self._place is None:
             self._place, self._kept = len(self._entries), draft
         if self._place == 0:
@@ -120,7 +120,7 @@ class PromptHistory:
         return self._entries[self._place]
 
     def newer(self) -> str | None:
-        """The text after the one that is shown, at last the draft. None if the draft is shown."""
+        """Return the text after the one that is shown, at last the draft. None if the draft is shown."""
         if self._place is None:
             return None
         self._place += 1
@@ -134,7 +134,7 @@ class PromptHistory:
         self._place = None
 
     def find(self, words: str, before: int | None = None) -> tuple[int, str] | None:
-        """The newest text with these words, older than the place `before`; letters of any case match."""
+        """Return the newest text with these words, older than the place `before`; letters of any case match."""
         wanted = words.casefold()
         for place in range((len(self._entries) if before is None else before) - 1, -1, -1):
             if wanted in self._entries[place].casefold():
@@ -153,7 +153,7 @@ def _read_lines(data: bytes) -> list[str]:
 
 
 def _last_that_fit(entries: Sequence[str]) -> list[str]:
-    """The newest entries, at most half of the size at which the file is shortened."""
+    """Return the newest entries, at most half of the size at which the file is shortened."""
     kept: list[str] = []
     size = 0
     for entry in reversed(entries):

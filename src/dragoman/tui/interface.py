@@ -47,4 +47,4 @@ class Opening(Protocol):
     """The name of the worktree that the folder belongs to; empty without one."""
 
     def new(self, agent: str | None) -> dict[str, Any]:
-        """The params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""
+        """Return the params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""

@@ -28,41 +28,45 @@ class OptionValue(NamedTuple):
 
 
 def known_options(state: SessionState) -> list[KnownOption]:
-    """The options of an agent, without those of a kind that this version does not know."""
-    return [each for each in state.config_options if isinstance(each, v1.SessionConfigSelect | v1.SessionConfigBoolean)]
+    """Return the options of an agent, without those of a kind that this version does not know."""
+    return [
+        option
+        for option in state.config_options
+        if isinstance(option, v1.SessionConfigSelect | v1.SessionConfigBoolean)
+    ]
 
 
 def values_of(option: KnownOption, *, with_name: bool = False) -> list[OptionValue]:
-    """The values of an option, with their groups; a switch is on or off."""
+    """Return the values of an option, with their groups; a switch is on or off."""
     id, title, current = option.id, option.name, option.current_value
     if isinstance(option, v1.SessionConfigBoolean):
         return [
             OptionValue(id, value, name, title, "", current is value) for value, name in ((True, "on"), (False, "off"))
         ]
     found: list[OptionValue] = []
-    for each in option.options:
-        is_group = isinstance(each, v1.SessionConfigSelectGroup)
-        heading = " · ".join(filter(None, [title if with_name else "", each.name if is_group else ""]))
-        for value in each.options if isinstance(each, v1.SessionConfigSelectGroup) else (each,):
+    for offer in option.options:
+        is_group = isinstance(offer, v1.SessionConfigSelectGroup)
+        heading = " · ".join(filter(None, [title if with_name else "", offer.name if is_group else ""]))
+        for value in offer.options if isinstance(offer, v1.SessionConfigSelectGroup) else (offer,):
             note = value.description if isinstance(value.description, str) else ""
             found.append(OptionValue(id, value.value, value.name, heading, note, value.value == current))
     return found
 
 
 def options_of(state: SessionState, category: str) -> list[KnownOption]:
-    """The options of a category, such as `model`."""
-    return [each for each in known_options(state) if each.category == category]
+    """Return the options of a category, such as `model`."""
+    return [option for option in known_options(state) if option.category == category]
 
 
 def models_of(state: SessionState) -> list[OptionValue]:
-    """The models; empty if the agent offers no choice."""
-    return [each for option in options_of(state, "model") for each in values_of(option)]
+    """Return the models; empty if the agent offers no choice."""
+    return [value for option in options_of(state, "model") for value in values_of(option)]
 
 
 def modes_of(state: SessionState) -> list[OptionValue]:
-    """The modes. Many agents offer them twice, the second time as an option; the host keeps both in step."""
+    """Return the modes. Many agents offer them twice, the second time as an option; the host keeps both in step."""
     if state.modes is None or not state.modes.available_modes:
-        return [each for option in options_of(state, "mode") for each in values_of(option)]
+        return [value for option in options_of(state, "mode") for value in values_of(option)]
     return [
         OptionValue(
             *(MODE, mode.id, mode.name, "mode", mode.description if isinstance(mode.description, str) else ""),
@@ -81,7 +85,7 @@ def all_values(state: SessionState) -> list[OptionValue]:
 
 
 def named(values: Sequence[OptionValue], name: str) -> list[OptionValue]:
-    """The values that a typed name means: those that are it, else those that contain it."""
+    """Return the values that a typed name means: those that are it, else those that contain it."""
     wanted = name.casefold()
-    same = [each for each in values if wanted in (str(each.value).casefold(), each.name.casefold())]
-    return same or [each for each in values if wanted in f"{each.value} {each.name}".casefold()]
+    same = [value for value in values if wanted in (str(value.value).casefold(), value.name.casefold())]
+    return same or [value for value in values if wanted in f"{value.value} {value.name}".casefold()]

@@ -86,7 +86,7 @@ class PlainTerminal:
                 await client.take(text)
 
     async def _line(self) -> str | None:
-        """The next line of stdin, None at its end."""
+        """Return the next line of stdin, None at its end."""
         loop = asyncio.get_running_loop()
         ready: asyncio.Future[str | None] = loop.create_future()
 

@@ -78,7 +78,7 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
 
 
 def _head(call: v1.ToolCallPatch, commands: Sequence[str], width: int, paint: Painter) -> Iterator[str]:
-    """The kind and the title; that is shown whole where it does not fit, since it is all that some agents send."""
+    """Yield the kind and the title, which is shown whole where it does not fit: some agents send nothing else."""
     title = call.title if isinstance(call.title, str) else ""
     kind = kind_word(call.kind) if isinstance(call.kind, str) else "tool"
     shown = label(title or call.tool_call_id, max(20, width - 30))
@@ -89,7 +89,7 @@ def _head(call: v1.ToolCallPatch, commands: Sequence[str], width: int, paint: Pa
 
 
 def answers_of(request: v1.RequestPermissionRequest, width: int = 130) -> list[NumberedAnswer]:
-    """The answers in the agent's order, numbered from 1.
+    """Return the answers in the agent's order, numbered from 1.
 
     The name is the agent's text, and is cut rather than what the answer means: that must be in sight.
     """
@@ -124,7 +124,7 @@ def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painte
 
 
 def _writes(option: v1.PermissionOption, own: dict[str, Any]) -> str:
-    """What an answer of "always" writes, and who keeps it."""
+    """Return what an answer of "always" writes, and who keeps it."""
     if option.kind not in ("allow_always", "reject_always"):
         return ""
     rule, kept = own.get("rule"), _KEPT.get(str(own.get("kept")), "in its own way")
@@ -138,7 +138,7 @@ def _writes(option: v1.PermissionOption, own: dict[str, Any]) -> str:
 
 
 def _is_clear(option: v1.PermissionOption, options: Sequence[v1.PermissionOption]) -> bool:
-    """Whether an option has one known meaning: two kinds under one id look the same on the wire."""
+    """Return whether an option has one known meaning: two kinds under one id look the same on the wire."""
     twins = {other.kind for other in options if other.option_id == option.option_id}
     return len(twins) == 1 and option.kind in _KINDS
 
@@ -152,17 +152,17 @@ def _commands(call: v1.ToolCallPatch, own: dict[str, Any]) -> list[str]:
 
 
 def _input(raw: Any, shown: Sequence[str], width: int) -> Iterator[str]:
-    """What the tool gets, such as the arguments of a tool of an MCP server, without what is in other lines already."""
+    """Yield what the tool gets, such as the arguments of a tool of an MCP server, without what other lines have."""
     if raw is UNSET or raw is None:
         return
     for name, value in raw.items() if isinstance(raw, dict) else [("", raw)]:
         text = value if isinstance(value, str) else encode(value).decode()
-        if not any(text in each for each in shown):
+        if not any(text in line for line in shown):
             yield from _spelled(f"input {label(str(name), 40, '')}".rstrip(), text, width)
 
 
 def _texts(value: object) -> list[str]:
-    return [each for each in value if isinstance(each, str)] if isinstance(value, list | tuple) else []
+    return [word for word in value if isinstance(word, str)] if isinstance(value, list | tuple) else []
 
 
 def _spelled(name: str, text: str, width: int) -> Iterator[str]:
@@ -174,7 +174,7 @@ def _spelled(name: str, text: str, width: int) -> Iterator[str]:
 
 
 def _diff(item: v1.Diff, width: int, paint: Painter) -> Iterator[str]:
-    """The whole change, however long it is: what is left out of it would be allowed unseen."""
+    """Yield the whole change, however long it is: what is left out of it would be allowed unseen."""
     old = item.old_text if isinstance(item.old_text, str) else None
     piece = diff_piece(item.path, old, item.new_text, most=sys.maxsize)
     head = f"{spelled(item.path)} +{piece.added} -{piece.removed}{', new file' if piece.is_new else ''}"

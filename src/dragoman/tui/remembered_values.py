@@ -33,7 +33,7 @@ async def set_and_remember(
 
 
 def prepare_by(preferences: Preferences | None, note: Callable[[str], None]) -> Callable[[Session, str], Any]:
-    """What sets the remembered values in a new session, before its first prompt."""
+    """Return what sets the remembered values in a new session, before its first prompt."""
 
     async def prepare(session: Session, agent: str) -> None:
         wanted = {} if preferences is None else preferences.of(agent_key(agent))
@@ -53,7 +53,7 @@ async def _prepare(session: Session, option: str, value: str | bool) -> None:
         if value in known and value != state.mode:
             await session.set_mode(str(value))
         return
-    for each in known_options(state):
-        offered = [found.value for found in values_of(each)]
-        if each.id == option and value in offered and value != each.current_value:
+    for offered_option in known_options(state):
+        offered = [found.value for found in values_of(offered_option)]
+        if offered_option.id == option and value in offered and value != offered_option.current_value:
             await session.set_config_option(option, value)

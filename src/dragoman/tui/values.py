@@ -26,7 +26,7 @@ SETTLE_SECONDS: Final = 0.4
 
 
 def short_agent(agent: str) -> str:
-    """An agent in one word: its name, or the program of a command line, `-- PROGRAM`; not made safe."""
+    """Return an agent in one word: its name, or the program of a command line, `-- PROGRAM`; not made safe."""
     name, _, line = agent.partition(" ")
     if name != "--":
         return name
@@ -69,14 +69,14 @@ class TypedPrompt:
 
 
 def host_details(request: v1.RequestPermissionRequest) -> dict[str, Any]:
-    """What the host knows about a question, as `_meta.dragoman` of the request has it."""
+    """Return what the host knows about a question, as `_meta.dragoman` of the request has it."""
     meta = request.meta if isinstance(request.meta, dict) else {}
     own = meta.get("dragoman")
     return own if isinstance(own, dict) else {}
 
 
 def completed(request: v1.RequestPermissionRequest, state: SessionState) -> v1.RequestPermissionRequest:
-    """The request with what was reported of its tool call before: many agents send only the id with the question."""
+    """Return the request with what was reported of its tool call before: many agents send only the id with it."""
     asked = request.tool_call
     call = state.tool_calls.get(asked.tool_call_id)
     if call is None or not call.is_running or call.turn not in (None, len(state.turns) - 1):
@@ -114,12 +114,12 @@ class AskedQuestion:
     @property
     def rejecting(self) -> v1.PermissionOption | None:
         """The option that rejects it this time; not one whose id another meaning has, too."""
-        others = {each.option_id for each in self.request.options if each.kind != "reject_once"}
-        found = (each for each in self.request.options if each.kind == "reject_once")
-        return next((each for each in found if each.option_id not in others), None)
+        others = {option.option_id for option in self.request.options if option.kind != "reject_once"}
+        found = (option for option in self.request.options if option.kind == "reject_once")
+        return next((option for option in found if option.option_id not in others), None)
 
     def is_settled(self, now: float) -> bool:
-        """Whether the question was in sight long enough for an answer to be meant for it."""
+        """Return whether the question was in sight long enough for an answer to be meant for it."""
         return now - self.shown_at >= SETTLE_SECONDS
 
 
@@ -142,8 +142,8 @@ class OpenForm:
 
 
 def answered_words(options: Sequence[v1.PermissionOption], params: dict[str, Any], time: str) -> str:
-    """How a question was answered elsewhere: `allowed by web, 10:02`."""
-    chosen = next((each for each in options if each.option_id == params.get("option")), None)
+    """Return how a question was answered elsewhere: `allowed by web, 10:02`."""
+    chosen = next((option for option in options if option.option_id == params.get("option")), None)
     who = str(params.get("who") or "")
     if chosen is None:
         return "the agent took it back" if who == "agent" else f"closed without an answer, {time}"

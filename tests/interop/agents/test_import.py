@@ -17,7 +17,7 @@ import pytest
 from tests.interop.agents.foreign_programs import KEY, NOWHERE, WORD, ForeignHome, why_no_program
 from tests.interop.model_server.server import MODEL, ModelServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)  # dozens of programs are started one after the other
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ _STATES: Final[dict[str, Style]] = {"kept": "good", "reverted": "warn", "open": 
 
 
 def summary_of(model: ReviewModel) -> str:
-    """The turn and how far its review is, in one line."""
+    """Return the turn and how far its review is, in one line."""
     counts = model.counts
     files = f"{len(model.files)} file{'s' if len(model.files) != 1 else ''}"
     states = " ".join(f"{counts[word]} {word}" for word in ("kept", "reverted", "open") if counts[word])
@@ -116,51 +116,51 @@ def _hunks(
         return _filled([((fit(" reading...", width), "dim"),)], width, height)
     rows: Sequence[DiffRow] = row.rows if has_sides else unified(row.rows)
     is_cut = len(row.rows) > MOST_LINES
-    heads = [at for at, each in enumerate(rows) if each.head]
+    heads = [at for at, line in enumerate(rows) if line.head]
     top = heads[model.hunk] if model.hunk < len(heads) else 0
     # The chosen hunk begins at the top, but nothing is scrolled for less than a page.
     start = max(0, min(top + scroll, len(rows) - height))
     lines = []
-    for each in rows[start : start + height]:
-        if each.head:
-            lines.append(_head(row, each, width, glyphs, is_chosen=each.hunk == model.hunk))
+    for line in rows[start : start + height]:
+        if line.head:
+            lines.append(_head(row, line, width, glyphs, is_chosen=line.hunk == model.hunk))
         elif has_sides:
-            lines.append(_pair(each, width, shift, glyphs))
+            lines.append(_pair(line, width, shift, glyphs))
         else:
-            lines.append(_line(each, width, shift))
+            lines.append(_line(line, width, shift))
     if is_cut and start + height >= len(rows) and lines:
         lines[-1] = ((fit(" … more lines: e opens the file", width), "warn"),)
     return _filled(lines, width, height)
 
 
-def _head(row: ReviewRow, each: DiffRow, width: int, glyphs: Glyphs, *, is_chosen: bool) -> RailLine:
+def _head(row: ReviewRow, line: DiffRow, width: int, glyphs: Glyphs, *, is_chosen: bool) -> RailLine:
     mark = glyphs.you if is_chosen else " "
     if not row.file.hunks:
-        text = f"{label(each.head, width)} · {row.state}"
+        text = f"{label(line.head, width)} · {row.state}"
         return ((mark, "user"), (fit(text, width - 1), "bold" if is_chosen else "code"))
-    state = row.hunk_state(each.hunk)
-    text = f"@@ {each.head} @@ hunk {each.hunk + 1} of {len(row.file.hunks)} · {state}"
+    state = row.hunk_state(line.hunk)
+    text = f"@@ {line.head} @@ hunk {line.hunk + 1} of {len(row.file.hunks)} · {state}"
     return ((mark, "user"), (fit(text, width - 1), "bold" if is_chosen else "code"))
 
 
-def _line(each: DiffRow, width: int, shift: int) -> RailLine:
-    if each.is_same and each.new is not None:
-        return ((_numbered(" ", each.new, width, shift), ""),)
-    if each.new is not None:
-        return ((_numbered("+", each.new, width, shift), "added"),)
-    assert each.old is not None
-    return ((_numbered("-", each.old, width, shift), "removed"),)
+def _line(line: DiffRow, width: int, shift: int) -> RailLine:
+    if line.is_same and line.new is not None:
+        return ((_numbered(" ", line.new, width, shift), ""),)
+    if line.new is not None:
+        return ((_numbered("+", line.new, width, shift), "added"),)
+    assert line.old is not None
+    return ((_numbered("-", line.old, width, shift), "removed"),)
 
 
-def _pair(each: DiffRow, width: int, shift: int, glyphs: Glyphs) -> RailLine:
+def _pair(line: DiffRow, width: int, shift: int, glyphs: Glyphs) -> RailLine:
     half = (width - 2) // 2
     sides: list[Run] = []
-    for side, sign, style in ((each.old, "-", "removed"), (each.new, "+", "added")):
+    for side, sign, style in ((line.old, "-", "removed"), (line.new, "+", "added")):
         if side is None:
             sides.append((" " * half, ""))
         else:
-            shown: Style = "" if each.is_same else style
-            sides.append((_numbered(" " if each.is_same else sign, side, half, shift), shown))
+            shown: Style = "" if line.is_same else style
+            sides.append((_numbered(" " if line.is_same else sign, side, half, shift), shown))
     return (sides[0], (f"{glyphs.agent} ", "dim"), sides[1], (" " * (width - 2 * half - 2), ""))
 
 

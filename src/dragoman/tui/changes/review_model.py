@@ -84,7 +84,7 @@ class ReviewRow:
         return f"{file.open} open" if len(file.hunks) > 1 else "open"
 
     def hunk_state(self, hunk: int) -> str:
-        """The decision about one hunk, counted from 0."""
+        """Return the decision about one hunk, counted from 0."""
         file, number = self.file, hunk + 1
         if file.reverted_by or number in file.reverted:
             return "reverted"
@@ -210,8 +210,8 @@ class ReviewModel:
         row = self._chosen()
         number = 0 if is_file or not row.file.hunks else self.hunk + 1
         outcome = row.review.revert(row.file.change.path, [number] if number else [])
-        for each in outcome.failed:
-            raise ReviewRefused(f"{shown_path(each.path)}: {each.reason}")
+        for failure in outcome.failed:
+            raise ReviewRefused(f"{shown_path(failure.path)}: {failure.reason}")
         if not outcome.number:
             raise ReviewRefused(f"{row.name}: it was left as it is")
         self._done.append((row, number, outcome.number))
@@ -234,7 +234,7 @@ class ReviewModel:
         return f"brought back: {where}" if rewind else f"open again: {where}"
 
     def comment(self) -> str:
-        """The chosen hunk as a quotation for a prompt: its place, its lines, and room for words."""
+        """Return the chosen hunk as a quotation for a prompt: its place, its lines, and room for words."""
         row = self._chosen()
         if not row.file.hunks:
             return f"{row.name}\n\n"
@@ -262,7 +262,7 @@ class ReviewModel:
 
     def _rewinds_of_turn(self, row: ReviewRow) -> set[int]:
         store = self.found.rewinder(row.review.turn).store
-        return {each.number for each in store.rewinds() if row.review.turn.number in each.turns}
+        return {rewind.number for rewind in store.rewinds() if row.review.turn.number in rewind.turns}
 
     def _refresh(self, row: ReviewRow) -> None:
         row.file = row.review.file(row.file.change.path)
@@ -273,7 +273,7 @@ def _text(line: str) -> str:
 
 
 def _described(row: ReviewRow) -> str:
-    """A change without lines, in words."""
+    """Return a change without lines, in words."""
     change = row.file.change
     sizes = [f"{state.size:,} bytes" for state in (change.before, change.after) if state is not None and state.is_file]
     what = {"created": "a new", "deleted": "a deleted", "renamed": "a renamed"}.get(change.kind, "a changed")
@@ -289,7 +289,7 @@ def _described(row: ReviewRow) -> str:
 
 
 def _rows(row: ReviewRow) -> Iterator[DiffRow]:
-    """The hunks of a file with lines around them, in pairs for a view of both sides."""
+    """Yield the hunks of a file with lines around them, in pairs for a view of both sides."""
     _, after = row.review.sides(row.file)
     lines = (after or b"").decode("utf-8", "surrogateescape").split("\n")
     hunks = row.file.hunks

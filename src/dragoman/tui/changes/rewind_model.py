@@ -117,7 +117,7 @@ class RewindModel:
     def paths(self) -> list[PlanRow]:
         """The paths of the plan that are not as they should be already."""
         return [
-            PlanRow(rewinder, each) for rewinder, plan in self.plans for each in plan.paths if each.action != "done"
+            PlanRow(rewinder, path) for rewinder, plan in self.plans for path in plan.paths if path.action != "done"
         ]
 
     @property
@@ -131,7 +131,7 @@ class RewindModel:
         return sum(self.word(row) not in ("keep", "as before") for row in self.paths)
 
     def word(self, row: PlanRow) -> str:
-        """What happens with a path, with the user's choice."""
+        """Return what happens with a path, with the user's choice."""
         chosen = self._choices.get((row.rewinder.root, row.planned.path))
         if chosen is None or row.planned.action == "impossible":
             return WORDS[row.planned.action]
@@ -161,17 +161,17 @@ class RewindModel:
             mine = {path: choice for (root, path), choice in self._choices.items() if root == rewinder.root}
             outcome = rewinder.apply(plan, mine, what=what)
             changed, kept = changed + len(outcome.changed), kept + len(outcome.kept)
-            failed += [f"{shown_path(each.path)}: {each.reason}" for each in outcome.failed]
+            failed += [f"{shown_path(failure.path)}: {failure.reason}" for failure in outcome.failed]
         words = f"{changed} path{'s' if changed != 1 else ''} changed"
         words += f", {kept} kept as they are" if kept else ""
         words += "; /rewind takes that back" if self.is_redo else "; /redo brings it back"
         self.at, self.only = None, None
         self.load()
-        return "; ".join([words, *(f"not changed: {each}" for each in failed)])
+        return "; ".join([words, *(f"not changed: {failure}" for failure in failed)])
 
 
 def rewind_title(model: RewindModel) -> str:
-    """What the plan is about, in words."""
+    """Return what the plan is about, in words."""
     if model.is_redo:
         return "redo: bringing back the last rewind would"
     if model.at is None:
@@ -185,5 +185,5 @@ def rewind_title(model: RewindModel) -> str:
 
 
 def plan_lines(model: RewindModel) -> Sequence[tuple[str, str, str]]:
-    """The plan as rows: what happens, the path, and why not."""
+    """Return the plan as rows: what happens, the path, and why not."""
     return [(model.word(row), row.path, row.planned.reason) for row in model.paths]

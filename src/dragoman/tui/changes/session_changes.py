@@ -21,7 +21,7 @@ class NotFollowed(DragomanError):
 
 
 async def hosted_facts(talk: HostedConversation) -> dict[str, Any]:
-    """What the host says of the session of a conversation.
+    """Return what the host says of the session of a conversation.
 
     Raises:
         NotFollowed: there is no session, or no host.
@@ -29,16 +29,16 @@ async def hosted_facts(talk: HostedConversation) -> dict[str, Any]:
     remote = talk.remote
     if remote is None or talk.session_id is None:
         raise NotFollowed("there is no session yet: the host is not connected")
-    async for each in remote.sessions():
-        if each.session_id == talk.session_id:
-            meta = each.meta if isinstance(each.meta, dict) else {}
+    async for session in remote.sessions():
+        if session.session_id == talk.session_id:
+            meta = session.meta if isinstance(session.meta, dict) else {}
             own = meta.get("dragoman")
             return dict(own) if isinstance(own, dict) else {}
     raise NotFollowed(f"the host does not list session {talk.session_id}")
 
 
 async def find_changes(talk: HostedConversation) -> SessionTurns:
-    """The followed turns of a conversation. Raises: NotFollowed."""
+    """Return the followed turns of a conversation. Raises: NotFollowed."""
     facts = await hosted_facts(talk)
     found = await asyncio.to_thread(_find, str(facts.get("agentSessionId") or ""), str(facts.get("agent") or ""))
     if found is None:
@@ -55,14 +55,14 @@ def _find(session_id: str, agent: str) -> SessionTurns | None:
 
 
 def turn_number(found: SessionTurns, text: str) -> int:
-    """The number of the turn that a user typed, counted from 1. Without one, the last turn that changed something.
+    """Return the turn that a user typed, counted from 1; without one, the last turn that changed something.
 
     Raises:
         NotFollowed: there is no such turn.
     """
     word = text.strip()
     if not word:
-        changed = [number for number, turn in enumerate(found.turns, 1) if any(each.changes for each in turn)]
+        changed = [number for number, turn in enumerate(found.turns, 1) if any(part.changes for part in turn)]
         return changed[-1] if changed else len(found.turns)
     if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= len(found.turns):
         raise NotFollowed(f"this session has turns 1 to {len(found.turns)}; without one it is the last with changes")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dragoman.tui.completion import CompletedWord, Suggestion
     from dragoman.tui.lines.client import LineClient
 
-_OWN = [OwnCommand(each.name, f"{each.words}  {each.help}".strip()) for each in COMMANDS]
+_OWN = [OwnCommand(command.name, f"{command.words}  {command.help}".strip()) for command in COMMANDS]
 
 
 class InlineEditor:

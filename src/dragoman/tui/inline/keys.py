@@ -39,7 +39,7 @@ HELP: Final = (
 
 
 def key_bindings(terminal: InlineTerminal) -> KeyBindings:
-    """The keys. Those of a shell (Ctrl+A E K U W Y, Alt+B F) are prompt_toolkit's own."""
+    """Return the keys. Those of a shell (Ctrl+A E K U W Y, Alt+B F) are prompt_toolkit's own."""
     keys = KeyBindings()
     acts = _Acts(terminal)
     answering = Condition(lambda: terminal.is_answering)
@@ -205,7 +205,7 @@ async def next_mode(terminal: InlineTerminal) -> None:
     if not values:
         terminal.hint("the agent has no modes")
         return
-    current = next((place for place, each in enumerate(values) if each.is_current), -1)
+    current = next((place for place, value in enumerate(values) if value.is_current), -1)
     await set_and_remember(client.talk, client.preferences, values[(current + 1) % len(values)], client.note)
 
 

@@ -20,7 +20,7 @@ INPUT_LINES: Final = 4
 
 
 def status_line(talk: HostedConversation, glyphs: Glyphs, width: int, *, is_answering: bool, hint: str) -> RailLine:
-    """What the user should know now; one line, narrower than the terminal, so that a resize does not break it."""
+    """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
     text, style = _status(talk, glyphs, is_answering=is_answering)
     if hint:
         text, style = f"{glyphs.note} {hint}", "warn"

@@ -81,7 +81,7 @@ class PrintedBlocks:
             yield from self._grow(state)
 
     def open_lines(self, state: SessionState, count: int) -> list[RailLine]:
-        """The last lines of what is not finished."""
+        """Return the last lines of what is not finished."""
         found: list[RailLine] = []
         for position in self._tools[-count:]:
             for block in self._blocks(state, position):
@@ -96,7 +96,7 @@ class PrintedBlocks:
         return found[-count:] if count > 0 else []
 
     def whole(self, state: SessionState) -> list[str]:
-        """The last block that was printed shortened, whole: a thought, or a call with long output."""
+        """Return the last block that was printed shortened, whole: a thought, or a call with long output."""
         view = self._view()
         for position in range(len(state.timeline) - 1, -1, -1):
             for block in self._blocks(state, position):
@@ -132,7 +132,7 @@ class PrintedBlocks:
                 yield from self._whole(state, position)
 
     def _plan_steps(self, state: SessionState) -> Iterator[str]:
-        """A plan is printed whole when it comes, and once more when its last step is done."""
+        """Yield a plan is printed whole when it comes, and once more when its last step is done."""
         for position, before in list(self._plans.items()):
             lines = tuple(self._whole(state, position))
             item = state.timeline[position]

@@ -160,7 +160,7 @@ class InlineTerminal:
         task.add_done_callback(self._tasks.discard)
 
     def whole(self) -> list[str]:
-        """The last part that was printed shortened, whole."""
+        """Return the last part that was printed shortened, whole."""
         return [] if self._blocks is None else self._blocks.whole(self.client.talk.state)
 
     def save(self) -> None:
@@ -198,7 +198,7 @@ class InlineTerminal:
         return max(1, min(INPUT_LINES, rows))
 
     def _above_lines(self) -> list[RailLine]:
-        """The menu of completions, or the end of what is not finished."""
+        """Return the menu of completions, or the end of what is not finished."""
         room = LIVE_LINES - 1 - self._entry_rows()
         rows = self.editor.rows
         if not rows:

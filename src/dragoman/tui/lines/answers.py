@@ -72,12 +72,12 @@ class LineAnswers:
 
     def asked(self, question: AskedQuestion) -> None:
         """Write a permission request."""
-        width, count = self._width(), sum(not each.answer.done() for each in self._talk.questions)
+        width, count = self._width(), sum(not waiting.answer.done() for waiting in self._talk.questions)
         self._write(*question_lines(question.request, width, self._paint))
         self._write(*answer_lines(question.request, width, self._paint))
         if count > 1:
             self._write(f"note: {count} questions are open; answers go to the first")
-        if not any(each.is_clear for each in answers_of(question.request)):
+        if not any(answer.is_clear for answer in answers_of(question.request)):
             self._write("note: the agent offers no answer; /stop stops the turn")
         elif self._by_line:
             self._write("answer with a number and Enter; another line is a prompt and answers nothing")
@@ -100,12 +100,12 @@ class LineAnswers:
 
     def _ask_next(self) -> None:
         """Write the next question again: a number that was typed twice must not answer one that is far above."""
-        waiting = [each for each in self._talk.questions if not each.answer.done()]
+        waiting = [question for question in self._talk.questions if not question.answer.done()]
         if waiting:
             self.asked(waiting[0])
 
     def _reject(self, reason: str) -> None:
-        question = next((each for each in self._talk.questions if not each.answer.done()), None)
+        question = next((waiting for waiting in self._talk.questions if not waiting.answer.done()), None)
         if question is None:
             self._write("note: no question is open")
         elif not reason:
@@ -158,7 +158,7 @@ class LineAnswers:
             self._begin(waiting[0])
 
     async def _take_form(self, text: str) -> bool:
-        """A line while a form or a page waits; False if it is not meant for that."""
+        """Return a line while a form or a page waits; False if it is not meant for that."""
         form, dialogue = self._form, self._dialogue
         assert form is not None
         if dialogue is not None:
@@ -297,7 +297,7 @@ class LineAnswers:
     # Lines
 
     async def take(self, text: str) -> bool:
-        """Whether a line was an answer to something that is asked."""
+        """Return whether a line was an answer to something that is asked."""
         try:
             return await self._take(text)
         except (DragomanError, OSError) as error:
@@ -308,7 +308,7 @@ class LineAnswers:
         if self._form is not None and await self._take_form(text):
             return True
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-        waiting = [each for each in self._talk.questions if not each.answer.done()]
+        waiting = [question for question in self._talk.questions if not question.answer.done()]
         if waiting and number is not None and self._by_line:
             self.answer(waiting[0], number)
         elif text == "/why" or text.startswith("/why "):

@@ -42,7 +42,7 @@ class LineChanges:
             raise DragomanError(f"{error.filename or word}: {error.strerror or error}") from None
 
     async def takes(self, text: str) -> bool:
-        """Whether a line is the answer to the question that is open here; it is acted upon then."""
+        """Return whether a line is the answer to the question that is open here; it is acted upon then."""
         if self._asked is None or text not in ("1", "2"):
             return False
         shown_at, act = self._asked
@@ -167,10 +167,10 @@ def _diff_lines(model: ReviewModel) -> Iterator[str]:
         model.read_rows()
         by = BY[row.file.change.by]
         yield f"file: {spelled(row.name)}, {row.file.change.kind}, {by}, {row.counts}, {row.state}"
-        for each in unified(row.rows or ()):
-            if each.head:
-                yield f"  {one_line(each.head)}" if not row.file.hunks else f"  line {each.head.partition(',')[0]}:"
-            elif not each.is_same:
-                number, text = each.new or each.old or (0, "")
-                yield f"  {'+' if each.new is not None else '-'}{number} {spelled(text)}"
+        for line in unified(row.rows or ()):
+            if line.head:
+                yield f"  {one_line(line.head)}" if not row.file.hunks else f"  line {line.head.partition(',')[0]}:"
+            elif not line.is_same:
+                number, text = line.new or line.old or (0, "")
+                yield f"  {'+' if line.new is not None else '-'}{number} {spelled(text)}"
         row.rows = None  # a long list of files is read once

@@ -74,10 +74,10 @@ class LineTerminal(Protocol):
         """Send a sequence of our own to the terminal."""
 
     def width(self) -> int:
-        """The columns of the terminal."""
+        """Return the columns of the terminal."""
 
     def transcript(self) -> LineTranscript:
-        """What writes a session from its beginning."""
+        """Return what writes a session from its beginning."""
 
     def give_back(self, text: str) -> bool:
         """Put a text into the input, before what is typed there; False if the user has to type it."""
@@ -165,7 +165,7 @@ class LineClient:
             self.terminal.write(lines)
 
     def width(self) -> int:
-        """The columns of the terminal."""
+        """Return the columns of the terminal."""
         return self.terminal.width()
 
     async def _draw(self) -> None:
@@ -281,7 +281,7 @@ class LineClient:
             return
         if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
-            command = own_command(word, [each.name for each in self.talk.state.commands])
+            command = own_command(word, [theirs.name for theirs in self.talk.state.commands])
             if command is not None and command.run:
                 await load_function(command)(self, rest.strip())
                 return
@@ -301,5 +301,5 @@ class LineClient:
 
 
 def is_leaving(text: str) -> bool:
-    """Whether a line leaves the client."""
+    """Return whether a line leaves the client."""
     return text in ("/leave", "/quit", "/exit")

@@ -61,12 +61,12 @@ _ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "help", "leave")
 
 
 def command_named(word: str) -> LineCommand | None:
-    """The command of a word, by its name or another one that it has."""
-    return next((each for each in COMMANDS if word == each.name or word in each.aliases), None)
+    """Return the command of a word, by its name or another one that it has."""
+    return next((command for command in COMMANDS if word == command.name or word in command.aliases), None)
 
 
 def own_command(word: str, taken: Iterable[str]) -> LineCommand | None:
-    """The command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours.
+    """Return the command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours.
 
     A few are always ours, because there is no key for them here: a user must be able to stop, to leave and to get help.
     """
@@ -89,9 +89,9 @@ def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
     for key, meaning in keys:
         yield f"  {key:<24} {meaning}"
     yield "Commands:"
-    for each in COMMANDS:
-        also = f" (also {', '.join(f'/{alias}' for alias in each.aliases)})" if each.aliases else ""
-        yield f"  {f'/{each.name} {each.words}'.rstrip():<27} {each.help}{also}"
+    for command in COMMANDS:
+        also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
+        yield f"  {f'/{command.name} {command.words}'.rstrip():<27} {command.help}{also}"
     yield "Other lines that begin with / are commands of the agent, and are sent to it. Where the agent has one of the"
     ours = ", ".join(f"/{name}" for name in _ALWAYS_OURS)
     yield f"same name, /dragoman:NAME is the one of this list; always ours are {ours}."

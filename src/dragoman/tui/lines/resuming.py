@@ -13,7 +13,7 @@ _LOOKED_AT: Final = 200  # items from the end; what a host lost at its death is 
 
 
 def resume_place(before: SessionState, after: SessionState) -> tuple[int, int]:
-    """The last item of `after` that `before` has, and how many characters of it were there; (-1, 0) if there is none.
+    """Return the last item of `after` that `before` has, and how many of its characters; (-1, 0) if there is none.
 
     A loaded session may begin later than the one that was written, and end earlier or later.
     """

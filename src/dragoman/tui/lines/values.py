@@ -35,7 +35,7 @@ async def set_option(client: LineClient, words: str) -> None:
         client.write("note: the agent has no options")
     elif not key:
         for id, option in options.items():
-            now = next((each.name for each in values_of(option) if each.is_current), "")
+            now = next((value.name for value in values_of(option) if value.is_current), "")
             client.write(f"{label(id, 40)}: {label(now, 40)} ({label(option.name, 60)})")
         client.write("note: /options KEY lists the values of one, /options KEY VALUE sets it")
     elif key not in options:
@@ -48,12 +48,12 @@ async def _choose(client: LineClient, values: Sequence[OptionValue], words: str,
     if not values:
         client.write(f"note: the agent offers no choice of the {label(what, 40)}")
     elif not words:
-        for number, each in enumerate(values, 1):
-            more = f", {label(each.description, 80)}" if each.description else ""
-            now = ", chosen" if each.is_current else ""
-            client.write(f"{number}: {label(each.name, 40)} ({label(str(each.value), 40)}){now}{more}")
+        for number, offer in enumerate(values, 1):
+            more = f", {label(offer.description, 80)}" if offer.description else ""
+            now = ", chosen" if offer.is_current else ""
+            client.write(f"{number}: {label(offer.name, 40)} ({label(str(offer.value), 40)}){now}{more}")
         command = what if what in ("mode", "model") else "options"
-        ours = "dragoman:" if any(each.name == command for each in client.talk.state.commands) else ""
+        ours = "dragoman:" if any(theirs.name == command for theirs in client.talk.state.commands) else ""
         key = "" if command == what else f" {label(what, 40)}"
         client.write(f"note: /{ours}{command}{key} N, or a name, uses one")
     else:
@@ -63,15 +63,15 @@ async def _choose(client: LineClient, values: Sequence[OptionValue], words: str,
 async def _use(client: LineClient, values: Sequence[OptionValue], words: str, what: str) -> None:
     same = named(values, words)
     is_number = words.isascii() and words.isdigit() and 1 <= int(words[:6]) <= len(values)
-    if not any(words == each.value for each in same) and is_number:
+    if not any(words == offer.value for offer in same) and is_number:
         same = [values[int(words) - 1]]
-    if len({each.value for each in same}) == 1:
+    if len({offer.value for offer in same}) == 1:
         await set_and_remember(client.talk, client.preferences, same[0], client.note)
     elif same:
-        names = ", ".join(label(each.name, 30) for each in same[:5])
+        names = ", ".join(label(offer.name, 30) for offer in same[:5])
         client.write(f"note: several are like {label(words, 30)}: {names}")
     else:
-        near = did_you_mean(words, [each.name for each in values] + [str(each.value) for each in values])
+        near = did_you_mean(words, [value.name for value in values] + [str(value.value) for value in values])
         client.write(f"note: there is no {label(what, 40)} {label(words, 30)}{f'; {label(near, 60)}' if near else ''}")
 
 
@@ -84,9 +84,9 @@ async def show_settings(client: LineClient, words: str) -> None:
     path = user_file(config_dir())
     ui = read_settings_file(path, "user").ui
     client.write(f"note: the member ui of {label(str(path), 200)}")
-    for each in UI_SETTINGS:
-        value = getattr(ui, each.name)
-        client.write(f"{each.name}: {'as the terminal needs it' if value is None else value} ({each.help})")
+    for setting in UI_SETTINGS:
+        value = getattr(ui, setting.name)
+        client.write(f"{setting.name}: {'as the terminal needs it' if value is None else value} ({setting.help})")
     for agent, remembered in client.preferences.all().items():
         for option, value in remembered.items():
             client.write(f"remembered: {label(agent, 30)}, {label(option, 30)} = {label(str(value), 40)}")

@@ -25,8 +25,10 @@ async def list_queue(client: LineClient, words: str) -> None:
     if not client.talk.queued:
         client.write("note: nothing waits")
         return
-    for number, each in enumerate(client.talk.queued, 1):
-        client.write(f"{number}: {label(each.text, 100)}{' (passed to the turn that runs)' if each.is_steered else ''}")
+    for number, prompt in enumerate(client.talk.queued, 1):
+        client.write(
+            f"{number}: {label(prompt.text, 100)}{' (passed to the turn that runs)' if prompt.is_steered else ''}"
+        )
     client.write("note: /edit N changes one, /move N TO changes the order, /drop N takes one back")
 
 
@@ -52,7 +54,7 @@ async def edit(client: LineClient, words: str) -> None:
         client.write(f"note: {prompt.place_words}")
     elif text:
         sent = await client.prompts.send(text)
-        order = [each for each in client.talk.queued if each is not sent]
+        order = [prompt for prompt in client.talk.queued if prompt is not sent]
         order.insert(place, sent)
         await client.talk.reorder(order)
         client.write(f"note: changed: {label(text, 100)}")

@@ -106,11 +106,11 @@ class Failure(Struct, frozen=True, kw_only=True):
         return found
 
     def choice(self, key: str) -> FailureChoice | None:
-        """The choice with a key."""
-        return next((each for each in self.choices if each.key == key), None)
+        """Return the choice with a key."""
+        return next((choice for choice in self.choices if choice.key == key), None)
 
     def lines(self) -> list[str]:
-        """What happened, line by line, without the choices."""
+        """Return what happened, line by line, without the choices."""
         found = [one_line(self.headline)]
         found += [f"{name}: {one_line(text)}" for name, text in (("kept", self.kept), ("not kept", self.lost)) if text]
         if self.stderr:
@@ -123,13 +123,13 @@ class Failure(Struct, frozen=True, kw_only=True):
         return found
 
     def report(self, facts: Sequence[tuple[str, str]]) -> str:
-        """A text for a bug report: the failure and facts about the session, keys of the user masked."""
+        """Return a text for a bug report: the failure and facts about the session, keys of the user masked."""
         lines = [*self.lines(), "", *(f"{name}: {one_line(value)}" for name, value in facts)]
         return known_keys.mask("\n".join(lines)) + "\n"
 
 
 def explain(error: Exception, *, is_fatal: bool, agent: str = "", work: Work | None = None) -> Failure:
-    """The failure that an error is.
+    """Return the failure that an error is.
 
     Args:
         is_fatal: whether it ended the conversation, and not only a turn.
@@ -186,7 +186,7 @@ def _kind(error: Exception, reason: object, text: str, *, is_fatal: bool) -> Kin
 
 
 def not_resumed(error: RequestError, agent: str) -> Failure:
-    """An agent that was started again and does not take up its session."""
+    """Return an agent that was started again and does not take up its session."""
     details = error.data.get("details") if isinstance(error.data, dict) else None
     why = details if isinstance(details, str) and details else error.message
     return Failure(
@@ -197,7 +197,7 @@ def not_resumed(error: RequestError, agent: str) -> Failure:
 
 
 def hung(agent: str, seconds: float) -> Failure:
-    """A turn from which nothing came for long."""
+    """Return a turn from which nothing came for long."""
     return Failure(
         kind="hung",
         headline=f"nothing came from {agent or 'the agent'} for {seconds_text(seconds)}",
@@ -214,7 +214,7 @@ class Work(Struct, frozen=True):
 
 
 def work_of(state: SessionState, seconds: float | None, unfinished: Sequence[str] = ()) -> Work:
-    """What the last turn did: steps of the plan, files that were changed, and what was not finished."""
+    """Return what the last turn did: steps of the plan, files that were changed, and what was not finished."""
     kept = ["the conversation"]
     plan = state.plan
     if plan:
@@ -295,5 +295,5 @@ def _is_disk(error: Exception, text: str) -> bool:
 
 
 def _sentence(error: Exception) -> str:
-    """The text of an error without the code, which means nothing to a user."""
+    """Return the text of an error without the code, which means nothing to a user."""
     return error.message if isinstance(error, RequestError) else str(error)

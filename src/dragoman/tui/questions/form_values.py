@@ -32,7 +32,7 @@ def introduction(request: v1.ElicitationFormMode, agent: str, width: int) -> Ite
 
 
 def page_lines(request: v1.ElicitationUrlMode, agent: str, width: int) -> Iterator[str]:
-    """The whole address, its host, and warnings about it."""
+    """Yield the whole address, its host, and warnings about it."""
     yield f"{label(agent, 40, 'the agent')} asks you to open a page"
     if request.message.strip():
         yield from (f"  {line}" for line in paragraphs(request.message, max(20, width - 2))[:_MESSAGE_LINES])
@@ -45,7 +45,7 @@ def page_lines(request: v1.ElicitationUrlMode, agent: str, width: int) -> Iterat
 
 
 def field_lines(field: FormField, width: int) -> Iterator[str]:
-    """A field with its description and its choices."""
+    """Yield a field with its description and its choices."""
     need = "" if field.is_required else " (optional)"
     yield f"{label(field.title, max(20, width - 20), '(no name)')}{need}"
     if field.description.strip():

@@ -29,7 +29,7 @@ OWN_PROGRAM: Final = LoginMethod(
 
 
 async def methods_of(talk: HostedConversation) -> list[LoginMethod]:
-    """The login methods of the conversation's agent; the last one is always `dragoman login` in this terminal.
+    """Return the login methods of the conversation's agent; the last one is always `dragoman login` in this terminal.
 
     Raises: RequestError, ConnectionClosed, NoHost.
     """
@@ -67,7 +67,7 @@ async def log_in_by_terminal(talk: HostedConversation, method: LoginMethod) -> N
 
 
 def login_command(agent: str, method: str) -> list[str]:
-    """The command that logs in to an agent, as the host names it, by a method; any method if that is empty."""
+    """Return the command that logs in to an agent, as the host names it, by a method; any method if that is empty."""
     words = [*own_command("login")]
     if agent.startswith(COMMAND_MARK):
         return [*words, *([method] if method else []), "--", *shlex.split(agent.removeprefix(COMMAND_MARK))]
@@ -76,12 +76,12 @@ def login_command(agent: str, method: str) -> list[str]:
 
 
 def shown_command(argv: list[str]) -> str:
-    """The command as a user types it."""
+    """Return the command as a user types it."""
     return shlex.join(["dragoman", *(own_words(argv) or ())])
 
 
 def method_lines(methods: list[LoginMethod]) -> Iterator[str]:
-    """The methods with their numbers, and what each does."""
+    """Yield the methods with their numbers, and what each does."""
     from dragoman.text.visible import label
 
     how = {
@@ -113,7 +113,7 @@ async def use(talk: HostedConversation, method: LoginMethod) -> None:
 
 
 async def _agent_of(talk: HostedConversation) -> str:
-    """The agent as the host names it; of a session that was attached to, the list of sessions has it."""
+    """Return the agent as the host names it; of a session that was attached to, the list of sessions has it."""
     if not talk.agent and talk.session_id is not None and talk.remote is not None:
         for row in await talk.sessions():
             if row.session_id == talk.session_id:

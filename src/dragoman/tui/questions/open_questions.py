@@ -58,7 +58,7 @@ class OpenQuestions:
         question = self._closed.pop(id, None)
         is_open = question is None
         if question is None:
-            question = next((each for each in self.questions if each.id == id and not each.answer.done()), None)
+            question = next((asked for asked in self.questions if asked.id == id and not asked.answer.done()), None)
         if question is None:
             return
         why = answered_words(question.options, params, strftime("%H:%M"))

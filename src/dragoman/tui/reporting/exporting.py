@@ -91,7 +91,7 @@ def _first_prompt(state: SessionState) -> str:
 
 
 async def read_traffic(talk: HostedConversation) -> TrafficModel:
-    """The last lines between the host and the agent of a session. Raises: RequestError, ConnectionClosed."""
+    """Return the last lines between the host and the agent of a session. Raises: RequestError, ConnectionClosed."""
     model = TrafficModel()
     remote = talk.remote
     while remote is not None and talk.session_id is not None:
@@ -103,7 +103,7 @@ async def read_traffic(talk: HostedConversation) -> TrafficModel:
 
 
 async def report_parts(talk: HostedConversation) -> list[ReportPart]:
-    """The parts of a report about a session, each without private contents. Raises: DragomanError."""
+    """Return the parts of a report about a session, each without private contents. Raises: DragomanError."""
     from dragoman.trace.bug_report import ReportSource, build_report, settings_files
 
     model, state = await read_traffic(talk), await whole_state(talk)

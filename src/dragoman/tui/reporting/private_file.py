@@ -12,7 +12,7 @@ class FileExists(DragomanError):
 
 
 def file_place(text: str, folder: str) -> str:
-    """The path that a user typed, with `~`, and relative to a folder."""
+    """Return the path that a user typed, with `~`, and relative to a folder."""
     return os.path.normpath(os.path.join(folder, os.path.expanduser(text.strip())))
 
 

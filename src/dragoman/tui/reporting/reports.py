@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def facts_of(talk: HostedConversation) -> list[tuple[str, str]]:
-    """What a report says about the conversation; nothing of its content."""
+    """Return what a report says about the conversation; nothing of its content."""
     return [
         ("agent", one_line(talk.agent) or "(none)"),
         ("session", talk.session_id or "(none)"),

@@ -87,30 +87,30 @@ class TrafficModel:
         return sum(is_broken(row) for row in self.rows)
 
     def number(self, row: Row) -> int:
-        """The number of a row's line in its connection."""
+        """Return the number of a row's line in its connection."""
         return self._first + row.number - 1
 
     def clock(self, row: Row) -> str:
-        """The time of day of a row."""
+        """Return the time of day of a row."""
         return strftime("%H:%M:%S", localtime(self._started_at + row.t))
 
     def size_bytes(self, row: Row) -> int:
-        """The size of a row's line, also if it was too long to be kept."""
+        """Return the size of a row's line, also if it was too long to be kept."""
         return self._sizes[row.number - 1]
 
     def text(self, row: Row) -> str:
-        """A row's line as it was, not made safe."""
+        """Return a row's line as it was, not made safe."""
         return self._entries[row.number - 1].data.decode(errors="replace")
 
     def pretty(self, row: Row) -> str:
-        """A row's line as indented JSON, not made safe."""
+        """Return a row's line as indented JSON, not made safe."""
         data = self._entries[row.number - 1].data
         return pretty(data) if data else f"(a line of {self.size_bytes(row)} bytes, too long to be kept)"
 
     # Following
 
     def asked(self) -> dict[str, Any]:
-        """What to ask the host for next."""
+        """Return what to ask the host for next."""
         return {"connection": self.connection, "after": self.after}
 
     def feed(self, answer: dict[str, Any]) -> int:
@@ -205,7 +205,7 @@ class TrafficModel:
     # Writing
 
     def recording(self, *, redact: bool = False) -> bytes:
-        """The lines that are here as a recording. Blocks."""
+        """Return the lines that are here as a recording. Blocks."""
         entries: list[Entry] = list(self._entries)
         if self.stderr:
             last = self._entries[-1].t if self._entries else 0.0
@@ -218,18 +218,18 @@ class TrafficModel:
 
 
 def is_broken(row: Row) -> bool:
-    """Whether a message breaks a rule that the protocol requires."""
+    """Return whether a message breaks a rule that the protocol requires."""
     return any(finding.is_failure for finding in row.findings)
 
 
 def kind_of(row: Row) -> str:
-    """What a row is, in a few letters, with the id of a request."""
+    """Return what a row is, in a few letters, with the id of a request."""
     word = _KINDS.get(row.kind, row.kind)
     return f"{word} {row.id}" if row.kind in ("request", "response") and row.id is not None else word
 
 
 def what_of(row: Row) -> str:
-    """The method or the update of a row; of a response, what it says."""
+    """Return the method or the update of a row; of a response, what it says."""
     if row.kind == "response":
         return row.summary or row.method
     name = row.method.removeprefix("session/")

@@ -140,7 +140,7 @@ class TerminalApp(App[None]):
     # Textual
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Whether an action is possible: behind another screen only leaving is, and no question is answered unseen."""
+        """Return whether an action is possible: behind another screen only leaving; no question is answered unseen."""
         if len(self.screen_stack) > 1 and action in ("do", "answer"):
             return parameters[:1] in (("interrupt",),)
         return super().check_action(action, parameters)
@@ -225,7 +225,7 @@ class TerminalApp(App[None]):
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
-        action = own_action(word, argument, {each.name for each in self.talk.state.commands}) if word else None
+        action = own_action(word, argument, {command.name for command in self.talk.state.commands}) if word else None
         if action is not None:
             self.action_do(action.name, argument.strip())
             return

@@ -53,7 +53,7 @@ class Column(Widget):
 def session_lines(
     rows: Iterable[ListedSession], shown_id: str | None, folder: str, width: int, glyphs: Glyphs
 ) -> tuple[RailLine, ...]:
-    """The sessions, those of the folder first, then the others by folder."""
+    """Return the sessions, those of the folder first, then the others by folder."""
     lines: list[RailLine] = [((" sessions", "bold"),)]
     here = [row for row in rows if row.folder == folder]
     others = [row for row in rows if row.folder != folder]
@@ -71,7 +71,7 @@ def session_lines(
 
 
 def state_sign(word: str, glyphs: Glyphs) -> tuple[str, str]:
-    """The sign of a state in words, and its style."""
+    """Return the sign of a state in words, and its style."""
     signs = {
         "needs you": (glyphs.needs_you, "warn"),
         "running": (glyphs.running, "warn"),
@@ -87,7 +87,7 @@ def state_sign(word: str, glyphs: Glyphs) -> tuple[str, str]:
 def plan_lines(
     state: SessionState, files: Sequence[tuple[str, int, int, bool]], width: int, glyphs: Glyphs
 ) -> tuple[RailLine, ...]:
-    """The plan, and the files that the session changed."""
+    """Return the plan, and the files that the session changed."""
     lines: list[RailLine] = []
     plan = state.plan
     if plan:
@@ -130,7 +130,7 @@ class ChangedFiles:
         for id, call in state.tool_calls.items():
             known = self._calls.get(id)
             if known is None or known[0] != call.revision:
-                known = (call.revision, [_measured(each) for each in call.content if isinstance(each, v1.Diff)])
+                known = (call.revision, [_measured(diff) for diff in call.content if isinstance(diff, v1.Diff)])
                 self._calls[id] = known
             if call.status == "failed":
                 continue
@@ -149,7 +149,7 @@ def _measured(diff: v1.Diff) -> tuple[str, int, int, bool]:
 
 
 def short_folder(folder: str, width: int) -> str:
-    """A folder with `~` for the home, cut at its beginning."""
+    """Return a folder with `~` for the home, cut at its beginning."""
     home = os.path.expanduser("~")
     text = label(f"~{folder[len(home) :]}" if folder.startswith(f"{home}/") else folder, 500)
     return text if cells(text) <= width else f"…{text[-(width - 1) :]}"

@@ -19,7 +19,7 @@ _ANSWER_LINES: Final = 150
 
 
 def last_exchange(state: SessionState, view: RailView) -> list[str]:
-    """The last question and its answer as lines, with the middle of a very long one left out."""
+    """Return the last question and its answer as lines, with the middle of a very long one left out."""
     blocks = blocks_of(state)
     starts = [place for place, block in enumerate(blocks) if isinstance(block, MessageBlock) and block.role == "user"]
     found: list[list[str]] = []

@@ -39,7 +39,7 @@ class FrameLines:
         self._files = ChangedFiles()
 
     def column(self, *, is_left: bool) -> tuple[RailLine, ...]:
-        """The lines of a column."""
+        """Return the lines of a column."""
         if is_left:
             return session_lines(
                 self._app.known_rows, self._app.talk.session_id, self._app.talk.folder, LEFT_WIDTH - 1, self._app.glyphs
@@ -47,7 +47,7 @@ class FrameLines:
         return plan_lines(self._app.talk.state, self._files.of(self._app.talk.state), RIGHT_WIDTH - 1, self._app.glyphs)
 
     def title_state(self) -> str:
-        """The state in the title of the window; empty if nothing goes on."""
+        """Return the state in the title of the window; empty if nothing goes on."""
         if self._app.talk.questions or self._app.talk.forms or self._app.around.waiting():
             return "needs you"
         if self._app.talk.phase == "failed":
@@ -55,7 +55,7 @@ class FrameLines:
         return "working" if self._app.talk.is_running else ""
 
     def header(self, width: int) -> RailLine:
-        """The first line."""
+        """Return the first line."""
         facts = HeaderFacts(
             self._app.talk.folder,
             self._app.talk.agent,
@@ -67,7 +67,7 @@ class FrameLines:
         return header_line(self._app.talk.state, facts, width)
 
     def status(self) -> RailLine:
-        """The line above the input: what goes on, what waits, the last note."""
+        """Return the line above the input: what goes on, what waits, the last note."""
         talk, glyphs = self._app.talk, self._app.glyphs
         others = self._app.around.waiting()
         key = self._app.keymap.shown("sessions")
@@ -109,7 +109,7 @@ class FrameLines:
         return is_old
 
     def footer(self, unseen: int) -> RailLine:
-        """The last line: what the keys do, as they are bound."""
+        """Return the last line: what the keys do, as they are bound."""
         new = f" {size(unseen)} new lines, End to follow · " if unseen else " "
         parts = (
             ["Enter queue", f"{self._app.keymap.shown('stop')} stop"] if self._app.talk.is_running else ["Enter send"]

@@ -33,19 +33,19 @@ class HeaderFacts(NamedTuple):
 
 
 def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine:
-    """The line; what matters least is left out first on a narrow screen."""
+    """Return the line; what matters least is left out first on a narrow screen."""
     left = f" {label(os.path.basename(facts.folder) or facts.folder, 30)}"
     details = [label(facts.branch, 30, ""), f"worktree {label(facts.worktree, 20)}" if facts.worktree else ""]
     title = label(state.title or "", 40, "")
     agent = label(short_agent(facts.agent), 20, "")
     right = [agent, current_model(state), current_mode(state), *usage_words(state, facts, width)]
-    right = [each for each in right if each]
+    right = [word for word in right if word]
     # The least important goes first: the title, the branch, the mode, the model.
     tried = [
         (" · ".join(filter(None, [left, *details, title])), right),
         (" · ".join(filter(None, [left, *details])), right),
         (left, right),
-        (left, [each for each in right if each != current_mode(state)]),
+        (left, [word for word in right if word != current_mode(state)]),
         (left, [agent, *usage_words(state, facts, width)]),
         (left, usage_words(state, facts, 0)),
     ]
@@ -59,7 +59,7 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
 
 
 def current_mode(state: SessionState) -> str:
-    """The name of the mode."""
+    """Return the name of the mode."""
     if state.modes is not None and state.mode is not None:
         for mode in state.modes.available_modes:
             if mode.id == state.mode:
@@ -68,19 +68,19 @@ def current_mode(state: SessionState) -> str:
 
 
 def current_model(state: SessionState) -> str:
-    """The name of the model, if the agent lets it be chosen."""
+    """Return the name of the model, if the agent lets it be chosen."""
     return _named_value(state, "model")
 
 
 def _named_value(state: SessionState, category: str) -> str:
     for option in options_of(state, category):
-        name = next((each.name for each in values_of(option) if each.is_current), str(option.current_value))
+        name = next((value.name for value in values_of(option) if value.is_current), str(option.current_value))
         return label(name, 24, "")
     return ""
 
 
 def usage_words(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
-    """How much of the context is used, the cost, and the time of the turn."""
+    """Return how much of the context is used, the cost, and the time of the turn."""
     found = []
     usage, cost = state.usage, state.cost
     if usage is not None and usage.size:

@@ -27,13 +27,13 @@ class StdoutDriver(LinuxDriver):
 
 
 def driver_for_output() -> type[LinuxDriver] | None:
-    """The driver for this process; None for Textual's own."""
+    """Return the driver for this process; None for Textual's own."""
     has_stderr = sys.__stderr__ is not None and sys.__stderr__.isatty()
     has_stdout = sys.__stdout__ is not None and sys.__stdout__.isatty()
     return StdoutDriver if has_stdout and not has_stderr else None
 
 
 def is_behind(driver: Any) -> bool:
-    """Whether the terminal has not taken what was written before: what is painted meanwhile would only wait."""
+    """Return whether the terminal has not taken what was written before: what is painted meanwhile would only wait."""
     writer = getattr(driver, "_writer_thread", None)
     return writer is not None and writer._queue.qsize() > _WAITING

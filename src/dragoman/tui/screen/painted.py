@@ -69,7 +69,7 @@ class PaintedScreen(LeftOnce[Any]):
     # For screens
 
     def lines_of(self, width: int, height: int) -> Sequence[RailLine]:
-        """The lines of this screen, at most as many as its height."""
+        """Return the lines of this screen, at most as many as its height."""
         raise NotImplementedError
 
     @property
@@ -113,7 +113,7 @@ class PaintedScreen(LeftOnce[Any]):
         self.paint()
 
     def foot(self, width: int, *keys: str) -> list[RailLine]:
-        """The last message, in three lines at most, or what is typed, and the lines of the keys."""
+        """Return the last message, in three lines at most, or what is typed, and the lines of the keys."""
         if self._asking is not None:
             return [((fit(f" {self._asking[0]}: {label(self._typed, width, '')}_", width), "bold"),), *_keys(keys)]
         waiting = self.terminal.talk.questions
@@ -188,13 +188,13 @@ def _keys(rows: Sequence[str]) -> list[RailLine]:
 
 
 def head_line(left: str, right: str, width: int) -> RailLine:
-    """The first line: what this is on the left, its state on the right."""
+    """Return the first line: what this is on the left, its state on the right."""
     space = max(1, width - cells(right) - 1)
     return ((fit(f" {left}", space), "bold"), (f"{right} ", "dim"))
 
 
 def key_rows(width: int, keys: Sequence[str]) -> list[str]:
-    """The keys in as many rows as they need, two at most."""
+    """Return the keys in as many rows as they need, two at most."""
     rows: list[str] = []
     for key in keys:
         if rows and cells(rows[-1]) + 2 + cells(key) < width:

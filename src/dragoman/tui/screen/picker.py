@@ -93,7 +93,7 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
         """The sessions of the host are others by now; only a list of sessions shows them."""
 
     def is_same(self, one: Any, other: Any) -> bool:
-        """Whether two values are the same thing, of which one may be newer."""
+        """Return whether two values are the same thing, of which one may be newer."""
         return bool(one == other)
 
     def leave(self) -> None:
@@ -124,7 +124,7 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
         return True
 
     def foot(self) -> str:
-        """The last line."""
+        """Return the last line."""
         if self._confirming is not None:
             return f"{self._confirming[0]} y: yes, any other key: no"
         return self.problem or self.footer

@@ -31,7 +31,7 @@ class ScreenStart(NamedTuple):
 
 
 def theme_of(theme: str, is_light: bool | None) -> str:
-    """The name of Textual's theme: always one of the terminal's own sixteen colours, on its own background."""
+    """Return the name of Textual's theme: always one of the terminal's own sixteen colours, on its own background."""
     if theme in ("dark", "light"):
         return f"ansi-{theme}"
     return "ansi-light" if is_light else "ansi-dark"

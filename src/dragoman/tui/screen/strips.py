@@ -68,13 +68,13 @@ def use_ascii(is_ascii: bool) -> None:
 # bytes for the terminal. Four large screens; a strip with all that takes about 4 KB.
 @lru_cache(512)
 def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
-    """A line as cells, exactly as wide as the screen. Controls that are left would act on the terminal: none are."""
+    """Return a line as cells, exactly as wide as the screen, without controls, which would act on the terminal."""
     segments = [Segment(shown_text(text), _style(style, base)) for text, style in line if text]
     return Strip(segments).adjust_cell_length(width, base or Style())
 
 
 def shown_text(text: str) -> str:
-    """A text as this terminal can show it, without anything that acts on it."""
+    """Return a text as this terminal can show it, without anything that acts on it."""
     # Only our own cells may be a part of a picture: this letter makes a terminal draw one.
     safe = text if text.isprintable() else one_line(text).replace("\U0010eeee", "\ufffd")
     if safe.isascii():
@@ -90,7 +90,7 @@ def _style(name: str, base: Style | None) -> Style:
 
 @lru_cache(1024)
 def style_named(name: str) -> Style:
-    """The style of a name, of several joined by `+`, or of the codes of a terminal; nothing for an unknown one."""
+    """Return the style of a name, of several joined by `+`, or of terminal codes; nothing for an unknown one."""
     found = Style()
     for part in name.split("+"):
         found += _colours(part[4:].split(";")) if part.startswith("sgr:") else STYLES.get(part, STYLES[""])

@@ -10,7 +10,7 @@ from dragoman.settings.places import cache_dir, config_dir, data_dir
 
 
 def known_agents(folder: str) -> list[str]:
-    """The agents that can be started, the default one first. Raises: ConfigError if settings are broken."""
+    """Return the agents that can be started, the default one first. Raises: ConfigError if settings are broken."""
     agents = load_agents(load_settings(config_dir(), find_project(Path(folder))), data_dir(), cache_dir())
     names = [entry.name for entry in agents.entries() if not entry.problem]
     return sorted(names, key=lambda name: (name != agents.default, name))

@@ -32,7 +32,7 @@ def agents_here() -> str:
 
 
 def _built_in() -> str:
-    """What the built-in agent would use."""
+    """Return what the built-in agent would use."""
     from dragoman.builtin.models.providers import CHOSEN
     from dragoman.errors import ConfigError
     from dragoman.settings import load_settings

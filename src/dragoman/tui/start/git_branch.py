@@ -10,13 +10,13 @@ _MOST_BYTES: Final = 4096
 
 
 def branch_of(folder: str) -> str:
-    """The name of the branch, the beginning of the commit without one, or nothing outside of a repository."""
+    """Return the name of the branch, the beginning of the commit without one, or nothing outside of a repository."""
     place = Path(os.path.abspath(folder))
-    for each in (place, *place.parents):
-        git = each / ".git"
+    for above in (place, *place.parents):
+        git = above / ".git"
         try:
             if git.is_file():  # a linked worktree, or a submodule
-                git = each / _first_line(git).removeprefix("gitdir:").strip()
+                git = above / _first_line(git).removeprefix("gitdir:").strip()
             if git.is_dir():
                 head = _first_line(git / "HEAD")
                 return head.removeprefix("ref:").strip().removeprefix("refs/heads/") if "ref:" in head else head[:8]

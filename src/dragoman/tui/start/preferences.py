@@ -42,7 +42,7 @@ class Preferences:
         return found
 
     def of(self, agent: str) -> dict[str, str | bool]:
-        """The values that new sessions of an agent begin with."""
+        """Return the values that new sessions of an agent begin with."""
         return self.all().get(agent, {})
 
     def remember(self, agent: str, option: str, value: str | bool) -> None:
@@ -63,7 +63,7 @@ class Preferences:
 
 
 def agent_key(agent: str) -> str:
-    """The name under which the values of an agent are kept: without the words of its command line.
+    """Return the name under which the values of an agent are kept: without the words of its command line.
 
     An agent that is only a command line, `-- PROGRAM`, is that command line.
     """

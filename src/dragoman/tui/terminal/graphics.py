@@ -24,7 +24,7 @@ _MULTIPLEXERS: Final = ("TMUX", "STY", "ZELLIJ")
 
 
 def asks_graphics(setting: str, environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is to be asked for the protocol; one that does not know it might show the question."""
+    """Return whether to ask the terminal for the protocol; one that does not know it might show the question."""
     if _in_multiplexer(environment):
         return False
     if setting == "sharp":
@@ -36,7 +36,7 @@ def asks_graphics(setting: str, environment: Mapping[str, str]) -> bool:
 def picture_form(
     setting: str, environment: Mapping[str, str], colours: str | None, *, is_ascii: bool, has_graphics: bool
 ) -> PictureForm:
-    """How pictures are drawn; empty for not at all.
+    """Return how pictures are drawn; empty for not at all.
 
     Args:
         setting: `auto`, `blocks`, `sharp` or `off`.
@@ -61,7 +61,7 @@ def _in_multiplexer(environment: Mapping[str, str]) -> bool:
 
 
 def transmit(image_id: int, png: bytes, columns: int, rows: int, *, is_tmux: bool = False) -> str:
-    """The bytes, as text, that give the terminal an image, to be drawn where its placeholders are; not answered."""
+    """Return the text that gives the terminal an image, to be drawn where its placeholders are; not answered."""
     data = b64encode(png).decode("ascii")
     pieces = [data[at : at + _CHUNK] for at in range(0, len(data), _CHUNK)]
     written = []
@@ -73,7 +73,7 @@ def transmit(image_id: int, png: bytes, columns: int, rows: int, *, is_tmux: boo
 
 
 def delete(image_id: int, *, is_tmux: bool = False) -> str:
-    """The bytes, as text, that make the terminal forget an image."""
+    """Return the bytes, as text, that make the terminal forget an image."""
     return _sequence(f"a=d,d=I,i={image_id},q=2", "", is_tmux)
 
 

@@ -26,7 +26,7 @@ _PROGRAMS: Final[dict[str, Sequence]] = {"iTerm.app": "9", "WezTerm": "777", "gh
 
 
 def sequence_of(environment: Mapping[str, str]) -> Sequence:
-    """Which sequence the terminal understands; empty if none is known."""
+    """Return which sequence the terminal understands; empty if none is known."""
     term = environment.get("TERM", "")
     if environment.get("KITTY_WINDOW_ID") or term == "xterm-kitty":
         return "99"
@@ -42,7 +42,7 @@ def sequence_of(environment: Mapping[str, str]) -> Sequence:
 
 
 def notification(text: str, environment: Mapping[str, str], *, passes_tmux: bool = False) -> str:
-    """The bytes, as text, that show a notification; empty if the terminal has none.
+    """Return the bytes, as text, that show a notification; empty if the terminal has none.
 
     Args:
         text: one sentence.
@@ -75,12 +75,12 @@ def _not_progress(text: str) -> str:
 
 
 def wrapped_for_tmux(written: str) -> str:
-    """A sequence that tmux passes to the terminal around it (with `allow-passthrough on`)."""
+    """Return a sequence that tmux passes to the terminal around it (with `allow-passthrough on`)."""
     return f"\x1bPtmux;{written.replace(chr(27), chr(27) * 2)}\x1b\\"
 
 
 def title(text: str) -> str:
-    """The bytes, as text, that set the title of the window."""
+    """Return the bytes, as text, that set the title of the window."""
     return f"\x1b]2;{cut(one_line(text), 100)}{BELL}"
 
 
@@ -92,14 +92,14 @@ class Pace:
         self._known: set[str] = set()
 
     def may_notify(self, now: float) -> bool:
-        """Whether a notification may be shown; it counts as shown then."""
+        """Return whether a notification may be shown; it counts as shown then."""
         if self._last is not None and now - self._last < BETWEEN_SECONDS:
             return False
         self._last = now
         return True
 
     def is_first(self, reason: str) -> bool:
-        """Whether a reason, such as a session that needs the user, was not there before."""
+        """Return whether a reason, such as a session that needs the user, was not there before."""
         if reason in self._known:
             return False
         self._known.add(reason)

@@ -39,7 +39,7 @@ class TerminalAnswers(NamedTuple):
 
 
 def is_light_answer(value: str) -> bool | None:
-    """Whether the answer to OSC 11, such as `rgb:ffff/ffff/ffff`, is a light colour; None if it is not a colour."""
+    """Return whether the answer to OSC 11, as `rgb:ffff/ffff/ffff`, is a light colour; None if it is not a colour."""
     colour = answered_colour(value)
     if colour is None:
         return None
@@ -48,7 +48,7 @@ def is_light_answer(value: str) -> bool | None:
 
 
 def answered_colour(value: str) -> tuple[int, int, int] | None:
-    """The colour in the answer to OSC 11, as red, green and blue of 255; None if it is not a colour."""
+    """Return the colour in the answer to OSC 11, as red, green and blue of 255; None if it is not a colour."""
     kind, _, numbers = value.partition(":")
     parts = numbers.split("/")[:3]
     try:
@@ -62,7 +62,7 @@ def answered_colour(value: str) -> tuple[int, int, int] | None:
 
 
 def is_light_by_variable(environment: Mapping[str, str]) -> bool | None:
-    """The same by COLORFGBG (`15;0`: the last number is the background); None if it says nothing."""
+    """Return the same by COLORFGBG (`15;0`: the last number is the background); None if it says nothing."""
     last = environment.get("COLORFGBG", "").rpartition(";")[2]
     if not last.isdigit():
         return None
@@ -70,19 +70,19 @@ def is_light_by_variable(environment: Mapping[str, str]) -> bool | None:
 
 
 def is_remote(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal is at the other end of an SSH line."""
+    """Return whether the terminal is at the other end of an SSH line."""
     return bool(environment.get("SSH_CONNECTION") or environment.get("SSH_TTY"))
 
 
 def shows_unicode(environment: Mapping[str, str]) -> bool:
-    """Whether the terminal shows the characters of the rail."""
+    """Return whether the terminal shows the characters of the rail."""
     if environment.get("TERM") == "linux":
         return False
     return "utf" in locale.getpreferredencoding(False).lower()
 
 
 def ascii_signs(text: str) -> str:
-    """A text with our own signs as ASCII, each of one column as before; letters of others stay as they are."""
+    """Return a text with our own signs as ASCII, each of one column as before; letters of others stay as they are."""
     return text if text.isascii() else text.translate(_ASCII_SIGNS)
 
 
@@ -143,7 +143,7 @@ class BackgroundQuestion:
             data = data[: found.start()] + data[found.end() :]
         if self._asks_graphics:
             given = _GRAPHICS_ANSWER.findall(data)
-            is_known = any(each.endswith(b";OK") for each in given) and any(map(_KNOWS_PLACEHOLDERS.match, given))
+            is_known = any(answer.endswith(b";OK") for answer in given) and any(map(_KNOWS_PLACEHOLDERS.match, given))
             self.answers = self.answers._replace(has_graphics=is_known)
             data = _GRAPHICS_ANSWER.sub(b"", data)
         self.typed = data.replace(b"\n", b"\r")  # what Enter was before the terminal was switched
@@ -159,5 +159,5 @@ def ask_background(*, asks_graphics: bool = False) -> BackgroundQuestion | None:
 
 
 def without_late_answer(text: str) -> str:
-    """What the terminal sent, without an answer that came after the screen had started."""
+    """Return what the terminal sent, without an answer that came after the screen had started."""
     return _LATE.sub("", text) if any(start in text for start in ("\x1b]", "\x1b_", "\x1bP")) else text

@@ -132,7 +132,7 @@ class RewindScreen(PaintedScreen):
     def _plan(self, width: int, height: int) -> list[RailLine]:
         model = self.model
         lines: list[RailLine] = [(("─" * width, "dim"),), ((f" {rewind_title(model)}", "bold"),)]
-        commands = [each.name for each in self.terminal.talk.state.commands]
+        commands = [command.name for command in self.terminal.talk.state.commands]
         if "rewind" in commands:
             text = " the conversation stays; the agent's own command /rewind goes back in it"
             lines.append(((fit(text, width), "dim"),))

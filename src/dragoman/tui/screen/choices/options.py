@@ -29,7 +29,7 @@ def next_mode(app: TerminalApp, argument: str = "") -> None:
     elif argument:
         _use_named(app, values, argument, "mode")
     else:
-        current = next((place for place, each in enumerate(values) if each.is_current), -1)
+        current = next((place for place, value in enumerate(values) if value.is_current), -1)
         app.start(use_value(app, values[(current + 1) % len(values)]))
 
 
@@ -54,7 +54,7 @@ def choose_option(app: TerminalApp, argument: str = "") -> None:
 
 
 def _none(app: TerminalApp, text: str) -> str:
-    """Why there is nothing to choose: an agent that has not answered yet may still offer something."""
+    """Return why there is nothing to choose: an agent that has not answered yet may still offer something."""
     return text if app.talk.phase == "ready" else "there is nothing to choose before the agent is ready"
 
 
@@ -70,12 +70,12 @@ async def prepare_session(app: TerminalApp, session: Session, agent: str) -> Non
 
 def _use_named(app: TerminalApp, values: Sequence[OptionValue], name: str, what: str) -> None:
     same = named(values, name)
-    if len({each.value for each in same}) == 1:
+    if len({value.value for value in same}) == 1:
         app.start(use_value(app, same[0]))
     elif same:
-        app.note(f"several are like {label(name, 30)}: {', '.join(label(each.name, 20) for each in same[:5])}")
+        app.note(f"several are like {label(name, 30)}: {', '.join(label(value.name, 20) for value in same[:5])}")
     else:
-        near = did_you_mean(name, [each.name for each in values] + [str(each.value) for each in values])
+        near = did_you_mean(name, [value.name for value in values] + [str(value.value) for value in values])
         app.note(f"there is no {what} {label(name, 30)}{f'; {label(near, 60)}' if near else ''}")
 
 
@@ -85,16 +85,16 @@ def _show(app: TerminalApp, title: str, values: Sequence[OptionValue]) -> None:
     agent = agent_key(app.talk.agent)
     remembered = {} if app.preferences is None else app.preferences.of(agent)
     space = min(44, max(20, app.size.width // 2 - 8))
-    for each in values:
-        if each.group != group:
-            group = each.group
+    for value in values:
+        if value.group != group:
+            group = value.group
             rows.append(PickRow(((f" {label(group, 60)}", "bold"),), is_heading=True))
-        mark = app.glyphs.done if each.is_current else " "
-        kept = " (remembered)" if remembered.get(each.option) == each.value else ""
-        more = f" {label(each.description, max(10, app.size.width - space - 20), '')}{kept}"
-        line: RailLine = ((f"{mark} ", "good"), (fit(label(each.name, 60), space), ""), (more, "dim"))
-        search = f"{each.name} {each.value} {each.group} {each.description}"
-        rows.append(PickRow(line, each, search, is_current=each.is_current))
+        mark = app.glyphs.done if value.is_current else " "
+        kept = " (remembered)" if remembered.get(value.option) == value.value else ""
+        more = f" {label(value.description, max(10, app.size.width - space - 20), '')}{kept}"
+        line: RailLine = ((f"{mark} ", "good"), (fit(label(value.name, 60), space), ""), (more, "dim"))
+        search = f"{value.name} {value.value} {value.group} {value.description}"
+        rows.append(PickRow(line, value, search, is_current=value.is_current))
     footer = "type to filter · Enter use, and remember for this agent · Esc back"
     picker = Picker(
         f"{title} of {label(agent, 30)}" if agent else title,

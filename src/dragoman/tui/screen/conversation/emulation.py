@@ -78,7 +78,7 @@ class EmulatedTerminals:
         """Whether a screen was asked for too soon, and shows less than there is."""
 
     def __call__(self, terminal: ShownTerminal) -> list[list[Run]] | None:
-        """The lines of a terminal's screen; None for one that writes lines."""
+        """Return the lines of a terminal's screen; None for one that writes lines."""
         output = terminal.output or ""
         found = self._screens.get(terminal.terminal_id)
         total = terminal.total or len(output)
@@ -102,7 +102,7 @@ class EmulatedTerminals:
         return found.lines
 
     def _needs_screen(self, id: str, output: str, total: int) -> bool:
-        """Whether what is new moves the cursor; a sequence may have come in two pieces."""
+        """Return whether what is new moves the cursor; a sequence may have come in two pieces."""
         new = max(0, total - self._read.get(id, 0))
         self._read[id] = total
         self._read.move_to_end(id)

@@ -53,7 +53,7 @@ class Highlighter:
         self._thread: threading.Thread | None = None
 
     def __call__(self, name: str, text: str) -> Lines | None:
-        """The colours of a text, or None if they are not known yet; then they are looked for."""
+        """Return the colours of a text, or None if they are not known yet; then they are looked for."""
         key = (name, text)
         with self._lock:
             if key in self._found:
@@ -99,7 +99,7 @@ class Highlighter:
 
 
 def colour_code(name: str, text: str) -> Lines | None:
-    """The runs of each line of a text in a language, or of a file of a name; None if the language is not known."""
+    """Return the runs of each line of a text in a language, or of a named file; None if the language is not known."""
     from pygments.lexers import get_lexer_by_name, get_lexer_for_filename  # type: ignore[import-untyped]  # no types
     from pygments.util import ClassNotFound  # type: ignore[import-untyped]  # no types
 

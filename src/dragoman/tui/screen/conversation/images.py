@@ -66,7 +66,7 @@ def save_images(item: TimelineItem) -> list[str]:
 
 
 def image_data(item: TimelineItem, number: int) -> str | None:
-    """The base64 of an image, or of a file that came along, by its place in the content of an item."""
+    """Return the base64 of an image, or of a file that came along, by its place in the content of an item."""
     contents = _contents(item)
     match contents[number] if number < len(contents) else None:
         case v1.ImageContent(data=data) | v1.EmbeddedResource(resource=v1.BlobResourceContents(blob=data)):
@@ -75,11 +75,11 @@ def image_data(item: TimelineItem, number: int) -> str | None:
 
 
 def _contents(item: TimelineItem) -> Sequence[object]:
-    """What an item contains, piece by piece, as the view shows it."""
+    """Return what an item contains, piece by piece, as the view shows it."""
     if isinstance(item, Message):
         return item.blocks
     if isinstance(item, ToolCallState):
-        return [each.content if isinstance(each, v1.Content) else each for each in item.content]
+        return [content.content if isinstance(content, v1.Content) else content for content in item.content]
     return ()
 
 

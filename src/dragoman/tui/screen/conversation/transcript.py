@@ -257,8 +257,8 @@ class Transcript(ScrollView, can_focus=True):
         strips = [self.render_line(y) for y in crop.line_range]
         if filters := self.get_line_filters():
             _, background = self.background_colors
-            for each in filters:
-                strips = [strip.apply_filter(each, background) for strip in strips]
+            for line_filter in filters:
+                strips = [strip.apply_filter(line_filter, background) for strip in strips]
         first, last = crop.column_span
         if (first, last) != (0, self.size.width):
             strips = [strip.crop_extend(first, last, None) for strip in strips]

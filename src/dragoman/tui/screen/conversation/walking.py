@@ -102,7 +102,7 @@ class BlockWalk:
         return True
 
     def marked(self, line: RailLine, place: int) -> RailLine:
-        """A line with the cursor, if it belongs to the chosen block."""
+        """Return a line with the cursor, if it belongs to the chosen block."""
         if self._position is None or not line or self._transcript.layout_of.item_at(place) != self._position:
             return line
         (text, style), *rest = line

@@ -120,7 +120,7 @@ class CompletionMenu(Widget):
         self.refresh()
 
     def take(self, *, is_first_enough: bool) -> tuple[CompletedWord, str] | None:
-        """The word and what replaces it, if a row was chosen; Tab takes the first row without that."""
+        """Return the word and what replaces it, if a row was chosen; Tab takes the first row without that."""
         if self._word is None or not self._rows or (self.chosen is None and not is_first_enough):
             return None
         return self._word, self._rows[self.chosen or 0].inserted
@@ -146,7 +146,7 @@ class CompletionMenu(Widget):
             self.refresh()
 
     def _top(self) -> int:
-        """The first row in sight."""
+        """Return the first row in sight."""
         return max(0, min((self.chosen or 0) - _ROWS // 2, len(self._rows) - _ROWS))
 
     def render_line(self, y: int) -> Strip:

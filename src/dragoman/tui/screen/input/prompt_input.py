@@ -54,9 +54,9 @@ _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+
 
 
 def input_parts(talk: Callable[[], HostedConversation]) -> Iterable[Widget]:
-    """The input with what belongs above it. `talk` gives the conversation in sight, which may become another one."""
+    """Yield the input with what belongs above it. `talk` gives the conversation in sight, which may change."""
     yield ShellPanel(talk, id="shell")
-    yield CompletionMenu(talk, [OwnCommand(each.name, each.help) for each in ACTIONS], id="menu")
+    yield CompletionMenu(talk, [OwnCommand(action.name, action.help) for action in ACTIONS], id="menu")
     yield InputHint(id="hint")
     yield PromptInput(talk, id="input")
 
@@ -173,7 +173,7 @@ class PromptInput(TextArea):
         return sum(len(line) + 1 for line in self.document.lines[:row]) + column
 
     def _location(self, index: int) -> tuple[int, int]:
-        """A number of characters as line and column."""
+        """Return a number of characters as line and column."""
         before = self.text[:index]
         return before.count("\n"), index - before.rfind("\n") - 1
 
@@ -207,8 +207,8 @@ class PromptInput(TextArea):
 
     def attach(self, chip: Chip) -> None:
         """Put an attachment where the cursor is."""
-        if len(self.chips) >= _MOST_CHIPS or sum(len(each.text) for each in self.chips.values()) > _MOST_CHARACTERS:
-            self.chips = {each.word: each for each in chips_in(self.text, self.chips)}
+        if len(self.chips) >= _MOST_CHIPS or sum(len(chip.text) for chip in self.chips.values()) > _MOST_CHARACTERS:
+            self.chips = {chip.word: chip for chip in chips_in(self.text, self.chips)}
         self.chips[chip.word] = chip
         before = self.text[: self._cursor]
         lead = " " if before and not before[-1].isspace() else ""
@@ -290,7 +290,7 @@ class PromptInput(TextArea):
         return True
 
     def _is_at_edge(self, step: int) -> bool:
-        """Whether the cursor is in the first (-1) or last line, as the lines are broken on the screen."""
+        """Return whether the cursor is in the first (-1) or last line, as the lines are broken on the screen."""
         row = self.wrapped_document.location_to_offset(self.cursor_location).y
         return row == (0 if step < 0 else self.wrapped_document.height - 1)
 
@@ -375,7 +375,7 @@ class PromptInput(TextArea):
             self.post_message(self.Sent(text, await self.build(text)))
 
     async def build(self, text: str) -> Sequence[v1.ContentBlock]:
-        """The blocks of what is attached to a text; what cannot be sent becomes a note."""
+        """Return the blocks of what is attached to a text; what cannot be sent becomes a note."""
         made = await asyncio.to_thread(build, text, self._folder, dict(self.chips), self._talk.accepts)
         for note in made.notes:
             self._note(note)
@@ -393,7 +393,7 @@ class PromptInput(TextArea):
         self._hint.searching("", found=True)
 
     def _search_key(self, event: events.Key) -> bool:
-        """A key while the history is searched: Enter keeps what was found in the input and does not send it."""
+        """Return a key while the history is searched: Enter keeps what was found in the input and does not send it."""
         assert self._search is not None
         words, place, draft = self._search
         key = event.key

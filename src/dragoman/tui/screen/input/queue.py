@@ -80,8 +80,8 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
             return
         # `Text`, not a string: markup in a prompt would be read.
         rows = [
-            Option(Text(f"{number}. {'(for this turn) ' if each.is_steered else ''}{label(each.text, 200)}"))
-            for number, each in enumerate(self._shown, 1)
+            Option(Text(f"{number}. {'(for this turn) ' if prompt.is_steered else ''}{label(prompt.text, 200)}"))
+            for number, prompt in enumerate(self._shown, 1)
         ]
         self._list.set_options(rows)
         self._list.highlighted = min(row, len(rows) - 1)

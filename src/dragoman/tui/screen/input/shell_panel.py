@@ -116,7 +116,7 @@ class ShellPanel(Widget):
 
 
 def _coloured(line: str, width: int) -> Strip:
-    """A line of output with its colours; everything else was removed from it, and is removed here once more."""
+    """Return a line of output with its colours; everything else was removed from it, and is removed here once more."""
     from rich.ansi import AnsiDecoder
 
     decoded = AnsiDecoder().decode_line(line.expandtabs(8))

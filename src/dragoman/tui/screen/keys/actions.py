@@ -84,12 +84,12 @@ FIXED_KEYS: Final = (
 
 
 def action_named(name: str) -> Action | None:
-    """The action of a name."""
+    """Return the action of a name."""
     return next((action for action in ACTIONS if action.name == name), None)
 
 
 def own_action(word: str, argument: str, theirs: Collection[str]) -> Action | None:
-    """The action that a slash command names.
+    """Return the action that a slash command names.
 
     A command of the agent with that name goes first, but for our lists; `dragoman:NAME` is always ours.
     """
@@ -105,6 +105,6 @@ def load_function(place: str) -> Any:
 
 
 def shown_key(key: str) -> str:
-    """A key as users read it: `ctrl+t` is `Ctrl+T`."""
+    """Return a key as users read it: `ctrl+t` is `Ctrl+T`."""
     names = {"escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "question_mark": "?"}
     return "+".join(names.get(part, part.capitalize()) for part in key.split("+"))

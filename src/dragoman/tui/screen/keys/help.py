@@ -55,12 +55,12 @@ def show_help(app: TerminalApp, argument: str = "") -> None:
     """Show every key; the chosen action is done."""
     rows = help_rows(app.keymap, app.size.width)
     known = {action.name for action in ACTIONS}
-    commands = [each for each in app.talk.state.commands if each.name not in known]
+    commands = [command for command in app.talk.state.commands if command.name not in known]
     if commands:
         rows.append(_heading("commands of the agent"))
-        for each in commands:
-            meaning = label(each.description or "", 100, "")
-            rows.append(_row(f"/{label(each.name, 16)}", meaning, "", app.size.width, narrow=app.size.width < 60))
+        for command in commands:
+            meaning = label(command.description or "", 100, "")
+            rows.append(_row(f"/{label(command.name, 16)}", meaning, "", app.size.width, narrow=app.size.width < 60))
     picker = Picker(
         "keys and commands",
         rows,

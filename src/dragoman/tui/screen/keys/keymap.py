@@ -50,15 +50,15 @@ class Keymap:
                     self._note_loss(other, name, key)
 
     def keys(self, name: str) -> tuple[str, ...]:
-        """The keys of an action; none if it only has a slash command."""
+        """Return the keys of an action; none if it only has a slash command."""
         return tuple(self._keys.get(name, ()))
 
     def is_changed(self, name: str) -> bool:
-        """Whether the settings changed the keys of an action."""
+        """Return whether the settings changed the keys of an action."""
         return self.keys(name) != self._defaults.get(name, ())
 
     def shown(self, name: str) -> str:
-        """The first key of an action as users read it, or its slash command."""
+        """Return the first key of an action as users read it, or its slash command."""
         keys = self.keys(name)
         return shown_key(keys[0]) if keys else f"/{name}"
 
@@ -82,11 +82,11 @@ class Keymap:
 
 
 def wrong_key(key: str) -> str:
-    """Why a key cannot be bound; empty if it can."""
+    """Return why a key cannot be bound; empty if it can."""
     *modifiers, last = key.split("+")
-    for each in modifiers:
-        if each not in _MODIFIERS:
-            return f"{label(key, 30)} is not a key: {did_you_mean(each, _MODIFIERS) or 'use ctrl, alt or shift'}"
+    for modifier in modifiers:
+        if modifier not in _MODIFIERS:
+            return f"{label(key, 30)} is not a key: {did_you_mean(modifier, _MODIFIERS) or 'use ctrl, alt or shift'}"
     is_chord = "ctrl" in modifiers or "alt" in modifiers or "super" in modifiers
     if len(last) != 1 and last not in _NAMED and not (is_chord and "_" in last and last.isidentifier()):
         return f"{label(key, 30)} is not a key: {did_you_mean(last, _NAMED) or 'such as ctrl+x, alt+m, f2, pageup'}"

@@ -50,7 +50,7 @@ class ActionCard(CardView):
         if sheet is None and known is None:
             return
         if sheet is not None and known is not None and sheet.subject is known.subject:
-            if [each.text for each in sheet.keys] != [each.text for each in known.keys]:
+            if [key.text for key in sheet.keys] != [key.text for key in known.keys]:
                 self.sheet = sheet
                 self.adapt()
             self.sheet = sheet
@@ -71,17 +71,17 @@ class ActionCard(CardView):
         sign = glyphs.failed if self.sheet.is_bad else glyphs.needs_you
         lines = [part for line in self.sheet.lines(width) for part in _fitted(line, width)]
         self.body = self.railed(lines, sign, style="bad" if self.sheet.is_bad else "warn")
-        keys = _rows([f"[{each.key}] {each.text}" for each in self.sheet.keys if each.text], width - 2)
+        keys = _rows([f"[{key.key}] {key.text}" for key in self.sheet.keys if key.text], width - 2)
         self.foot = [((f"{glyphs.agent} {line}", ""),) for line in keys]
 
     def how(self) -> str:
         return "type a key" if self.has_focus else "Tab, then a key"
 
     def press(self, key: str, read_at: float) -> SheetKey | None:
-        """What a key does, if it counts; `problem` says why not."""
+        """Return what a key does, if it counts; `problem` says why not."""
         if self.sheet is None:
             return None
-        found = next((each for each in self.sheet.keys if each.key == key), None)
+        found = next((sheet_key for sheet_key in self.sheet.keys if sheet_key.key == key), None)
         if found is not None and not self.is_settled(read_at):
             self.problem = "that was too soon: read it first"
             self.refresh()

@@ -58,7 +58,7 @@ class CardView(Widget, can_focus=True):
         """Make `body` and `foot` for the present width."""
 
     def how(self) -> str:
-        """What the last line says about keys."""
+        """Return what the last line says about keys."""
         return ""
 
     @property
@@ -74,7 +74,7 @@ class CardView(Widget, can_focus=True):
         return self._seen >= len(self.body)
 
     def is_settled(self, read_at: float) -> bool:
-        """Whether the card was in sight for long enough before a key was read."""
+        """Return whether the card was in sight for long enough before a key was read."""
         return self._painted_at is not None and read_at - self._painted_at >= SETTLE_SECONDS
 
     def begin(self) -> None:
@@ -93,7 +93,7 @@ class CardView(Widget, can_focus=True):
         self.refresh()
 
     def columns(self) -> int:
-        """How wide a line may be."""
+        """Return how wide a line may be."""
         width = self.size.width or (self.app.size.width if self.is_attached else 80)
         return max(20, width - 2)
 
@@ -242,7 +242,7 @@ class QuestionCard(CardView):
         if question is not None:
             self.question, self._counter = question, counter
             self._has_moved = False
-            rejecting = [each for each in answers_of(question.request) if each.is_clear and not each.allows]
+            rejecting = [answer for answer in answers_of(question.request) if answer.is_clear and not answer.allows]
             self._selected = rejecting[0].number - 1 if rejecting else -1
         self.display = question is not None
         self.begin()
@@ -308,35 +308,35 @@ class QuestionCard(CardView):
         return self._short_answers(width)
 
     def _short_answers(self, width: int) -> list[RailLine]:
-        """A small screen: the answers next to each other, so that the question keeps some lines."""
+        """Return a small screen: the answers next to each other, so that the question keeps some lines."""
         assert self.question is not None
         answers = answers_of(self.question.request, width)
-        keys = [f"[{each.number}]" for each in answers]
+        keys = [f"[{answer.number}]" for answer in answers]
         if 0 <= self._selected < len(keys):
             keys[self._selected] = f"{self.glyphs.you}{keys[self._selected]}"
-        short = "  ".join(f"{key} {each.text}" for key, each in zip(keys, answers, strict=True) if each.is_clear)
+        short = "  ".join(f"{key} {answer.text}" for key, answer in zip(keys, answers, strict=True) if answer.is_clear)
         room = max(1, self._room() - 3)
         lines = list(by_words(short, width - 1))
-        shown = {each.number for each in answers if not each.writes}
+        shown = {answer.number for answer in answers if not answer.writes}
         if len(lines) > room:
             kinds = {"allow_once": "yes", "allow_always": "always", "reject_once": "no", "reject_always": "never"}
-            short = " ".join(f"{key} {kinds.get(each.kind, '?')}" for key, each in zip(keys, answers, strict=True))
+            short = " ".join(f"{key} {kinds.get(answer.kind, '?')}" for key, answer in zip(keys, answers, strict=True))
             lines = list(by_words(f"[v] all {short} [w] no, because", width - 1))[:room]
             shown = {number for number in shown if any(f"[{number}] " in line for line in lines)}
-        self._unseen_answers = frozenset(each.number for each in answers) - shown
+        self._unseen_answers = frozenset(answer.number for answer in answers) - shown
         return [((self.glyphs.agent, ""), (f" {line}", "")) for line in lines]
 
     def how(self) -> str:
         if self.question is None:
             return ""
-        if not any(each.is_clear for each in answers_of(self.question.request)):
+        if not any(answer.is_clear for answer in answers_of(self.question.request)):
             return "the agent offers no answer: Esc in the input stops the turn"
         if not self.has_focus:
             return "Tab, then the number; or Alt+number"
         return "type the number of an answer" if self.is_read else "PgDn: read on, then type the number of an answer"
 
     def choose(self, number: int, read_at: float) -> str | None:
-        """The id of the answer with a number, if it counts; `problem` says why not."""
+        """Return the id of the answer with a number, if it counts; `problem` says why not."""
         question = self.question
         if question is None:
             return None

@@ -62,7 +62,7 @@ class Cards:
         return is_waiting
 
     def _current_sheet(self) -> CardSheet | None:
-        """What the second card shows: a form that waits, what a command put there, or a failure."""
+        """Return what the second card shows: a form that waits, what a command put there, or a failure."""
         app = self._app
         if app.talk.forms:
             from dragoman.tui.screen.questions.form import form_sheet
@@ -79,7 +79,7 @@ class Cards:
     # Keys
 
     def key(self, event: events.Key) -> bool:
-        """A key while a card has the keyboard; False if none has."""
+        """Return a key while a card has the keyboard; False if none has."""
         card, action = self._app.query_one("#card", QuestionCard), self._app.query_one(ActionCard)
         if card.has_focus:
             _ = self.question_key(card, event)
@@ -96,7 +96,7 @@ class Cards:
             self._answer(found.first(), number, self.clock() if self.last_key is None else self._read_at(self.last_key))
 
     def question_key(self, card: QuestionCard, event: events.Key) -> bool:
-        """A key in the card of a question; False if it means nothing there."""
+        """Return a key in the card of a question; False if it means nothing there."""
         read_at = self._read_at(event)
         key, question = event.key, card.question
         if question is None:
@@ -136,5 +136,5 @@ class Cards:
             card.scroll_key(event.key)
 
     def _read_at(self, event: events.Key) -> float:
-        """When a key was read: one that was typed before a card was in sight may be handled after it."""
+        """Return when a key was read: one that was typed before a card was in sight may be handled after it."""
         return event.time if self.clock is monotonic else self.clock()

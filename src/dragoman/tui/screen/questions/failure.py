@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def failure_sheet(app: TerminalApp) -> CardSheet | None:
-    """The card of what went wrong; None if nothing did."""
+    """Return the card of what went wrong; None if nothing did."""
     talk = app.talk
     if talk.trouble is None and talk.silence_seconds >= HUNG_SECONDS:
         talk.trouble = hung(label(talk.agent, 40, "the agent"), talk.silence_seconds)
@@ -37,7 +37,7 @@ def failure_sheet(app: TerminalApp) -> CardSheet | None:
     trouble = talk.trouble
     if trouble is None:
         return None
-    keys = [SheetKey(each.key, each.text, _runner(each.act, trouble)) for each in trouble.choices]
+    keys = [SheetKey(choice.key, choice.text, _runner(choice.act, trouble)) for choice in trouble.choices]
     return CardSheet(trouble, lambda width: trouble.lines(), keys, is_bad=True)
 
 

@@ -45,7 +45,7 @@ _OTHER: Final[Style] = ""
 
 
 def form_sheet(app: TerminalApp, form: OpenForm) -> CardSheet:
-    """The card that announces a form or a page."""
+    """Return the card that announces a form or a page."""
     request = form.request
     if isinstance(request, v1.ElicitationUrlMode):
         page = request
@@ -109,7 +109,7 @@ class FormRows(Widget, can_focus=True):
         self.rows: list[_Row] = []
         for field in fields:
             self.rows.append(_Row(field))
-            self.rows += [_Row(field, each.value) for each in field.choices or ()]
+            self.rows += [_Row(field, choice.value) for choice in field.choices or ()]
         self.rows += [_Row(None, ending=word) for word in ("send", "decline", "cancel")]
         self.current = 0
         self.problems: dict[str, str] = {}
@@ -133,7 +133,7 @@ class FormRows(Widget, can_focus=True):
         return strip_of(lines[line], self.size.width) if line < len(lines) else Strip.blank(self.size.width)
 
     def _lines(self, width: int) -> tuple[list[RailLine], tuple[int, int]]:
-        """All lines, and those of the current row."""
+        """Return all lines, and those of the current row."""
         head = [*self._head(width - 2), *by_words(_HELP, width)]
         found: list[RailLine] = [((clip(line, width), "dim"),) for line in head]
         place = (0, 1)
@@ -166,7 +166,7 @@ class FormRows(Widget, can_focus=True):
 
 
 def _choice(field: FormField, value: str, width: int) -> str:
-    choice = next(each for each in field.choices or () if each.value == value)
+    choice = next(offer for offer in field.choices or () if offer.value == value)
     is_chosen = value in field.value if isinstance(field.value, list | tuple) else field.value == value
     box = ("[x]" if is_chosen else "[ ]") if field.takes_several else ("(x)" if is_chosen else "( )")
     extra = f" - {choice.description}" if choice.description else ""
@@ -301,7 +301,7 @@ class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
         if field.takes_several:
             now = list(field.value) if isinstance(field.value, list | tuple) else []
             # Kept without a check: on the way to three values there are two.
-            field.value = [each for each in now if each != value] if value in now else [*now, value]
+            field.value = [chosen for chosen in now if chosen != value] if value in now else [*now, value]
             self._rows.problems.pop(field.name, None)
             self._rows.refresh()
             return

@@ -306,7 +306,7 @@ class InspectorScreen(PaintedScreen):
 
 
 def _wrapped(text: str, width: int, most: int) -> list[str]:
-    """A line in pieces of a width, as many as fit into `most` characters."""
+    """Return a line in pieces of a width, as many as fit into `most` characters."""
     pieces, piece, used = [], "", 0
     for letter in text[:most]:
         wide = cells(letter)

@@ -84,7 +84,7 @@ class AttachedConversation:
             self._app.around.needs_user(self.talk.session_id or "", self.name)
 
     def form_withdrawn(self, form: OpenForm) -> None:
-        self._forms = [each for each in self._forms if each is not form]
+        self._forms = [waiting for waiting in self._forms if waiting is not form]
         if self.is_shown:
             self._app.form_withdrawn(form)
 
@@ -114,25 +114,25 @@ class AttachedSessions:
         self._items: list[AttachedConversation] = []  # the last shown one at the end
 
     def make(self, session_id: str | None) -> AttachedConversation:
-        """A conversation that is not connected yet."""
+        """Return a conversation that is not connected yet."""
         found = AttachedConversation(self._app, self._opening, session_id)
         self._items.append(found)
         return found
 
     def find(self, session_id: str | None) -> AttachedConversation | None:
-        """The conversation with a session."""
-        return next((each for each in self._items if session_id and each.talk.session_id == session_id), None)
+        """Return the conversation with a session."""
+        return next((item for item in self._items if session_id and item.talk.session_id == session_id), None)
 
     @property
     def shown(self) -> AttachedConversation:
         """The one that is on the screen."""
-        return next(each for each in self._items if each.is_shown)
+        return next(item for item in self._items if item.is_shown)
 
     def __iter__(self) -> Any:
         return iter(list(self._items))
 
     def open(self, row: ListedSession | None, *, agent: str | None = None) -> AttachedConversation:
-        """The conversation with a session, or with a new one: attached already, or connecting from here on."""
+        """Return the conversation with a session, or with a new one: attached already, or connecting from here on."""
         found = None if row is None else self.find(row.session_id)
         if found is None:
             found = self.make(None if row is None else row.session_id)
@@ -147,20 +147,20 @@ class AttachedSessions:
 
     async def leave(self, talk: HostedConversation) -> None:
         """Take a conversation out, and end its connection."""
-        self._items = [each for each in self._items if each.talk is not talk]
+        self._items = [item for item in self._items if item.talk is not talk]
         await talk.leave()
 
     def leave_some(self) -> list[HostedConversation]:
         """Take out the conversations that are too many, the quiet ones first; the caller leaves them."""
         gone = []
         while len(self._items) > MOST_ATTACHED:
-            others = [each for each in self._items if not each.is_shown]
-            oldest = next((each for each in others if each.is_quiet), others[0])
+            others = [item for item in self._items if not item.is_shown]
+            oldest = next((other for other in others if other.is_quiet), others[0])
             self._items.remove(oldest)
             gone.append(oldest.talk)
         return gone
 
     async def leave_all(self) -> None:
         """End every connection; the work of the sessions goes on."""
-        for each in self._items:
-            await each.talk.leave()
+        for item in self._items:
+            await item.talk.leave()

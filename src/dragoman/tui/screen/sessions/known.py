@@ -26,13 +26,13 @@ class KnownSessions:
         self._listed: dict[str, ListedSession] = {}
 
     async def read_before_start(self) -> list[ListedSession]:
-        """The list of the host, before a conversation is connected."""
+        """Return the list of the host, before a conversation is connected."""
         from dragoman.tui.local_host.session_rows import rows_before_start
 
         return self._keep(await asyncio.to_thread(rows_before_start))
 
     async def read(self, talk: HostedConversation) -> list[ListedSession]:
-        """The list of the host as it is by now, the last used first. Raises: RequestError."""
+        """Return the list of the host as it is by now, the last used first. Raises: RequestError."""
         if talk.phase == "failed":  # it has no connection, and the host has sessions all the same
             return await self.read_before_start()
         try:
@@ -47,9 +47,11 @@ class KnownSessions:
         return rows
 
     def rows(self, shown: HostedConversation) -> list[ListedSession]:
-        """The sessions to show, in an order that stays."""
+        """Return the sessions to show, in an order that stays."""
         found = []
-        live = {each.talk.session_id: each.talk for each in self._attached if each.talk.session_id is not None}
+        live = {
+            session.talk.session_id: session.talk for session in self._attached if session.talk.session_id is not None
+        }
         for id, row in self._listed.items():
             talk = live.pop(id, None)
             row = row if talk is None else _current(row, talk)
@@ -61,12 +63,12 @@ class KnownSessions:
         return found[:_MOST_SHOWN]
 
     def waiting(self, shown: HostedConversation) -> int:
-        """How many other sessions need the user."""
+        """Return how many other sessions need the user."""
         return sum(row.state == "waiting" and row.session_id != shown.session_id for row in self.rows(shown))
 
 
 def _current(row: ListedSession, talk: HostedConversation) -> ListedSession:
-    """A row with the state that an attached conversation has."""
+    """Return a row with the state that an attached conversation has."""
     if talk.phase != "ready":
         return row
     state = "waiting" if talk.questions else "running" if talk.is_running else row.state

@@ -41,7 +41,7 @@ class Notifier:
             self._write(notifications.PUSH_TITLE)
 
     def ending(self) -> str:
-        """What restores the title, to be written when the screen is gone."""
+        """Return what restores the title, to be written when the screen is gone."""
         return notifications.title("") + notifications.POP_TITLE if self._title else ""
 
     def ring(self) -> None:

@@ -122,7 +122,7 @@ class SessionPicker(Picker):
         except ConfigError as error:
             self._show_problem(str(error))
         else:
-            self.show_sessions([each for each in self.sessions if each.session_id != row.session_id])
+            self.show_sessions([session for session in self.sessions if session.session_id != row.session_id])
 
     def _fork(self, value: Any) -> None:
         if isinstance(value, ListedSession):
@@ -163,7 +163,7 @@ def session_line(
 
 
 def shown_age(moment: str | None, now: datetime | None = None) -> str:
-    """How long ago something was, in words."""
+    """Return how long ago something was, in words."""
     try:
         then = datetime.fromisoformat((moment or "").replace("Z", "+00:00"))
     except ValueError:
@@ -172,7 +172,7 @@ def shown_age(moment: str | None, now: datetime | None = None) -> str:
 
 
 def _is_gone(row: ListedSession) -> bool:
-    """Whether it is not worth a line, unless everything is shown."""
+    """Return whether it is not worth a line, unless everything is shown."""
     return row.state in _GONE or row.is_unused
 
 

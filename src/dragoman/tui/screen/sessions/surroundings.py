@@ -64,11 +64,11 @@ class Surroundings:
         app.rows_changed(rows)
 
     def waiting(self) -> int:
-        """How many sessions that are not shown need the user."""
+        """Return how many sessions that are not shown need the user."""
         return self.known.waiting(self._app.talk)
 
     def rows(self) -> list[ListedSession]:
-        """The sessions that are worth showing, in an order that stays."""
+        """Return the sessions that are worth showing, in an order that stays."""
         return self.known.rows(self._app.talk)
 
     def needs_user(self, session_id: str, name: str) -> None:

@@ -96,7 +96,7 @@ def placeholders(image_id: int, columns: int, rows: int) -> Rows:
 
 
 def marks() -> list[str]:
-    """The letters that stand for the numbers from 0 on: marks above a letter that are not parts of others."""
+    """Return the letters that stand for the numbers from 0 on: marks above a letter that are not parts of others."""
     return [
         letter
         for letter in map(chr, range(0x300, _LAST_MARK + 1))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def make_pictures(
     app: Any, node: Widget, find: Callable[[int, int], str | None], changed: Callable[[], None]
 ) -> ShownPictures | None:
-    """A place for the pictures of a conversation; None if none are drawn.
+    """Return a place for the pictures of a conversation; None if none are drawn.
 
     Args:
         app: the terminal client.
@@ -51,7 +51,7 @@ def make_pictures(
 
 
 def drawing_of(app: Any) -> PictureDrawing:
-    """How pictures are drawn now."""
+    """Return how pictures are drawn now."""
     colours = None if app.no_color else app.console.color_system
     answers = app.answers
     form = picture_form(

@@ -35,7 +35,7 @@ class PictureFailed(Exception):
 
 
 def half_pixels(data: str, columns: int, rows: int) -> bytes:
-    """The pixels of an image in base64 for cells of two pixels each, as red, green, blue and opacity.
+    """Return the pixels of an image in base64 for cells of two pixels each, as red, green, blue and opacity.
 
     The image keeps its proportions and is at the left and at the top; what is left of the cells is transparent.
 
@@ -51,7 +51,7 @@ def half_pixels(data: str, columns: int, rows: int) -> bytes:
 
 
 def png_bytes(data: str, columns: int, rows: int) -> bytes:
-    """An image in base64 as PNG, for a terminal that draws it in so many cells; a small PNG stays as it is.
+    """Return an image in base64 as PNG, for a terminal that draws it in so many cells; a small PNG stays as it is.
 
     Raises:
         PictureFailed: it cannot be decoded.
@@ -82,10 +82,10 @@ def _bytes(data: str) -> bytes:
 
 
 def _opened(raw: bytes, room: tuple[int, int]) -> Image:
-    """The first frame, decoded, and turned as a camera says; a JPEG not larger than needed."""
+    """Return the first frame, decoded, and turned as a camera says; a JPEG not larger than needed."""
     from PIL import Image, ImageOps
 
-    named = [each for each in _FORMATS if raw[each[0] : each[0] + len(each[1])] == each[1]]
+    named = [format_ for format_ in _FORMATS if raw[format_[0] : format_[0] + len(format_[1])] == format_[1]]
     if not named:
         raise PictureFailed("not PNG, JPEG, GIF or WebP")
     _, _, name, plugin = named[0]
@@ -100,7 +100,7 @@ def _opened(raw: bytes, room: tuple[int, int]) -> Image:
 
 
 def _fitted(image: Image, room: tuple[int, int]) -> Image:
-    """The image within so many pixels, never larger than it is, with its proportions, as RGBA."""
+    """Return the image within so many pixels, never larger than it is, with its proportions, as RGBA."""
     from PIL.Image import Resampling
 
     scale = min(1.0, room[0] / image.width, room[1] / image.height)

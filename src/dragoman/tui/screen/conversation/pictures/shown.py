@@ -96,12 +96,12 @@ class ShownPictures:
         self._ids = count(first)
 
     def has(self, position: int, number: int) -> bool:
-        """Whether there is, or may be, a picture of this piece."""
+        """Return whether there is, or may be, a picture of this piece."""
         data = self._find(position, number)
         return data is not None and len(data) <= MOST_CHARACTERS and _content(data) not in self._failed
 
     def row(self, place: PictureRow) -> list[Segment] | None:
-        """The cells of a row; None if they are not known yet, and then they are made."""
+        """Return the cells of a row; None if they are not known yet, and then they are made."""
         data = self._find(place.position, place.number)
         if data is None:
             return None
@@ -128,7 +128,7 @@ class ShownPictures:
                     self._failed.popitem(last=False)
             elif not drawn.written or self._write(drawn.written):
                 # Among 240 numbers one comes again; the terminal then has the new image under it.
-                for old in [each for each, kept in self._drawn.items() if drawn.image_id == kept.image_id > 0]:
+                for old in [key for key, kept in self._drawn.items() if drawn.image_id == kept.image_id > 0]:
                     del self._drawn[old]
                     self._cells -= old[1] * old[2]
                 self._drawn[key] = drawn._replace(written="")
@@ -205,5 +205,5 @@ class ShownPictures:
 
 
 def _content(data: str) -> _Content:
-    """What an image is known by: Python keeps the hash of a text with it, so it is computed once."""
+    """Return what an image is known by: Python keeps the hash of a text with it, so it is computed once."""
     return hash(data), len(data)
