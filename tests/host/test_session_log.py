@@ -97,6 +97,7 @@ async def test_a_client_that_resumes_over_lost_events_gets_a_notice(tmp_path: Pa
         for text in ("first", "second", "third"):
             source.agent.say(text)
             await line.until_update("agent_message_chunk")
+            await log.surplus(session, before=0.0, size_bytes=1)  # puts it in its place, as a segment of its own
     with sqlite3.connect(tmp_path / "log.db") as db:
         (number,) = db.execute("SELECT first FROM segments WHERE CAST(bodies AS TEXT) LIKE '%second%'").fetchone()
         db.execute("DELETE FROM segments WHERE first=?", (number,))

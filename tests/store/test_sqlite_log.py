@@ -168,10 +168,13 @@ async def test_an_event_is_reported_only_when_another_program_can_see_it(tmp_pat
     owned = await log.create(record("a"))
     seen: list[int] = []
     kinds: list[EventKind] = ["update", "prompt", "update"]
+
+    def rows(db: sqlite3.Connection) -> int:
+        (found,) = db.execute("SELECT (SELECT count(*) FROM journal) + (SELECT count(*) FROM segments)").fetchone()
+        return int(found)
+
     for kind in kinds:
-        owned.append(
-            [NewEvent(kind, b"1")], lambda _: seen.append(other.execute("SELECT max(last) FROM segments").fetchone()[0])
-        )
+        owned.append([NewEvent(kind, b"1")], lambda _: seen.append(rows(other)))
         await owned.settle()
     assert seen == [1, 2, 3]
     other.close()
@@ -199,6 +202,7 @@ async def test_events_that_are_missing_are_a_hole_and_never_passed_over(tmp_path
     for number in range(1, 5):
         owned.append([NewEvent("update", b"%d" % number)] * 2, ignore)
         await owned.settle()
+        await log.surplus("a", before=0.0, size_bytes=1)  # puts it in its place, as a segment of its own
     with sqlite3.connect(tmp_path / "events.db") as db:
         db.execute("DELETE FROM segments WHERE first IN (3, 7)")
     db.close()
@@ -211,6 +215,46 @@ async def test_events_that_are_missing_are_a_hole_and_never_passed_over(tmp_path
         await log.read("a", 6, 100, head=8)
     assert (caught.value.first, caught.value.last) == (7, 8)
     await log.close()
+
+
+async def test_what_was_committed_within_a_second_is_one_segment_and_keeps_its_times(tmp_path: Path) -> None:
+    now = [100.0]
+    log = SqliteLog(tmp_path / "events.db", clock=lambda: now[0])
+    owned = {id: await log.create(record(id)) for id in "ab"}
+    for number in range(15):
+        for id in "ab":
+            owned[id].append([NewEvent("update", b"%d" % number, 1), NewEvent("notice", b"0")], ignore)
+        await owned["a"].settle()
+        now[0] += 0.1
+    found = await log.find("a", "me")
+    assert found is not None
+    assert found.head == 30, "also of what is in the journal only"
+    events = await everything(log, "a")
+    assert [event.number for event in events] == list(range(1, 31))
+    assert [event.body for event in events[::2]] == [b"%d" % number for number in range(15)]
+    assert [event.kind for event in events] == ["update", "notice"] * 15
+    assert [round(event.at, 3) for event in events[::2]] == [round(100 + number / 10, 3) for number in range(15)]
+    await log.close()
+    with sqlite3.connect(tmp_path / "events.db") as db:
+        assert db.execute("SELECT count(*) FROM segments WHERE session='a'").fetchone()[0] == 2
+        assert db.execute("SELECT count(*) FROM journal").fetchone()[0] == 0
+    db.close()
+
+
+async def test_a_program_that_lost_the_file_does_not_touch_the_journal_of_the_next_one(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "events.db")
+    owned = await log.create(record("a"))
+    owned.append([NewEvent("update", b"1")], ignore)
+    await owned.settle()
+    other = SqliteLog(tmp_path / "events.db")
+    taken = await other.take("a")
+    assert taken.head == 1
+    taken.append([NewEvent("update", b"2")], ignore)
+    await taken.settle()
+    assert [event.body for event in await log.read("a", 0, 10)] == [b"1"]
+    await log.close()
+    assert [event.body for event in await other.read("a", 0, 10)] == [b"1", b"2"]
+    await other.close()
 
 
 # Failures

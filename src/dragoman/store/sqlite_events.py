@@ -1,13 +1,18 @@
 """The rows of an event log in SQLite, as its threads read and write them.
 
 Many events are one row, a segment: their marks, and their bodies as lines. A row per event would cost more than
-everything else that happens to an update. Owns no thread; every function works on the connection that it is given.
+everything else that happens to an update. A commit writes the segments of all sessions as one row of the journal, which
+touches a few pages, where each session would touch pages of its own. After a second they are put in their places, those
+of one session as one row; a file that was not closed has the rest in its journal.
+
+Owns no thread; every function works on the connection that it is given.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,7 +31,7 @@ from dragoman.store.event_log import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from dragoman.store.blob_files import BlobFiles
     from dragoman.store.event_log import ListPlace
@@ -41,6 +46,9 @@ _HEAD: Final = "max(head, coalesce((SELECT last FROM segments WHERE session=host
 _RECORD: Final = f"SELECT {_COLUMNS}, {_HEAD}, oldest FROM hosted"
 
 SegmentRow = tuple[str, int, int, float, int, bytes, bytes]
+# What was committed within this time is one segment, up to this size: readers take segments as a whole.
+_TOGETHER_SECONDS: Final = 1.0
+_TOGETHER_BYTES: Final = 64 * 1024
 
 
 class SegmentMark(msgspec.Struct, array_like=True, omit_defaults=True):
@@ -50,6 +58,8 @@ class SegmentMark(msgspec.Struct, array_like=True, omit_defaults=True):
     turn: int
     number: int | None = None
     hash: str | None = None
+    after: float = 0.0
+    """Seconds from the time of the segment, which is that of its first event."""
 
 
 @lru_cache(1024)
@@ -78,7 +88,7 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 def write_batch(
     db: sqlite3.Connection, blobs: BlobFiles, batch: Sequence[LogWrite], heads: dict[str, int], epoch: int
-) -> tuple[list[Kept], dict[str, int]]:
+) -> tuple[list[Kept], dict[str, int], list[SegmentRow]]:
     """Write a batch in the transaction that is open.
 
     Args:
@@ -89,12 +99,12 @@ def write_batch(
         epoch: The one in which they are owned.
 
     Returns:
-        What became of each write, and the new heads, for after the commit.
+        What became of each write, and for after the commit the new heads, and the segments in the journal.
 
     Raises:
         OwnershipLost: another program has opened the file.
     """
-    if db.execute("SELECT number FROM epoch").fetchone()[0] != epoch:
+    if read_epoch(db) != epoch:
         raise OwnershipLost("another program has opened the event log")
     changed: dict[str, int] = {}
     added: dict[str, list[LogEvent]] = {}
@@ -121,12 +131,57 @@ def write_batch(
             added[session] = [*added[session], *events] if session in added else events
             if any(event.kind in MOVING for event in events):
                 moved[session] = write.at
-    insert_segments(db, [row for session, events in added.items() for row in pack(db, blobs, session, events)])
+    rows = [row for session, events in added.items() for row in pack(db, blobs, session, events)]
+    if rows:
+        db.execute("INSERT INTO journal (segments) VALUES (?)", (msgspec.msgpack.encode(rows),))
     for session, at in moved.items():
         db.execute("UPDATE hosted SET updated_at=max(updated_at, ?) WHERE id=?", (at, session))
     for session, write in described.items():
         _describe(db, session, write, changed.get(session) or heads[session])
-    return results, changed
+    return results, changed, rows
+
+
+def read_epoch(db: sqlite3.Connection) -> int:
+    """The epoch of the file: another program that opens it begins the next one."""
+    return int(db.execute("SELECT number FROM epoch").fetchone()[0])
+
+
+def distribute(db: sqlite3.Connection, rows: Iterable[SegmentRow]) -> None:
+    """Put the segments of the journal in their places, in the transaction that is open."""
+    merged: dict[str, list[SegmentRow]] = {}
+    for row in rows:
+        parts = merged.setdefault(row[0], [])
+        if parts and (joined := _joined(parts[-1], row)) is not None:
+            parts[-1] = joined
+        else:
+            parts.append(row)
+    insert_segments(db, [row for parts in merged.values() for row in parts])
+    db.execute("DELETE FROM journal")
+
+
+def recover(db: sqlite3.Connection) -> None:
+    """Distribute what a program that was killed has left in the journal, in the transaction that is open."""
+    rows: list[SegmentRow] = []
+    for (data,) in db.execute("SELECT segments FROM journal ORDER BY number"):
+        rows += msgspec.msgpack.decode(data, type=list[SegmentRow])
+    if rows:
+        sessions = {row[0] for row in db.execute("SELECT id FROM hosted")}
+        distribute(db, [row for row in rows if row[0] in sessions])
+
+
+def _joined(first: SegmentRow, second: SegmentRow) -> SegmentRow | None:
+    """Two segments of a session as one, if they belong together. A turn ends one: old turns are joined by segments."""
+    after, size = second[3] - first[3], len(first[6]) + len(second[6])
+    is_other = first[4] != second[4] or b'"end"' in first[5]
+    if is_other or not 0 <= after < _TOGETHER_SECONDS or size > _TOGETHER_BYTES:
+        return None
+    marks = second[5]
+    if after:
+        moved = _read_marks(marks)
+        for mark in moved:
+            mark.after += after
+        marks = msgspec.json.encode(moved)
+    return (*first[:2], second[2], *first[3:5], first[5][:-1] + b"," + marks[1:], first[6] + b"\n" + second[6])
 
 
 def _accept(db: sqlite3.Connection, session: str, prompt_id: str, number: int) -> Already | None:
@@ -247,33 +302,48 @@ def unpack(blobs: BlobFiles, first: int, at: float, version: int, kinds: bytes, 
     for place, (mark, body) in enumerate(zip(_read_marks(kinds), bodies.split(b"\n"), strict=True)):
         number = first + place if mark.number is None else mark.number
         data = body if mark.hash is None else blobs.read(mark.hash)
-        events.append(LogEvent(number, mark.kind, data, mark.turn, at, version))
+        events.append(LogEvent(number, mark.kind, data, mark.turn, at + mark.after, version))
     return events
 
 
 def read_events(
-    db: sqlite3.Connection, blobs: BlobFiles, session: str, after: int, limit: int, head: int
+    db: sqlite3.Connection,
+    blobs: BlobFiles,
+    session: str,
+    after: int,
+    limit: int,
+    *,
+    head: int,
+    journal: Sequence[SegmentRow],
 ) -> list[LogEvent]:
-    """At least one and about `limit` events behind the number `after`; empty at the end. Raises: Hole."""
+    """At least one and about `limit` events behind the number `after`; empty at the end.
+
+    `journal` has the segments that were not in their places when this was called; they may be there now.
+
+    Raises:
+        Hole: the next events are missing.
+    """
     found = db.execute("SELECT oldest FROM hosted WHERE id=?", (session,)).fetchone()
     if found is None:
         return []
-    oldest: int = found[0]
     events: list[LogEvent] = []
     # The segment that `after` is in is found by the key: of a long session the ones before it are not looked at.
     rows = db.execute(
-        "SELECT first, at, version, kinds, bodies FROM segments WHERE session=?1 AND last>?2 AND first>=coalesce("
-        "(SELECT first FROM segments WHERE session=?1 AND first<=?2+1 ORDER BY first DESC LIMIT 1), 0) ORDER BY first",
+        "SELECT session, first, last, at, version, kinds, bodies FROM segments WHERE session=?1 AND last>?2 AND "
+        "first>=coalesce((SELECT first FROM segments WHERE session=?1 AND first<=?2+1 ORDER BY first DESC LIMIT 1), 0) "
+        "ORDER BY first",
         (session, after),
     )
-    expected = max(after + 1, oldest)  # numbers before the oldest were joined, and have gaps
-    for row in rows:
-        if row[0] > expected:
+    expected = max(after + 1, int(found[0]))  # numbers before the oldest were joined, and have gaps
+    for _, first, last, *rest in chain(rows, journal):
+        if last <= after or (events and last <= events[-1].number):
+            continue  # put in its place meanwhile
+        if first > expected:
             if not events:
                 rows.close()
-                raise Hole(expected, row[0] - 1)
+                raise Hole(expected, first - 1)
             break  # what is in front of the hole comes first
-        events += [event for event in unpack(blobs, *row) if event.number > after]
+        events += [event for event in unpack(blobs, first, *rest) if event.number > after]
         expected = max(expected, events[-1].number + 1)
         if len(events) >= limit:
             break

@@ -11,6 +11,10 @@ batch before was written. A batch is one transaction. It is written with `synchr
 of this program, or with `FULL` if an event in it has to survive a power cut; then the writer waits for the disk, and
 what comes meanwhile is the next batch. The callbacks run in the loop after the commit, so nothing is shown before it.
 
+The segments of a commit are first in the journal, and after a second in their places (`sqlite_events.py`). `_journal`
+has them meanwhile, by session. A reader takes them from there and the others from their places: what the loop knows to
+be committed is in one of the two, because the loop is called back after `_journal` has changed.
+
 Numbers are given by the writer, because only there it is known whether a prompt was accepted before. `_heads` belongs
 to that thread; owners in the loop learn the number with the commit.
 
@@ -38,7 +42,7 @@ from dragoman.store.blob_files import BlobFiles
 from dragoman.store.database import BUSY_SECONDS
 from dragoman.store.event_log import KeyInUse, NoSession, OwnedElsewhere, RecordChange, page_of
 from dragoman.store.log_writes import LogWrites
-from dragoman.store.sqlite_events import transaction
+from dragoman.store.sqlite_events import SegmentRow, transaction
 from dragoman.store.sqlite_tables import connect, explain, migrate
 
 if TYPE_CHECKING:
@@ -51,6 +55,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _CHECKPOINT_SECONDS: Final = 5.0
+_JOURNAL_SECONDS: Final = 1.0
+_JOURNAL_BYTES: Final = 4 * 1024 * 1024
 # A commit costs as much as the way of several updates to clients, and with many sessions that stream there would be one
 # for almost each of them. The first update after a pause does not wait, and an event that is acted upon never does.
 _APART_SECONDS: Final = 0.002
@@ -86,6 +92,9 @@ class SqliteLog:
         self._is_closed = False
         # Of the thread that writes, and the epoch too from here on:
         self._heads: dict[str, int] = {}
+        self._journal: dict[str, list[SegmentRow]] = {}
+        self._journal_bytes = 0
+        self._distributed_at = time.monotonic()
         self._is_full = False
         self._last_checkpoint = time.monotonic()
 
@@ -127,6 +136,7 @@ class SqliteLog:
             self._writes.owners.pop(session).lose(f"the session {session} was taken by another owner")
 
         def take(db: sqlite3.Connection) -> tuple[SessionRecord, int]:
+            self._distribute(db)
             with transaction(db):
                 found = sqlite_events.find_record(db, session)
                 if found is None:
@@ -145,11 +155,12 @@ class SqliteLog:
 
     async def find(self, session: str, principal: str) -> SessionRecord | None:
         """A session of this principal."""
-        return await self._reader.run(lambda db: sqlite_events.find_record(db, session, principal))
+        found = await self._reader.run(lambda db: sqlite_events.find_record(db, session, principal))
+        return None if found is None else self._with_heads([found])[0]
 
     async def find_keyed(self, principal: str, key: str) -> list[SessionRecord]:
         """The sessions of this principal that have a key."""
-        return await self._reader.run(lambda db: sqlite_events.find_keyed(db, principal, key))
+        return self._with_heads(await self._reader.run(lambda db: sqlite_events.find_keyed(db, principal, key)))
 
     async def page(
         self,
@@ -164,7 +175,15 @@ class SqliteLog:
         found = await self._reader.run(
             lambda db: sqlite_events.list_records(db, principal, agent, cwd, before, limit + 1)
         )
-        return page_of(found, limit)
+        return page_of(self._with_heads(found), limit)
+
+    def _with_heads(self, records: list[SessionRecord]) -> list[SessionRecord]:
+        """The records with heads that are in the journal only."""
+        journal = self._journal
+        return [
+            record._replace(head=max(record.head, journal[record.id][-1][2])) if record.id in journal else record
+            for record in records
+        ]
 
     def changes(self, principal: str) -> AsyncIterator[RecordChange]:
         """Records of a principal as they change or go, from now on."""
@@ -174,6 +193,7 @@ class SqliteLog:
         """Remove a session with its events."""
 
         def delete(db: sqlite3.Connection) -> None:
+            self._distribute(db)
             with transaction(db):
                 hashes = {row[0] for row in db.execute("SELECT hash FROM blobs WHERE session=?", (session,))}
                 db.execute("DELETE FROM hosted WHERE id=?", (session,))
@@ -187,12 +207,16 @@ class SqliteLog:
 
     async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
         """At least one and about `limit` events behind the number `after`; see `EventLog`."""
+        # Taken before the segments are read: what is put in its place meanwhile is then seen twice, and never missed.
+        journal = [*self._journal.get(session, ())]
         return await self._reader.run(
-            lambda db: sqlite_events.read_events(db, self._blobs, session, after, limit, head)
+            lambda db: sqlite_events.read_events(db, self._blobs, session, after, limit, head=head, journal=journal)
         )
 
     async def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
         """The last event that is too old or too much; see `EventLog`."""
+        if session in self._journal:
+            await self._writer.run(self._distribute)
         return await self._reader.run(lambda db: sqlite_events.surplus(db, session, before, size_bytes))
 
     async def close(self) -> None:
@@ -200,6 +224,8 @@ class SqliteLog:
         if not self._is_closed:
             self._is_closed = True
             await self._writes.finish()
+            with suppress(StoreError):  # a file that cannot be written keeps its journal
+                await self._writer.run(self._distribute)
             for thread in (self._writer, self._reader):
                 await asyncio.to_thread(thread.close)
 
@@ -219,19 +245,40 @@ class SqliteLog:
         self._writer.post(write, done)
 
     def _write(self, db: sqlite3.Connection, batch: list[LogWrite], is_durable: bool) -> list[Kept]:
+        import sqlite3
+
         if is_durable != self._is_full:
             db.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._is_full = is_durable
         with transaction(db):
-            results, heads = sqlite_events.write_batch(db, self._blobs, batch, self._heads, self._epoch)
+            results, heads, rows = sqlite_events.write_batch(db, self._blobs, batch, self._heads, self._epoch)
         self._heads.update(heads)
+        for row in rows:
+            self._journal.setdefault(row[0], []).append(row)
+            self._journal_bytes += len(row[6])
+        is_due = time.monotonic() - self._distributed_at > _JOURNAL_SECONDS or self._journal_bytes > _JOURNAL_BYTES
+        # Not behind a commit that clients wait for; one without a durable event comes soon, or the next reader asks.
+        if is_due and not is_durable:
+            with suppress(sqlite3.Error):  # it is tried again; what was committed is in the journal
+                self._distribute(db)
         if is_durable and time.monotonic() - self._last_checkpoint > _CHECKPOINT_SECONDS:
             self._last_checkpoint = time.monotonic()
             db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         return results
 
+    def _distribute(self, db: sqlite3.Connection) -> None:
+        """Put the segments of the journal in their places."""
+        self._distributed_at = time.monotonic()
+        if self._journal:
+            with transaction(db):
+                # A program that opened the file after this one has done it already.
+                if sqlite_events.read_epoch(db) == self._epoch:
+                    sqlite_events.distribute(db, [row for rows in self._journal.values() for row in rows])
+            self._journal, self._journal_bytes = {}, 0
+
     def _replace(self, session: str, through: int, events: Sequence[LogEvent]) -> asyncio.Future[None]:
         def replace(db: sqlite3.Connection) -> None:
+            self._distribute(db)
             with transaction(db):
                 hashes = sqlite_events.replace_events(db, self._blobs, session, through, events)
             sqlite_events.remove_unused(db, self._blobs, hashes)

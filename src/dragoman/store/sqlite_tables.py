@@ -13,6 +13,7 @@ import msgspec
 from dragoman.errors import StoreError
 from dragoman.store.database import use_wal
 from dragoman.store.event_log import StoreUnavailable
+from dragoman.store.sqlite_events import recover
 from dragoman.workspace.private import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE TABLE epoch (number INTEGER NOT NULL)",
         "INSERT INTO epoch VALUES (0)",
     ),
+    ("CREATE TABLE journal (number INTEGER PRIMARY KEY, segments BLOB NOT NULL)",),
 )
 _KEYED_FACTS: Final = ("key", "name", "chat")  # what sessions were found by before there were keys
 
@@ -109,6 +111,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> int:
             if number == 2:
                 _fill_keys(connection)
             connection.execute(f"PRAGMA user_version={number}")
+        recover(connection)
         connection.execute("UPDATE epoch SET number=number+1")
         (epoch,) = connection.execute("SELECT number FROM epoch").fetchone()
         connection.execute("COMMIT")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -20,6 +21,7 @@ from dragoman.errors import DragomanError
 from dragoman.host.local.daemon import own_log, shorten_log
 from dragoman.host.local.environment import allowed_names, pick, received
 from dragoman.host.local.thin import HostLost, ThinClient
+from dragoman.store.sqlite_log import SqliteLog
 from tests.host.local.kit import HostPlaceKit, processes, scripted, wait_for
 
 
@@ -171,13 +173,15 @@ def kill_in_the_middle(place: HostPlaceKit, after: int) -> None:
 
 
 def stored(place: HostPlaceKit, session: str) -> dict[int, bytes]:
-    path = place.home / "dragoman" / "data" / "hosted.db"
-    connection = sqlite3.connect(path)
-    try:
-        rows = connection.execute("SELECT first, bodies FROM segments WHERE session=?", (session,)).fetchall()
-    finally:
-        connection.close()
-    return {first + index: body for first, bodies in rows for index, body in enumerate(bodies.split(b"\n"))}
+    """The events of a session as the next host finds them."""
+
+    async def read() -> dict[int, bytes]:
+        log = SqliteLog(place.home / "dragoman" / "data" / "hosted.db")
+        found = {event.number: event.body for event in await log.read(session, 0, 1_000_000)}
+        await log.close()
+        return found
+
+    return asyncio.run(read())
 
 
 def test_the_next_host_ends_what_a_host_and_its_guard_left_behind(place: HostPlaceKit) -> None:
