@@ -195,8 +195,8 @@ class AdapterAgent(Agent):
         if has_feature(self.adapter, "sessions"):
             found = await _reported(self.adapter.sessions(cwd, cursor))
             rows = [
-                v1.SessionInfo(each.id, each.cwd, UNSET, each.title or UNSET, each.updated_at)
-                for each in found.sessions
+                v1.SessionInfo(session.id, session.cwd, UNSET, session.title or UNSET, session.updated_at)
+                for session in found.sessions
             ]
             return v1.ListSessionsResponse(rows, found.next_cursor or UNSET)
         store = await self._opened_store()

@@ -232,7 +232,7 @@ class PromptContext:
 
     async def _ask(self, tool_call_id: str, options: Sequence[AskOption] | None) -> AskAnswer:
         await self._log.settle()
-        offered = [each for each in options or (ALLOW, REJECT) if not each.edits or self.has_forms]
+        offered = [option for option in options or (ALLOW, REJECT) if not option.edits or self.has_forms]
         patch = self._log.projector.calls.patch(tool_call_id)
         answer = await ask_client(self._turn.session, patch, offered)
         if answer.option is not None and answer.option.edits:

@@ -121,7 +121,7 @@ class FunctionAdapter(Adapter):
 
     def _offered(self, session: AdapterSession) -> Sequence[Setting]:
         chosen = session.metadata.get("settings", {})
-        return [replace(each, current=chosen.get(each.id, each.current)) for each in self._settings]
+        return [replace(setting, current=chosen.get(setting.id, setting.current)) for setting in self._settings]
 
     async def _chosen(self, session: AdapterSession, setting_id: str, value: str | bool) -> None:
         session.metadata = {**session.metadata, "settings": {**session.metadata.get("settings", {}), setting_id: value}}

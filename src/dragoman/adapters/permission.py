@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 async def ask_client(session: AgentSession, call: v1.ToolCallPatch, options: Sequence[AskOption]) -> AskAnswer:
     """Send the question and read the answer."""
-    offered = [v1.PermissionOption(each.id, each.label, each.kind) for each in options]
+    offered = [v1.PermissionOption(option.id, option.label, option.kind) for option in options]
     content = [
         replace(item, path=session.path(item.path)) if isinstance(item, v1.Diff) else item
         for item in call.content or ()
@@ -32,7 +32,7 @@ async def ask_client(session: AgentSession, call: v1.ToolCallPatch, options: Seq
     locations = [replace(place, path=session.path(place.path)) for place in call.locations or ()]
     shown = replace(call, content=content or UNSET, locations=locations or UNSET)
     given = await ask_permission(session, shown, offered)
-    chosen = next((each for each in options if each.id == given.option_id), None)
+    chosen = next((option for option in options if option.id == given.option_id), None)
     if chosen is None or not given.allowed:
         return AskAnswer(False, chosen, reason=given.reason, call_id=call.tool_call_id)
     return AskAnswer(True, chosen, chosen.input, call_id=call.tool_call_id)

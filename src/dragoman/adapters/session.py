@@ -79,7 +79,7 @@ class AdapterSession:
 
     def current(self, setting_id: str) -> str | bool | None:
         """Return the current value of a setting, None if there is none of this id."""
-        return next((each.current for each in self.settings if each.id == setting_id), None)
+        return next((setting.current for setting in self.settings if setting.id == setting_id), None)
 
     async def show(self, *items: Yielded) -> None:
         """Show something that does not belong to a turn, such as the progress of work in the background.
@@ -98,7 +98,7 @@ class AdapterSession:
 
         Everything that is not clearly a yes is a no. Options that let the user change the input are left out.
         """
-        offered = [each for each in options or (ALLOW, REJECT) if not each.edits]
+        offered = [option for option in options or (ALLOW, REJECT) if not option.edits]
         return await ask_client(self._agent_session, self._projector.calls.patch(call_id), offered)
 
     async def change(self, setting_id: str, value: str | bool) -> None:
@@ -127,4 +127,6 @@ class AdapterSession:
             await self._store.update_session(self.id, metadata=self.metadata)
 
     def _set(self, setting_id: str, value: str | bool) -> None:
-        self.settings = tuple(replace(each, current=value) if each.id == setting_id else each for each in self.settings)
+        self.settings = tuple(
+            replace(setting, current=value) if setting.id == setting_id else setting for setting in self.settings
+        )

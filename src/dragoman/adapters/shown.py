@@ -35,7 +35,10 @@ async def show_updates(
     """Send updates in order. What this client cannot take is left out; a notice becomes a line of thought."""
     if not updates:
         return
-    shown = [form_of(session, each) if isinstance(each, v1.Notice) else _with_paths(session, each) for each in updates]
+    shown = [
+        form_of(session, update) if isinstance(update, v1.Notice) else _with_paths(session, update)
+        for update in updates
+    ]
     await (sender or session).update_all(shown)
 
 

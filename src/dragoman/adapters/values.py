@@ -112,16 +112,16 @@ class WrappedSessionPage(Struct, frozen=True):
 
 def modes_of(settings: Sequence[Setting]) -> v1.SessionModeState | UnsetType:
     """Return the modes to offer."""
-    for each in settings:
-        if each.category == "mode" and isinstance(each.current, str):
-            modes = [v1.SessionMode(value.id, value.name, value.description) for value in each.values]
-            return v1.SessionModeState(each.current, modes)
+    for setting in settings:
+        if setting.category == "mode" and isinstance(setting.current, str):
+            modes = [v1.SessionMode(value.id, value.name, value.description) for value in setting.values]
+            return v1.SessionModeState(setting.current, modes)
     return UNSET
 
 
 def config_options_of(settings: Sequence[Setting]) -> list[v1.SessionConfigOption] | UnsetType:
     """Return the config options to offer."""
-    options = [_config_option(each) for each in settings]
+    options = [_config_option(setting) for setting in settings]
     return options or UNSET
 
 

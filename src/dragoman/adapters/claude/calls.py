@@ -165,11 +165,11 @@ def _announced_diffs(name: str, given: dict[str, Any], read: Reader) -> tuple[Fi
 def _edited(path: str, original: str | None, edits: Sequence[Any]) -> tuple[FileDiff, ...]:
     """Return the whole file before and after if the edits fit, otherwise only the replaced parts."""
     pairs = [
-        (each["old_string"], each["new_string"], each.get("replace_all") is True)
-        for each in edits
-        if isinstance(each, dict)
-        and isinstance(each.get("old_string"), str)
-        and isinstance(each.get("new_string"), str)
+        (edit["old_string"], edit["new_string"], edit.get("replace_all") is True)
+        for edit in edits
+        if isinstance(edit, dict)
+        and isinstance(edit.get("old_string"), str)
+        and isinstance(edit.get("new_string"), str)
     ]
     text = original
     for old, new, is_everywhere in pairs:

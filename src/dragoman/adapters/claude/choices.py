@@ -29,7 +29,7 @@ class ClaudeChoices:
     def __init__(self, started: dict[str, Any], effective: dict[str, Any]) -> None:
         """Read what the program answered to `initialize` and to `get_settings`."""
         models = started.get("models")
-        self._models = [each for each in models if _is_model(each)] if isinstance(models, list) else []
+        self._models = [model for model in models if _is_model(model)] if isinstance(models, list) else []
         self.mode = str(started.get("current_permission_mode") or "default")
         applied = effective.get("applied")
         applied = applied if isinstance(applied, dict) else {}
@@ -65,7 +65,7 @@ class ClaudeChoices:
         return self._known().get("resolvedModel")
 
     def _known(self) -> dict[str, Any]:
-        return next((each for each in self._models if each["value"] == self.model), {})
+        return next((model for model in self._models if model["value"] == self.model), {})
 
     def _value_of(self, model: Any) -> str | None:
         """Return the value that stands for a model; the model itself if it is not among those that can be chosen."""
@@ -79,8 +79,10 @@ class ClaudeChoices:
 
     def _model_values(self) -> tuple[SettingValue, ...]:
         values = [
-            SettingValue(each["value"], str(each.get("displayName") or each["value"]), each.get("description") or UNSET)
-            for each in self._models
+            SettingValue(
+                model["value"], str(model.get("displayName") or model["value"]), model.get("description") or UNSET
+            )
+            for model in self._models
         ]
         if self.model is not None and all(value.id != self.model for value in values):
             values.append(SettingValue(self.model, self.model))

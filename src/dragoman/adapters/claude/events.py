@@ -136,8 +136,8 @@ class ClaudeEvents:
 
     def _end_passages(self) -> Iterator[c.Chunk]:
         passages, self._open = list(self._open.values()), {}
-        for each in passages:
-            yield from self._end(each)
+        for passage in passages:
+            yield from self._end(passage)
 
     def _end(self, passage: tuple[str, str] | None) -> Iterator[c.Chunk]:
         if passage is not None:
@@ -253,7 +253,7 @@ class ClaudeEvents:
     def _result(self, line: dict[str, Any]) -> Iterator[c.Chunk]:
         yield from self._end_passages()
         models = [each for each in _dict(line.get("modelUsage")).values() if isinstance(each, dict)]
-        windows = [each["contextWindow"] for each in models if isinstance(each.get("contextWindow"), int)]
+        windows = [model["contextWindow"] for model in models if isinstance(model.get("contextWindow"), int)]
         self.window = max(windows, default=self.window)
         cost = line.get("total_cost_usd")
         yield from self._usage(cost if isinstance(cost, (int, float)) else None)

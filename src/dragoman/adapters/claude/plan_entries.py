@@ -22,7 +22,7 @@ class PlanEntries:
         """Return the plan after a call that changes it by its arguments; None if it changes nothing."""
         arguments = given if isinstance(given, dict) else {}
         if name == "TodoWrite" and isinstance(arguments.get("todos"), list):
-            todos = [each for each in arguments["todos"] if isinstance(each, dict)]
+            todos = [todo for todo in arguments["todos"] if isinstance(todo, dict)]
             self._tasks = {str(at): (str(each.get("content", "")), _status(each)) for at, each in enumerate(todos)}
             return self._shown()
         if name == "TaskUpdate":

@@ -79,7 +79,11 @@ async def elicit(request: dict[str, Any], asker: AskedClient) -> dict[str, Any]:
 
 def suggested(suggestions: Any) -> dict[str, Any] | None:
     """Return the one suggestion that "always" means: the rule, otherwise the mode, otherwise the folder."""
-    listed = [each for each in suggestions if isinstance(each, dict)] if isinstance(suggestions, list) else []
+    listed = (
+        [suggestion for suggestion in suggestions if isinstance(suggestion, dict)]
+        if isinstance(suggestions, list)
+        else []
+    )
     for kind in ("addRules", "setMode", "addDirectories"):
         for each in listed:
             if each.get("type") == kind and each.get("behavior", "allow") == "allow":
@@ -118,7 +122,7 @@ def _label(suggestion: dict[str, Any]) -> str:
         case {"type": "setMode", "mode": str(mode)}:
             return _short(f"Switch to the mode {mode}")
         case {"type": "addDirectories", "directories": [*folders]}:
-            return _short(f"Allow work in {', '.join(str(each) for each in folders)} in this session")
+            return _short(f"Allow work in {', '.join(str(folder) for folder in folders)} in this session")
     return "Always allow this"
 
 
@@ -182,13 +186,13 @@ def _read(questions: Sequence[dict[str, Any]], filled: dict[str, Any]) -> dict[s
 async def _chosen(questions: Sequence[dict[str, Any]], call_id: str, asker: AskedClient) -> dict[str, str] | None:
     """For clients without forms: each question is asked as a permission with the answers as options."""
     answers: dict[str, str] = {}
-    for each in questions:
-        options = [AskOption(f"answer_{at}", _short(label)) for at, label in enumerate(_labels(each), 1)]
-        title = str(each.get("question"))
+    for question in questions:
+        options = [AskOption(f"answer_{at}", _short(label)) for at, label in enumerate(_labels(question), 1)]
+        title = str(question.get("question"))
         label = f"Do not answer: {title}" if len(questions) > 1 else "Do not answer"
         answer = await asker.ask(call_id, [*options, AskOption("skip", _short(label), allows=False)])
         if answer.allowed and answer.option is not None:
-            answers[title] = list(_labels(each))[options.index(answer.option)]
+            answers[title] = list(_labels(question))[options.index(answer.option)]
     return answers or None
 
 

@@ -103,7 +103,7 @@ class ClaudeTranscripts:
     def list(self, cwd: str | None) -> Sequence[WrappedSessionInfo]:
         """Return the sessions of one folder, or all, the last changed first."""
         folders = (
-            self._folders(cwd) if cwd is not None else [each for each in _entries(self._projects) if each.is_dir()]
+            self._folders(cwd) if cwd is not None else [entry for entry in _entries(self._projects) if entry.is_dir()]
         )
         files = [path for folder in folders for path in _entries(folder) if is_session_id(path.stem)]
         dated = sorted(((_modified(path), path) for path in files if path.suffix == ".jsonl"), reverse=True)
@@ -127,7 +127,7 @@ class ClaudeTranscripts:
         found = [self._projects / name for name in names if len(name) <= _FOLDER_LETTERS]
         for name in names:
             if len(name) > _FOLDER_LETTERS:
-                found += [each for each in _entries(self._projects) if each.name.startswith(name[:_FOLDER_LETTERS])]
+                found += [entry for entry in _entries(self._projects) if entry.name.startswith(name[:_FOLDER_LETTERS])]
         return found
 
 

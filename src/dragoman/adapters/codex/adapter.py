@@ -223,7 +223,7 @@ class CodexAdapter(Adapter):
         if config:
             params["config"] = config
         if len(session.roots) > 1:
-            params["runtimeWorkspaceRoots"] = [str(each) for each in session.roots]
+            params["runtimeWorkspaceRoots"] = [str(root) for root in session.roots]
         self._opening += 1
         try:
             result = await server.request(method, params)

@@ -135,8 +135,8 @@ def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting
     mode, asking, sandbox = _mode(choices), _asking_id(choices), _sandbox_id(choices)
     modes = tuple(SettingValue(each, *shown) for each, shown in _MODES.items())
     settings = [Setting(MODE, "Mode", mode, modes, "mode")]
-    listed = [SettingValue(each.id, each.name, each.description or UNSET) for each in models]
-    if choices.model and all(each.id != choices.model for each in models):
+    listed = [SettingValue(model.id, model.name, model.description or UNSET) for model in models]
+    if choices.model and all(model.id != choices.model for model in models):
         listed.append(SettingValue(choices.model, choices.model))
     if choices.model:
         settings.append(Setting(MODEL, "Model", choices.model, tuple(listed), "model"))
@@ -157,7 +157,7 @@ def chosen(
         return choices
     if setting_id == MODEL:
         model = next((each for each in models if each.id == value), None)
-        keeps = model is None or any(each.id == choices.effort for each in model.efforts)
+        keeps = model is None or any(effort.id == choices.effort for effort in model.efforts)
         return structs.replace(choices, model=value, effort=choices.effort if keeps else None)
     if setting_id == EFFORT:
         return structs.replace(choices, effort=value)
@@ -200,10 +200,10 @@ def _effort_settings(choices: Choices, models: Sequence[CodexModel]) -> list[Set
     if current is None:
         return []
     values = [
-        SettingValue(each.id, each.id.capitalize(), each.description or UNSET)
-        for each in (model.efforts if model else ())
+        SettingValue(effort.id, effort.id.capitalize(), effort.description or UNSET)
+        for effort in (model.efforts if model else ())
     ]
-    if all(each.id != current for each in values):
+    if all(value.id != current for value in values):
         values.append(SettingValue(current, current.capitalize()))
     return [Setting(EFFORT, "Reasoning effort", current, tuple(values), "thought_level")]
 

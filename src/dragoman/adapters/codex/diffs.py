@@ -129,7 +129,7 @@ def _diffs(change: dict[str, Any], read: Callable[[str], str | None] | None) -> 
 
 def _changes(changes: Any) -> list[dict[str, Any]]:
     rows = changes if isinstance(changes, list) else []
-    return [each for each in rows if isinstance(each, dict) and isinstance(each.get("path"), str)]
+    return [row for row in rows if isinstance(row, dict) and isinstance(row.get("path"), str)]
 
 
 def _type(change: dict[str, Any]) -> str:

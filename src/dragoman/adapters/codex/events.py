@@ -378,9 +378,9 @@ def _delta(params: dict[str, Any]) -> str:
 
 def _plan(steps: Any) -> Iterator[c.Chunk]:
     entries = [
-        {"content": plain(each["step"]), "status": _PLAN_STATUS.get(str(each.get("status")), "pending")}
-        for each in (steps if isinstance(steps, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("step"), str)
+        {"content": plain(step["step"]), "status": _PLAN_STATUS.get(str(step.get("status")), "pending")}
+        for step in (steps if isinstance(steps, list) else ())
+        if isinstance(step, dict) and isinstance(step.get("step"), str)
     ]
     yield c.Data("plan", {"entries": entries}, "plan")
 

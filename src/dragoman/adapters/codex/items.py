@@ -71,7 +71,7 @@ def shown_item(
         case {"type": "fileChange", "changes": changes}:
             name, kind, title = "apply_patch", diffs.kind_of(changes), diffs.title_of(changes)
             locations, file_diffs = diffs.locations_of(changes), diffs.diffs_of(changes, read)
-            given = {"files": [each.path for each in locations]}
+            given = {"files": [location.path for location in locations]}
         case {"type": "mcpToolCall", "server": str(server), "tool": str(tool)}:
             name, title, given = tool, f"{tool} ({server})", item.get("arguments")
         case {"type": "dynamicToolCall", "tool": str(tool)}:
@@ -117,7 +117,7 @@ def outcome(item: dict[str, Any], shown: ShownItem, text_so_far: str = "") -> c.
             text = plain(whole if isinstance(whole, str) else text_so_far)
             output = ToolOutput(text, exit_code=code if isinstance(code, int) else None, is_error=is_error)
         case {"type": "fileChange"}:
-            names = "\n".join(each.path for each in shown.display.locations)
+            names = "\n".join(location.path for location in shown.display.locations)
             if is_error:
                 return c.ToolOutputError(item_id, f"The change was not made: {names}")
             output = ToolOutput(names, shown.display.diffs, shown.display.locations)
@@ -196,9 +196,9 @@ def _web_shown(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 def _pages(results: Any) -> tuple[dict[str, Any], ...]:
     """Links to the pages that a search found."""
     return tuple(
-        {"uri": each["url"], "name": one_line(plain(str(each.get("title") or each["url"])))}
-        for each in (results if isinstance(results, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("url"), str)
+        {"uri": result["url"], "name": one_line(plain(str(result.get("title") or result["url"])))}
+        for result in (results if isinstance(results, list) else ())
+        if isinstance(result, dict) and isinstance(result.get("url"), str)
     )
 
 
@@ -246,4 +246,4 @@ def _image_output(item: dict[str, Any]) -> ToolOutput:
 
 def _agents_text(states: Any) -> str:
     rows = states.values() if isinstance(states, dict) else ()
-    return "\n".join(plain(str(each["message"])) for each in rows if isinstance(each, dict) and each.get("message"))
+    return "\n".join(plain(str(row["message"])) for row in rows if isinstance(row, dict) and row.get("message"))

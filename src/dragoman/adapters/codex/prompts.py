@@ -58,7 +58,7 @@ def mcp_config(servers: Iterable[v1.McpServer]) -> dict[str, Any]:
         elif isinstance(server, v1.McpServerHttp):
             entry = {"url": server.url}
             if server.headers:
-                entry["http_headers"] = {each.name: each.value for each in server.headers}
+                entry["http_headers"] = {header.name: header.value for header in server.headers}
         else:
             continue
         # Codex takes names of these characters only.

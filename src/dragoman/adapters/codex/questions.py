@@ -76,7 +76,7 @@ def command_offers(params: dict[str, Any]) -> list[OfferedDecision]:
     decisions = params.get("availableDecisions")
     if not isinstance(decisions, list) or not decisions:
         return _decisions(_USUAL)
-    offers = [offer for each in decisions for offer in _offer(each)]
+    offers = [offer for decision in decisions for offer in _offer(decision)]
     if all(offer.answer != "decline" for offer in offers):
         place = next((index for index, offer in enumerate(offers) if not offer.option.allows), len(offers))
         offers.insert(place, OfferedDecision(_DECLINE, "decline"))
@@ -201,23 +201,23 @@ async def _ask_user(ctx: PromptContext, params: dict[str, Any]) -> dict[str, Any
     found = params.get("questions")
     questions = [each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict)]
     if ctx.has_forms:
-        fields: dict[str, Any] = {str(each.get("id")): _field(each) for each in questions}
-        asked = "\n".join(plain(str(each.get("question") or "")) for each in questions)
+        fields: dict[str, Any] = {str(question.get("id")): _field(question) for question in questions}
+        asked = "\n".join(plain(str(question.get("question") or "")) for question in questions)
         form = v1.ElicitationSchema(properties=fields, required=list(fields))
         filled = await ctx.form(asked or "Codex asks", form) or {}
         return {"answers": {name: {"answers": [str(value)]} for name, value in filled.items() if value}}
     answers: dict[str, Any] = {}
-    for each in questions:
-        labels = _labels(each)
+    for question in questions:
+        labels = _labels(question)
         if not labels:
             continue
         options = [AskOption(label, label) for label in labels]
-        title = one_line(plain(str(each.get("question") or "Codex asks")))
+        title = one_line(plain(str(question.get("question") or "Codex asks")))
         call = AskedCall("question", {"options": labels}, title, ToolDisplay("think"))
         answer = await ctx.ask(call, [*options, AskOption("no_answer", "No answer", allows=False)])
         if answer.allowed and answer.option is not None:
             await ctx.result(answer.call_id, answer.option.id)
-            answers[str(each.get("id"))] = {"answers": [answer.option.id]}
+            answers[str(question.get("id"))] = {"answers": [answer.option.id]}
     return {"answers": answers}
 
 
@@ -233,8 +233,8 @@ def _field(question: dict[str, Any]) -> v1.StringPropertySchema:
 def _labels(question: dict[str, Any]) -> list[str]:
     options = question.get("options")
     labels = [
-        plain(each["label"])
-        for each in (options if isinstance(options, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("label"), str)
+        plain(option["label"])
+        for option in (options if isinstance(options, list) else ())
+        if isinstance(option, dict) and isinstance(option.get("label"), str)
     ]
     return list(dict.fromkeys(labels))

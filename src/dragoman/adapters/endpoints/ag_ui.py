@@ -176,7 +176,8 @@ def _content(blocks: Sequence[v1.ContentBlock]) -> Any:
         return text_of(blocks)
     content: list[dict[str, Any]] = [{"type": "text", "text": text_of(blocks)}]
     content += (
-        {"type": "image", "source": {"type": "data", "value": each.data, "mimeType": each.mime_type}} for each in images
+        {"type": "image", "source": {"type": "data", "value": image.data, "mimeType": image.mime_type}}
+        for image in images
     )
     return content
 

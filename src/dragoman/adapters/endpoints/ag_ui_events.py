@@ -167,10 +167,10 @@ class AGUIEvents:
             return
         assert isinstance(outcome, dict)
         self.interrupts = [each for each in outcome.get("interrupts", ()) if isinstance(each, dict)]
-        for each in self.interrupts:
-            asked = each.get("toolCallId")
+        for interrupt in self.interrupts:
+            asked = interrupt.get("toolCallId")
             if isinstance(asked, str) and asked:
-                yield c.ToolApprovalRequest(str(each.get("id", "")), asked)
+                yield c.ToolApprovalRequest(str(interrupt.get("id", "")), asked)
         yield c.Finish("tool-calls")
 
     def _error(self, event: dict[str, Any]) -> Iterator[c.Chunk]:

@@ -87,7 +87,9 @@ class OpenAIChatAdapter(Adapter):
             return []
         chosen = session.metadata.get(_MODEL)
         current = chosen if chosen in models else models[0]
-        return [Setting(_MODEL, "Model", current, tuple(SettingValue(each, each) for each in models), category="model")]
+        return [
+            Setting(_MODEL, "Model", current, tuple(SettingValue(model, model) for model in models), category="model")
+        ]
 
     async def choose(self, session: AdapterSession, setting_id: str, value: str | bool) -> None:
         session.metadata = {**session.metadata, setting_id: value}
@@ -197,7 +199,7 @@ def _content(blocks: Sequence[v1.ContentBlock]) -> Any:
         return text_of(blocks)
     content: list[dict[str, Any]] = [{"type": "text", "text": text_of(blocks)}]
     content += (
-        {"type": "image_url", "image_url": {"url": f"data:{each.mime_type};base64,{each.data}"}} for each in images
+        {"type": "image_url", "image_url": {"url": f"data:{image.mime_type};base64,{image.data}"}} for image in images
     )
     return content
 

@@ -198,5 +198,5 @@ def _content(blocks: Sequence[v1.ContentBlock]) -> Any:
     if not images:
         return text_of(blocks)
     content: list[dict[str, Any]] = [{"type": "text", "text": text_of(blocks)}]
-    content += ({"type": "image", "base64": each.data, "mime_type": each.mime_type} for each in images)
+    content += ({"type": "image", "base64": image.data, "mime_type": image.mime_type} for image in images)
     return content

@@ -258,8 +258,8 @@ def _output(content: Any) -> Any:
 
 def _plan(todos: Sequence[Any]) -> c.Chunk:
     entries = [
-        {"content": str(member(each, "content", "")), "status": str(member(each, "status", "pending"))}
-        for each in todos
+        {"content": str(member(todo, "content", "")), "status": str(member(todo, "status", "pending"))}
+        for todo in todos
     ]
     return c.Data("plan", {"entries": entries}, "plan")
 

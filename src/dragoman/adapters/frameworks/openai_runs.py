@@ -121,8 +121,8 @@ def _content(blocks: Sequence[v1.ContentBlock]) -> Any:
         return text_of(blocks)
     content: list[dict[str, Any]] = [{"type": "input_text", "text": text_of(blocks)}]
     content += (
-        {"type": "input_image", "image_url": f"data:{each.mime_type};base64,{each.data}", "detail": "auto"}
-        for each in images
+        {"type": "input_image", "image_url": f"data:{image.mime_type};base64,{image.data}", "detail": "auto"}
+        for image in images
     )
     return content
 
@@ -154,9 +154,9 @@ class OpenAIEvents:
 
     def questions(self, interruptions: Any) -> Iterator[c.Chunk]:
         """Yield the permission questions that a run ended with."""
-        for each in interruptions:
-            raw = member(each, "raw_item", each)
-            call = call_id_of(each)
+        for interruption in interruptions:
+            raw = member(interruption, "raw_item", interruption)
+            call = call_id_of(interruption)
             yield from self._available(raw)
             yield c.ToolApprovalRequest(call, call)
 

@@ -84,7 +84,7 @@ class PydanticAIAdapter(Adapter):
                     "notice", {"severity": "warning", "title": "An MCP server is not used", "description": problem}
                 )
             if tools:
-                toolset = load("pydantic_ai.toolsets", _EXTRA).FunctionToolset([_tool(each) for each in tools])
+                toolset = load("pydantic_ai.toolsets", _EXTRA).FunctionToolset([_tool(tool) for tool in tools])
                 options["toolsets"] = [*options.get("toolsets", ()), toolset]
         history = _read_history(ctx.session.metadata.get(_HISTORY))
         with pydantic_ai.capture_run_messages() as messages:
