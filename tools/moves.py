@@ -19,9 +19,13 @@ FOLDERS: Final = ("src", "tests", "tools", "benchmarks", "examples")
 MOVED: Final = {
     "dragoman.builtin.modes": "dragoman.policy.modes",
     "dragoman.cli.exec.changes": "dragoman.runs.changes",
+    "dragoman.cli.exec.hints": "dragoman.runs.hints",
+    "dragoman.cli.exec.ledger": "dragoman.runs.ledger",
+    "dragoman.cli.exec.output": "dragoman.cli.exec.view",
     "dragoman.cli.exec.patch": "dragoman.runs.patch",
     "dragoman.cli.exec.result": "dragoman.runs.result",
     "dragoman.cli.exec.sandbox": "dragoman.runs.sandbox",
+    "dragoman.cli.exec.settings": "dragoman.runs.opening",
     "dragoman.cli.exec.tool_watch": "dragoman.runs.tool_calls",
     "dragoman.cli.exec.tree_result": "dragoman.runs.result",
     "dragoman.cli.prompt.reported_exit": "dragoman.state.reported_exit",

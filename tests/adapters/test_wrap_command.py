@@ -137,15 +137,11 @@ def test_the_framework_of_an_object_is_recognised_and_a_missing_one_says_what_to
 
 
 def test_programs_are_added_by_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "COMMAND", None)
-    with pytest.raises(ConfigError, match="a command cannot be wrapped by this version"):
-        programs.command_adapter(["ls"])
-    monkeypatch.setitem(programs.PROGRAMS, "mine", "dragoman.adapters.wrapping:find_adapter")
-    monkeypatch.setattr(programs, "COMMAND", "dragoman.adapters.wrapping:find_adapter")
-    with pytest.raises(TypeError, match="source"):  # it is called without arguments
-        programs.program_adapter("mine")
-    with pytest.raises(ConfigError, match="tuple cannot be wrapped"):
-        programs.command_adapter(("ls",))
+    made = programs.command_adapter(["ls"])
+    monkeypatch.setitem(programs.PROGRAMS, "mine", lambda: made)
+    assert programs.program_adapter("mine") is made
+    with pytest.raises(ConfigError, match=r"'other' cannot be wrapped; .* or one of claude, codex, mine"):
+        programs.program_adapter("other")
 
 
 # Which kind an endpoint is

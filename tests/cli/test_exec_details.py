@@ -164,7 +164,7 @@ def test_commands_of_recorded_agents_are_described(name: str, command: str, exit
             update = read.decode(json.dumps(message)).params.update
             fold(state, update)
             if isinstance(update, v1.ToolCall | v1.ToolCallUpdate):
-                watch.note(update)
+                watch.note(update, 0.0)
     calls = [watch.describe(call) for call in state.tool_calls.values()]
     found = [call for call in calls if call.command and command in call.command and call.output]
     assert found, [(call.command, call.output) for call in calls]

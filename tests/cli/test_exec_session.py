@@ -51,7 +51,7 @@ def state(place: HostPlaceKit, name: str) -> str:
 
 
 def test_a_session_is_opened_at_its_first_use_and_goes_on(place: HostPlaceKit) -> None:
-    assert scripted(place, "s", "title The first").code == 0
+    assert scripted(place, "s", "title The first").code == 6  # a title is not an answer
     done = place.run("--session", "s", "say one two")
     assert (done.code, done.out.strip()) == (0, "one two")
     (row,) = [each for each in rows(place) if each["name"] == "s"]
@@ -62,10 +62,10 @@ def test_a_session_is_opened_at_its_first_use_and_goes_on(place: HostPlaceKit) -
 
 
 def test_a_name_belongs_to_a_folder(place: HostPlaceKit) -> None:
-    assert scripted(place, "s", "title Here").code == 0
+    assert scripted(place, "s", "title Here").code == 6  # a title is not an answer
     other = place.project / "elsewhere"
     other.mkdir()
-    assert scripted(place, "s", "title There", "--cwd", str(other)).code == 0
+    assert scripted(place, "s", "title There", "--cwd", str(other)).code == 6
     assert [row["title"] for row in rows(place)] == ["Here"]
     place.project = other
     assert [row["title"] for row in rows(place)] == ["There"]
@@ -340,7 +340,8 @@ def test_a_warm_prompt_loads_no_event_loop_no_role_and_few_modules(place: HostPl
         (["--session", "s"], None),  # from stdin
         (["--session", "s", "-"], None),
         (["--session", "s", "look at @file"], None),
-        (["--session", "s", "--output", "json", "hi"], None),
+        (["--session", "s", "--output", "json", "hi"], {"session": "s", "output": "json", "prompt": "hi"}),
+        (["--session", "s", "--output", "json", "--no-wait", "hi"], None),
         (["--session", "s", "-a", "x", "hi"], None),
         (["--session", "s", "two", "words"], None),
         (["--session", "s", "--session", "t", "hi"], None),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cli.exec_kit import Place, place
+from tests.cli.exec_kit import Place
+from tests.cli.ways import place
 
 __all__ = ["place"]
 

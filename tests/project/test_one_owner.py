@@ -19,6 +19,22 @@ MOVES = {
     "cli/agent_log.py": "the log before this one",
 }
 
+# A module of ours is imported by a statement, in a function if it is to be loaded late: type checkers, the test of the
+# layers and a search for the uses of a name see that, and none of them sees a string.
+IMPORTS_BY_NAME = {
+    "_lazy.py": "exports of packages; `test_exports` compares them with the statements for type checkers",
+    "cli/table.py": "one module for each verb, by its name",
+    "conformance/case.py": "one module for each group of cases, by its name",
+    "builtin/tools/built_in.py": "tools, which `tools.descriptions` imports all of",
+    "builtin/tools/preload.py": "a list of modules that are loaded in the background",
+    "host/local/preload.py": "the same, in a host",
+    "cli/startup.py": "the standard library",
+    "adapters/imported.py": "what the user names",
+    "adapters/frameworks/missing.py": "extras",
+    "scripting/tools/langchain_tool.py": "extras",
+    "tui/screen/conversation/pictures/decoding.py": "extras",
+}
+
 
 def moves_of(tree: ast.AST) -> list[int]:
     """The lines in which a file gets the name of another: `os.replace(a, b)`, `os.rename(a, b)`, `path.replace(b)`."""
@@ -52,6 +68,11 @@ def test_whether_a_path_is_below_a_folder_is_compared_by_one_owner() -> None:
         if path.parent != PACKAGE / "policy"
     ]
     assert not found, f"use `is_below` or `is_strictly_below`: {', '.join(found)}"
+
+
+def test_our_own_modules_are_imported_by_statements() -> None:
+    names = {path.relative_to(PACKAGE).as_posix() for path in own_sources() if "import_module(" in text_of(path)}
+    assert names == IMPORTS_BY_NAME.keys()
 
 
 def test_every_form_of_replacing_is_seen() -> None:

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import UNSET
 
 from dragoman.builtin.cancellation import was_asked_for
-from dragoman.builtin.context.own_commands import TURN_COMMANDS, load_function
+from dragoman.builtin.context.own_commands import turn_action
 from dragoman.builtin.context.window.window import ContextWindow
 from dragoman.builtin.hooks.calls import after_call, after_failure, as_object, before_call
 from dragoman.builtin.mode_switch import PLAN
@@ -43,7 +43,6 @@ from dragoman.uistream.messages import TextPart
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.builtin.context.own_commands import TurnAction
     from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Preview, Tool
@@ -128,7 +127,7 @@ class Loop:
         """Run the steps and return the finish reason."""
         context = self._context
         if context.command is not None:
-            action: TurnAction = load_function(TURN_COMMANDS[context.command.name])
+            action = turn_action(context.command.name)
             answer = await action(context.command, context, self._window, self._specs)
             await self._emit_text(f"{context.message.id}.c", answer)
             return "stop"

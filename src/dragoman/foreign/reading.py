@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,12 +49,25 @@ _MOST_SKILL_FILES: Final = 100
 _MOST_SKILL_BYTES: Final = 4 << 20
 
 
+def _read_program(program: Program, found: Import) -> None:
+    match program:
+        case "claude":
+            from dragoman.foreign.programs.claude import read
+        case "codex":
+            from dragoman.foreign.programs.codex import read
+        case "opencode":
+            from dragoman.foreign.programs.opencode import read
+        case "gemini":
+            from dragoman.foreign.programs.gemini import read
+    read(found)
+
+
 def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[Kind]) -> FoundProposals:
     """Read the files of these programs. Raises: ConfigError if our own settings cannot be read."""
     found = Import(places)
     for program in programs:
         found.program = program
-        import_module(f"dragoman.foreign.programs.{program}").read(found)
+        _read_program(program, found)
     wanted = frozenset(kinds)
     proposals = tuple(each for each in _one_model(found.proposals) if each.kind in wanted)
     return FoundProposals(proposals, tuple(found.files.problems))

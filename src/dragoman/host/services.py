@@ -6,6 +6,7 @@ clients come and go.
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,11 @@ from dragoman.host.working.agent_extensions import ask_client
 from dragoman.host.working.question_details import question_details
 from dragoman.host.working.served_files import ServedFiles
 from dragoman.host.working.served_terminals import ServedTerminals
-from dragoman.host.working.session_guard import GuardTerms, SessionGuard
+from dragoman.host.working.session_guard import SessionGuard
 from dragoman.policy.decide import NO_USER
+from dragoman.registry.built_in import runs_built_in
+from dragoman.runs.sandbox import RunSandboxes, WantedSandboxes, prepare_sandboxes
+from dragoman.runs.terms import SessionTerms, Terms, mode_rules
 from dragoman.schema import UNSET, decode, encode, v1
 
 if TYPE_CHECKING:
@@ -28,10 +32,14 @@ if TYPE_CHECKING:
 
     from dragoman.client import ClientOptions, Session
     from dragoman.client.permission import Question
+    from dragoman.errors import DragomanError
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.prompts import HostedPrompt
     from dragoman.host.working.questions import Method
     from dragoman.policy import Rule
+    from dragoman.registry.agents import AgentEntry
 
+_log = logging.getLogger("dragoman.host")
 _LONGEST_REASON: Final = 4000
 Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
 
@@ -51,14 +59,14 @@ class HostServices:
         self._rules = rules
         self._guards: dict[str, SessionGuard] = {}
 
-    def terms_of(self, session: HostedSession) -> GuardTerms:
+    def terms_of(self, session: HostedSession) -> Terms:
         """What the guard of a session is made with; kinds of hosts know more about it.
 
         Raises:
             ConfigError: settings are broken.
         """
         rules = self._rules
-        return GuardTerms(rules=rules if callable(rules) else lambda: rules)
+        return hosted_terms(session, rules=lambda: rules() if callable(rules) else rules)
 
     async def options(self, session: HostedSession) -> ClientOptions:
         """The options of the connection to a session's agent, which is about to be started.
@@ -90,11 +98,25 @@ class HostServices:
         if guard is not None:
             await guard.arm()
 
-    async def turn_ends(self, session: HostedSession) -> None:
+    def prompted(self, session: HostedSession, prompt: HostedPrompt) -> None:
+        """A prompt is sent next."""
+        guard = self._guards.get(session.id)
+        if guard is not None:
+            guard.prompted(prompt)
+
+    def answered(
+        self, session: HostedSession, prompt: HostedPrompt, outcome: v1.PromptResponse | DragomanError
+    ) -> None:
+        """The agent has answered a prompt, or is gone."""
+        guard = self._guards.get(session.id)
+        if guard is not None:
+            guard.answered(prompt, outcome)
+
+    async def turn_ends(self, session: HostedSession, prompt: HostedPrompt) -> None:
         """The agent and its commands have done what they do in this turn."""
         guard = self._guards.get(session.id)
         if guard is not None:
-            await guard.turn_ends()
+            await guard.turn_ends(prompt)
 
     def release(self, session: HostedSession) -> None:
         """The session is over, or its agent is started again."""
@@ -118,6 +140,42 @@ class HostServices:
             "files": WorkspaceFiles(permissions=None),
             "terminals": LocalTerminals(permissions=None),
         }
+
+
+def hosted_terms(
+    session: HostedSession,
+    *,
+    rules: Callable[[], Sequence[Rule]],
+    chosen: SessionTerms = SessionTerms(),  # noqa: B008 - frozen
+    entry: AgentEntry | None = None,
+    project: str | None = None,
+    **more: Any,
+) -> Terms:
+    """The terms of a hosted session; `rules` gives those of the user, besides the chosen ones.
+
+    Raises:
+        ConfigError: a sandbox is required and there is none, or a rule cannot be read.
+    """
+    roots, typed = (session.record.cwd, *session.directories), chosen.rules()
+    is_own = entry is not None and runs_built_in(entry)
+    sandboxes = RunSandboxes()
+    if chosen.sandbox != "off":
+        wanted = WantedSandboxes(mode=chosen.sandbox, cwd=roots[0], roots=roots, writable=chosen.writable)
+        sandboxes = prepare_sandboxes(wanted, entry)
+        if sandboxes.reason:
+            _log.warning("session %s: %s", session.id, sandboxes.reason)
+    return Terms(
+        agent=session.record.agent if entry is None else entry.name,
+        entry=entry,
+        chosen=chosen,
+        project=roots[0] if project is None else project,
+        roots=roots,
+        # Choosing a mode is the user's decision; the built-in agent does not ask about what its mode allows.
+        rules=lambda mode: [*typed, *rules(), *(mode_rules(mode, roots) if is_own else ())],
+        sandboxes=sandboxes,
+        watches=lambda: session.delegate is None,
+        **more,
+    )
 
 
 class AsksClients:

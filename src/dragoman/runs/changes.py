@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from dragoman.client.requests import named_paths
 from dragoman.errors import LocalProtocolError
-from dragoman.runs.result import FileChange, LeftOut, TreeChangeResult, TreeChanges
+from dragoman.runs.result import LeftOut, TreeChangeResult, TreeChanges
 from dragoman.schema import v1
 from dragoman.snapshots.attribution import AgentClaims
 from dragoman.snapshots.limits import SNAPSHOT_LIMITS, SnapshotLimits
@@ -392,44 +392,41 @@ class RunChanges:
 
     def patch(self) -> tuple[bytes, list[str], list[LeftOut]] | None:
         """The patch of everything that changed; None if that is not known."""
-        records = self._records
-        if not records or any(record.reason or record.notes for record in records):
-            return None
-        from dragoman.snapshots.contents import Contents
-        from dragoman.snapshots.folder_store import FolderStore
-        from dragoman.snapshots.limits import SNAPSHOT_LIMITS
-        from dragoman.snapshots.patch import build_patch
-
-        start = os.path.realpath(self._roots[0])
-        data, files, left_out = b"", list[str](), list[LeftOut]()
-        for record in records:
-            if record.folder != start:
-                reason = "it is outside the folder of the run"
-                left_out += [LeftOut(_shown(record.folder, each.path), reason) for each in record.changes]
-                continue
-            packs = FolderStore(snapshots_folder(), record.folder, SNAPSHOT_LIMITS).packs
-            with Contents(record.folder, packs) as contents:
-                piece, names, missing = build_patch(record.changes, contents)
-            data += piece
-            files += [_shown(record.folder, name) for name in names]
-            left_out += [LeftOut(_shown(record.folder, name), reason) for name, reason in missing.items()]
-        return data, files, left_out
+        return patch_of(self._records or (), self._roots[0])
 
     def _note(self, sentence: str) -> None:
         self._problems.append(sentence)
         self._note_user(sentence)
 
 
-def hosted_changes(followed: object) -> TreeChanges | None:
-    """What a turn in the local host changed, from its report; None if that is not known."""
+def patch_of(records: Sequence[TurnChanges], folder: str) -> tuple[bytes, list[str], list[LeftOut]] | None:
+    """The patch of everything that a turn changed, with paths below a folder; None if that is not known."""
+    if not records or any(record.reason or record.notes for record in records):
+        return None
+    from dragoman.snapshots.contents import Contents
     from dragoman.snapshots.folder_store import FolderStore
     from dragoman.snapshots.limits import SNAPSHOT_LIMITS
+    from dragoman.snapshots.patch import build_patch
 
-    records: list[TurnChanges] = []
-    for each in followed if isinstance(followed, list) else ():
-        store = FolderStore(snapshots_folder(), os.fsdecode(bytes.fromhex(each["folder"])), SNAPSHOT_LIMITS)
-        records += [record for record in store.turns() if record.number == each["number"]]
-    return _joined(records, []) if records else None
+    start = os.path.realpath(folder)
+    data, files, left_out = b"", list[str](), list[LeftOut]()
+    for record in records:
+        if record.folder != start:
+            reason = "it is outside the folder of the run"
+            left_out += [LeftOut(_shown(record.folder, each.path), reason) for each in record.changes]
+            continue
+        packs = FolderStore(snapshots_folder(), record.folder, SNAPSHOT_LIMITS).packs
+        with Contents(record.folder, packs) as contents:
+            piece, names, missing = build_patch(record.changes, contents)
+        data += piece
+        files += [_shown(record.folder, name) for name in names]
+        left_out += [LeftOut(_shown(record.folder, name), reason) for name, reason in missing.items()]
+    return data, files, left_out
+
+
+def described_changes(records: Sequence[TurnChanges]) -> TreeChanges | None:
+    """What the folders of a turn show, for its result; None if they were not followed. Blocks."""
+    return _joined(list(records), []) if records else None
 
 
 def _joined(records: list[TurnChanges], problems: list[str]) -> TreeChanges:
@@ -449,24 +446,6 @@ def _joined(records: list[TurnChanges], problems: list[str]) -> TreeChanges:
     )
 
 
-def with_seen(known: list[FileChange], changes: TreeChanges | None) -> list[FileChange]:
-    """The changed files with those that only the folders show, sorted by path."""
-    if changes is None:
-        return known
-    found = {each.path: each for each in known}
-    names = {os.path.realpath(path) for path in found}
-    for change in changes.paths:
-        if change.is_folder:
-            continue
-        pairs = [(change.path, _kind(change.kind))]
-        if change.old_path is not None:
-            pairs = [(change.path, "created"), (change.old_path, "deleted")]
-        for path, kind in pairs:
-            if path not in found and path not in names:
-                found[path] = FileChange(path=path, change=kind, seen_by=["snapshot"])  # type: ignore[arg-type]
-    return [found[path] for path in sorted(found)]
-
-
 def summary(changes: TreeChanges | None) -> str:
     """One line about what changed; empty if nothing did."""
     if changes is None or not changes.paths:
@@ -477,10 +456,6 @@ def summary(changes: TreeChanges | None) -> str:
     added, removed = sum(each.lines_added or 0 for each in files), sum(each.lines_removed or 0 for each in files)
     what = "1 file" if len(files) == 1 else f"{len(files)} files"
     return f"changed {what} (+{added} -{removed}); dragoman sessions diff shows it, sessions rewind takes it back"
-
-
-def _kind(kind: str) -> str:
-    return kind if kind in ("created", "deleted") else "modified"
 
 
 def _described(record: TurnChanges) -> list[TreeChangeResult]:

@@ -6,6 +6,7 @@ added within a version, never removed or given another meaning.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct, structs
@@ -45,6 +46,7 @@ _PUBLISHED: Final = {
     "StartingEvent": "Starting",
     "EndEvent": "End",
     "MessageEvent": "Message",
+    "OpenedEvent": "Opened",
     "NoteEvent": "Note",
     "ProgressEvent": "Progress",
     "ModeEvent": "Mode",
@@ -377,6 +379,26 @@ class RunResult(Struct, kw_only=True):
     changes: TreeChanges | None = None
     """What changed in the folders of the session; null with `--no-snapshots`, and if it is not known."""
 
+    @classmethod
+    def nothing(cls) -> RunResult:
+        """The result of a run of which nothing is known yet."""
+        return cls(
+            exit_code=0,
+            error=None,
+            text="",
+            messages=[],
+            lost_characters=0,
+            stop_reason=None,
+            session_id=None,
+            agent=None,
+            scripted=False,
+            usage=None,
+            tool_calls=[],
+            files_changed=[],
+            permissions=[],
+            duration_ms=0,
+        )
+
 
 def final_text(state: SessionState, turn: TurnState) -> str:
     """Return the final answer, without the text that came before it.
@@ -407,11 +429,6 @@ def cut_notice(turn: TurnState) -> str:
     """Return the sentence that ends a text which was too long to be kept; empty for one that is complete."""
     lost = turn.lost_characters
     return f"\n\n[cut by dragoman: {lost} more characters were not kept]" if lost else ""
-
-
-def tool_calls(state: SessionState, turn: TurnState) -> list[ToolCallState]:
-    """Return the tool calls of a turn, in the order in which they were first reported."""
-    return [item for item in state.timeline[turn.start : turn.end] if isinstance(item, ToolCallState)]
 
 
 def usage(state: SessionState, tokens: v1.Usage | None, own: Mapping[str, Any] = {}) -> RunUsage | None:
@@ -459,6 +476,24 @@ def files_changed(changes: Iterable[Change], state: SessionState, turn: TurnStat
         known = found.setdefault(path, FileChange(path=path, change=what, seen_by=[]))
         if "tool_call" not in known.seen_by:
             known.seen_by.append("tool_call")
+    return [found[path] for path in sorted(found)]
+
+
+def with_seen(known: list[FileChange], changes: TreeChanges | None) -> list[FileChange]:
+    """The changed files with those that only the folders show, sorted by path."""
+    if changes is None:
+        return known
+    found = {file.path: file for file in known}
+    names = {os.path.realpath(path) for path in found}
+    for change in changes.paths:
+        if change.is_folder:
+            continue
+        pairs = [(change.path, change.kind if change.kind in ("created", "deleted") else "modified")]
+        if change.old_path is not None:
+            pairs = [(change.path, "created"), (change.old_path, "deleted")]
+        for path, kind in pairs:
+            if path not in found and path not in names:
+                found[path] = FileChange(path=path, change=kind, seen_by=["snapshot"])
     return [found[path] for path in sorted(found)]
 
 

@@ -83,8 +83,8 @@ class WantedSandboxes(Struct, frozen=True, kw_only=True):
     """The mode that the user chose for the agent; some have one without a sandbox of their own."""
 
 
-def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry) -> RunSandboxes:
-    """Find out which sandbox works here and make its policy.
+def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunSandboxes:
+    """Find out which sandbox works here and make its policy; `entry` is None for an agent in this process.
 
     Raises:
         ConfigError: the user requires a sandbox, and none can be used; or a folder is too wide to be a boundary.
@@ -105,7 +105,7 @@ def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry) -> RunSandboxe
     return found
 
 
-def _prepare(found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry) -> None:
+def _prepare(found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry | None) -> None:
     from dragoman.process.sandbox import available
     from dragoman.process.sandbox.opening import open_sandbox  # few runs have one, and it takes time to load
     from dragoman.settings.places import private_folders
@@ -119,6 +119,8 @@ def _prepare(found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry) ->
     opened = open_sandbox(wanted.roots, writable=wanted.writable, hidden=private_folders(), backend=backend)
     found.opened.append(opened)
     found.commands = opened.sandbox
+    if entry is None:
+        return
     if not wanted.encloses_agent:
         found.is_partial = not runs_built_in(entry) and not (entry.facts is not None and entry.facts.runs_in_terminals)
         return

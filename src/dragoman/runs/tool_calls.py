@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from time import gmtime, strftime, time
+from time import gmtime, strftime
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.tool_input import ToolInput
@@ -44,14 +44,14 @@ class ToolWatch:
         self._outputs: dict[str, str] = {}  # of terminals that agents run themselves
         self._exits: dict[str, int | None] = {}
 
-    def note(self, update: v1.ToolCall | v1.ToolCallUpdate) -> None:
+    def note(self, update: v1.ToolCall | v1.ToolCallUpdate, at: float) -> None:
         """Note that a call is new or has changed."""
         id = update.tool_call_id
-        self.begin(id)
+        self.begin(id, at)
         status = update.status or self.statuses.get(id, "pending")
         self.statuses[id] = status
         if status in FINISHED:
-            self._ended.setdefault(id, time())
+            self._ended.setdefault(id, at)
         output = own_terminal_output(update.meta)
         if output is not None:
             terminal_id, text = output
@@ -60,9 +60,9 @@ class ToolWatch:
         if ending is not None:
             self._exits[ending[0]] = ending[1]
 
-    def begin(self, tool_call_id: str) -> None:
+    def begin(self, tool_call_id: str, at: float) -> None:
         """Note that a call is known from now on; some agents mention it only when they ask for permission."""
-        self._started.setdefault(tool_call_id, time())
+        self._started.setdefault(tool_call_id, at)
 
     def describe(self, call: ToolCallState) -> results.ToolCall:
         """Describe a call with its reported status; the state marks open calls as failed if the agent dies."""

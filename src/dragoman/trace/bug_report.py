@@ -154,9 +154,9 @@ class _Cleaner:
         if isinstance(value, dict):
             if name in _SECRET_PLACES:
                 return {str(key): REMOVED for key in value}
-            return {self(str(key)): self.value(each, str(key)) for key, each in value.items()}
+            return {self(str(key)): self.value(member, str(key)) for key, member in value.items()}
         if isinstance(value, list):
-            return [self.value(each, name) for each in value]
+            return [self.value(item, name) for item in value]
         if _SECRET_NAME.search(name) and not isinstance(value, bool):
             return REMOVED
         return self(value) if isinstance(value, str) else value

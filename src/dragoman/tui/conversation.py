@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from importlib import import_module
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,12 +34,20 @@ if TYPE_CHECKING:
 
     from dragoman.client import RemoteAgent, Session
     from dragoman.tui.interface import Interface, Opening
+    from dragoman.tui.local_host.host_connection import HostLink
     from dragoman.tui.local_host.older_blocks import OlderPage
     from dragoman.tui.questions.failures import Failure
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase, TypedPrompt
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
 _MOST_TRIES: Final = 20
+
+
+def _load_link() -> type[HostLink]:
+    """Import the client library, for which the first frame does not wait."""
+    from dragoman.tui.local_host.host_connection import HostLink
+
+    return HostLink
 
 
 class HostedConversation:
@@ -134,9 +141,8 @@ class HostedConversation:
         tries = 0
         while not self._has_left():
             try:
-                # The first frame does not wait for the client library.
-                module = await in_turn(import_module, "dragoman.tui.local_host.host_connection")
-                async with module.HostLink(self) as remote:
+                link = await in_turn(_load_link)
+                async with link(self) as remote:
                     self._remote = remote
                     await self._enter(remote)
                     tries = 0

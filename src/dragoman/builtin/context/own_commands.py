@@ -8,8 +8,7 @@ user who can be asked.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from dragoman.builtin.context.command import Command, Invocation
 from dragoman.builtin.context.history import CLEAR
@@ -35,27 +34,7 @@ TurnAction: TypeAlias = Callable[[Invocation, "TurnContext", "ContextWindow", "t
 _SHOWN: Final = 40
 """So much of a wrong word is repeated."""
 _MODEL_CHARACTERS: Final = 200
-_HERE: Final = "dragoman.builtin.context.own_commands"
-_UNDO: Final = "dragoman.builtin.undo"
-_WINDOW: Final = "dragoman.builtin.context.window.commands"
-ACTIONS: Final = {
-    "agents": "dragoman.builtin.subagents.command:show_agents",
-    CLEAR: f"{_HERE}:clear",
-    "help": f"{_HERE}:show_help",
-    "hooks": "dragoman.builtin.hooks.command:show_hooks",
-    "mcp": "dragoman.builtin.mcp.command:show_servers",
-    "mode": f"{_HERE}:set_mode",
-    "model": f"{_HERE}:set_model",
-    "skills": "dragoman.builtin.skills.command:show_skills",
-}
-TURN_COMMANDS: Final = {
-    "compact": f"{_WINDOW}:compact",
-    "context": f"{_WINDOW}:show_context",
-    "redo": f"{_UNDO}:redo",
-    "remember": "dragoman.builtin.context.memory:remember",
-    "rewind": f"{_UNDO}:rewind",
-    "undo": f"{_UNDO}:undo",
-}
+TURN_COMMANDS: Final = frozenset(("compact", "context", "redo", "remember", "rewind", "undo"))
 
 _REVIEW: Final = """\
 Review $ARGUMENTS. If nothing is named here, review what is not committed yet (git status, git diff, git diff --staged);
@@ -113,14 +92,49 @@ async def run_command(call: Invocation, session: OpenSession) -> str:
             f"There is no command /{shorten(call.name, _SHOWN)}.{hint} There are {names}. "
             "A message for the model that begins with a slash needs a space before it."
         )
-    action: Action = load_function(ACTIONS[call.name])
-    return await action(call.arguments, session)
+    return await _action(call.name)(call.arguments, session)
 
 
-def load_function(place: str) -> Any:
-    """Import the function that a place `module:function` names."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+def _action(name: str) -> Action:
+    """The function of a command; few sessions need more than one of their modules."""
+    match name:
+        case "agents":
+            from dragoman.builtin.subagents.command import show_agents
+
+            return show_agents
+        case "hooks":
+            from dragoman.builtin.hooks.command import show_hooks
+
+            return show_hooks
+        case "mcp":
+            from dragoman.builtin.mcp.command import show_servers
+
+            return show_servers
+        case "skills":
+            from dragoman.builtin.skills.command import show_skills
+
+            return show_skills
+    return {CLEAR: clear, "help": show_help, "mode": set_mode, "model": set_model}[name]
+
+
+def turn_action(name: str) -> TurnAction:
+    """The function of a command of a turn."""
+    match name:
+        case "compact":
+            from dragoman.builtin.context.window.commands import compact
+
+            return compact
+        case "context":
+            from dragoman.builtin.context.window.commands import show_context
+
+            return show_context
+        case "remember":
+            from dragoman.builtin.context.memory import remember
+
+            return remember
+    from dragoman.builtin import undo
+
+    return {"redo": undo.redo, "rewind": undo.rewind, "undo": undo.undo}[name]
 
 
 def refused_words(name: str) -> str:

@@ -31,17 +31,19 @@ from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from contextlib import AbstractAsyncContextManager
 
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.subagents.progress import RunProgress
     from dragoman.builtin.subagents.subagents import SessionSubagents
     from dragoman.builtin.turn import TurnContext
-    from dragoman.client import RemoteAgent, Session
-    from dragoman.client.guard import AgentGuard
+    from dragoman.client import Session
     from dragoman.client.permission import Question
     from dragoman.registry.agents import AgentEntry
     from dragoman.registry.sandboxed import AgentSandbox
+    from dragoman.rpc import Transport
+    from dragoman.runs.agent_run import GuardedRun
+    from dragoman.runs.events import RunEvent
+    from dragoman.runs.terms import Terms
     from dragoman.settings.file import SettingsFile
     from dragoman.store.sessions import SessionRow
 
@@ -127,6 +129,8 @@ class ExternalRun:
         self._text = ""
         self._message_id: object = UNSET
         self._used: list[UsageRow] = []
+        self._run: GuardedRun | None = None
+        self._events: asyncio.Queue[RunEvent] = asyncio.Queue()
 
     async def run(self, prompt: str) -> RunEnd:
         """Give it the task and return its answer. Raises: ToolError if it cannot be started."""
@@ -141,7 +145,8 @@ class ExternalRun:
             raise ToolError(f"the subagent {self._declared.name} cannot run in the sandbox: {error}") from error
         failure = ""
         try:
-            await self._report(inside.unenforced)
+            title = f"Not all rules about files bind the program of {self._declared.name}"
+            await self._warn(title, inside.unenforced)
             failure = await self._talk(entry, inside, prompt)
         except DragomanError as error:
             failure = str(error)
@@ -154,54 +159,63 @@ class ExternalRun:
             await asyncio.shield(self._store(prompt))
         return RunEnd(self._text.strip(), failure)
 
-    async def _report(self, unenforced: Sequence[str]) -> None:
-        """Report the rules that do not bind its program."""
+    async def _warn(self, title: str, lines: Sequence[str]) -> None:
         viewer = self._subagents.session.viewer
-        if unenforced and viewer is not None:
-            title = f"Not all rules about files bind the program of {self._declared.name}"
-            await viewer.notify("warning", title, "\n".join(unenforced))
+        if lines and viewer is not None:
+            await viewer.notify("warning", title, "\n".join(lines))
 
     async def _talk(self, entry: AgentEntry, inside: AgentSandbox, prompt: str) -> str:
         """Start it, let it work, end it. Returns why it failed, empty if it answered."""
         from dragoman.registry.sandboxed import lacks_own_sandbox
+        from dragoman.runs.agent_run import GuardedRun
+        from dragoman.runs.opening import SessionOpening
 
-        sandbox, cwd = inside.sandbox, self._parent.cwd
-        guard = self._guard(entry, inside)
-        nested = await asyncio.to_thread(lacks_own_sandbox, entry, sandbox, cwd)
+        cwd = self._parent.cwd
+        nested = await asyncio.to_thread(lacks_own_sandbox, entry, inside.sandbox, cwd)
+        # This sandbox takes the place of its own.
+        mode = entry.facts.modes_without_sandbox[0] if nested and entry.facts is not None else None
+        self._run = run = GuardedRun(self._terms(entry, inside), asker=self, on_event=self._queue_event)
+        showing = asyncio.ensure_future(self._show_events())
         try:
-            async with await self._connected(entry, inside, guard) as agent:
-                session = await self._opened(agent)
-                if nested and entry.facts is not None:  # this sandbox takes the place of its own
-                    await session.set_mode(entry.facts.modes_without_sandbox[0])
-                response = await self._prompted(session, prompt)
-                while response.stop_reason == "end_turn" and self._parent.hooks is not None:
-                    more = await self._parent.hooks.stop(self._text.strip())
-                    if not more:
-                        break
-                    response = await self._prompted(session, more)
-                await self._account(session)
+            await run.start(await self._started(entry, inside))
+            assert run.agent is not None
+            own = self._row.metadata["subagent"]
+            earlier = own.get("session")
+            offered = ("sessionCapabilities.resume", "loadSession")
+            if earlier is not None and not any(is_advertised(run.agent.capabilities, name) for name in offered):
+                raise ToolError(f"the agent {self._declared.agent} cannot go on with a session; start a new task")
+            await run.open(SessionOpening(session_id=None if earlier is None else str(earlier), mode=mode))
+            assert run.session is not None
+            if earlier is None:
+                metadata = {**self._row.metadata, "subagent": {**own, "session": run.session.id}}
+                await self._subagents.note_metadata(self._row, metadata)
+            response = await self._prompted(run, prompt)
+            while response.stop_reason == "end_turn" and self._parent.hooks is not None:
+                more = await self._parent.hooks.stop(self._text.strip())
+                if not more:
+                    break
+                response = await self._prompted(run, more)
+            await self._account(run.session)
         finally:
-            if guard.terminals is not None:
-                await guard.terminals.close()
+            showing.cancel()
+            await run.close()
         if response.stop_reason in ("max_tokens", "max_turn_requests"):
             self._progress.limit = str(response.stop_reason)
         return f"it ended with {response.stop_reason}" if response.stop_reason in ("refusal", "cancelled") else ""
 
-    async def _prompted(self, session: Session, text: str) -> v1.PromptResponse:
+    async def _prompted(self, run: GuardedRun, text: str) -> v1.PromptResponse:
         """Send it a text and take what it reports until its turn has ended."""
         earlier, self._text = self._text, ""
-        turn = session.prompt(text)
-        async for update in turn:
-            await self._take(update)
-        response = await turn
+        end = await run.prompt([v1.TextContent(text)])
+        await self._events.join()
+        if end.error is not None:
+            raise end.error
+        assert end.response is not None
         if not self._text.strip():  # it was asked to go on, and did so without a word
             self._text = earlier
-        return response
+        return end.response
 
-    async def _connected(
-        self, entry: AgentEntry, inside: AgentSandbox, guard: AgentGuard
-    ) -> AbstractAsyncContextManager[RemoteAgent]:
-        from dragoman.client.connect import connect
+    async def _started(self, entry: AgentEntry, inside: AgentSandbox) -> Transport:
         from dragoman.process.child import Child
         from dragoman.process.launch import launch
         from dragoman.registry.sandboxed import confine_agent
@@ -209,49 +223,48 @@ class ExternalRun:
 
         confined = await asyncio.to_thread(confine_agent, inside.sandbox, entry, self._parent.cwd)
         program = launch(confined.argv, cwd=confined.cwd, env=confined.env, inherit_env=False, starter=confined.starter)
-        transport = ProcessTransport(Child(program, on_stderr=lambda data: _log.debug("%s: %r", entry.name, data)))
-        options = guard.options()
-        options["meta"] = {"dragoman": {"headless": True}}  # questions are not passed on; permission requests are
-        return connect(transport, **options)
+        return ProcessTransport(Child(program, on_stderr=lambda data: _log.debug("%s: %r", entry.name, data)))
 
-    async def _opened(self, agent: RemoteAgent) -> Session:
-        """Its session: the one of the earlier run, if this one goes on with it. Raises: ToolError."""
-        cwd, folders = self._parent.cwd, self._parent.roots[1:]
-        own = self._row.metadata["subagent"]
-        earlier = own.get("session")
-        if earlier is None:
-            session = await agent.new_session(cwd, additional_directories=folders)
-            metadata = {**self._row.metadata, "subagent": {**own, "session": session.id}}
-            await self._subagents.note_metadata(self._row, metadata)
-            return session
-        if is_advertised(agent.capabilities, "sessionCapabilities.resume"):
-            return await agent.resume_session(str(earlier), cwd, additional_directories=folders)
-        if is_advertised(agent.capabilities, "loadSession"):
-            return await agent.load_session(str(earlier), cwd, additional_directories=folders)
-        raise ToolError(f"the agent {self._declared.agent} cannot go on with a session; start a new task")
+    def _terms(self, entry: AgentEntry, inside: AgentSandbox) -> Terms:
+        from dragoman.runs.sandbox import RunSandboxes
+        from dragoman.runs.terms import SessionTerms, Terms
 
-    def _guard(self, entry: AgentEntry, inside: AgentSandbox) -> AgentGuard:
-        from dragoman.client.guard import AgentGuard
-        from dragoman.client.permission import ClientPermissions, Guarding
-
-        decisions = ClientPermissions(
-            self._parent.permissions.rules_in_force,
+        rules = self._parent.permissions.rules_in_force
+        return Terms(
             agent=entry.name,
-            asker=self,
-            root=self._parent.cwd,
-            guarding=Guarding(own_files=() if entry.facts is None else entry.facts.own_files),
-        )
-        return AgentGuard(
-            decisions,
-            self._parent.roots,
-            sandbox=inside.sandbox,
-            is_required=True,
-            restores=self._subagents.session.settings.restores_protected or inside.sandbox.must_restore,
-            withheld=entry.quirks.withhold,
-            missing=entry.quirks.missing_file,
+            entry=entry,
+            # Its changes and its session belong to the parent's turn.
+            chosen=SessionTerms(sandbox="require", uses_ledger=False, follows_changes=False),
+            project=self._parent.cwd,
+            roots=tuple(self._parent.roots),
+            rules=lambda mode: rules(),
+            sandboxes=RunSandboxes(mode="require", commands=inside.sandbox, agent=inside.sandbox),
+            restores=self._subagents.session.settings.restores_protected,
+            asks_inside=True,
         )
 
     # What it reports and asks
+
+    def _queue_event(self, event: RunEvent) -> None:
+        """Events come in the order of the wire, and are shown in that order; showing one may wait for the client."""
+        self._events.put_nowait(event)
+
+    async def _show_events(self) -> None:
+        from dragoman.runs.events import Updated, Violated
+
+        while True:
+            event = await self._events.get()
+            try:
+                if isinstance(event, Updated) and self._run is not None and self._run.session is not None:
+                    for update in event.updates if event.session_id == self._run.session.id else ():
+                        await self._take(update)
+                elif isinstance(event, Violated):
+                    title = f"The agent {self._declared.name} did what is denied"
+                    await self._warn(title, [f"{event.violation.title} ({event.violation.decided_by})"])
+            except Exception:  # the agent works on; what could not be shown is in its answer
+                _log.exception("an update of the subagent %s could not be shown", self._declared.name)
+            finally:
+                self._events.task_done()
 
     async def _take(self, update: v1.SessionUpdate) -> None:
         self._progress.take(update)
@@ -271,6 +284,7 @@ class ExternalRun:
         """Ask the user, through the parent's session; this makes it an `Asker`."""
         from dragoman.policy.decide import Option
 
+        await self._events.join()  # what led to the question is shown before it
         call = question.permission.tool_call
         title = one_line(f"{' > '.join(self._scope.path)}: {call.title or question.request.title}")
         shown = structs.replace(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
@@ -12,16 +11,16 @@ from dragoman.cli.suggestions import agent_names
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Action, which is also the module of `cli/agents` -> its function, and the options it takes.
-ACTIONS: Final = {
-    "list": ("list_agents", ("registry", "json")),
-    "show": ("show_agent", ("json",)),
-    "add": ("add_agent", ("env", "default", "replace", "wrap")),
-    "remove": ("remove_agent", ()),
-    "install": ("install_agent", ("distribution", "without_checksum", "python", "default", "json")),
-    "accept": ("accept_proposal", ("mcp", "hook", "yes", "json")),
-    "doctor": ("examine_agent", ("timeout", "json")),
-    "update": ("update_registry", ("json",)),
+# Action -> the options it takes.
+ACTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "list": ("registry", "json"),
+    "show": ("json",),
+    "add": ("env", "default", "replace", "wrap"),
+    "remove": (),
+    "install": ("distribution", "without_checksum", "python", "default", "json"),
+    "accept": ("mcp", "hook", "yes", "json"),
+    "doctor": ("timeout", "json"),
+    "update": ("json",),
 }
 _SEE_HELP: Final = "see dragoman agents --help"
 
@@ -30,7 +29,7 @@ def run(call: CliCall) -> int:
     given = call.given
     if given.action is None:
         raise exits.CliError("agents: missing action", hint=f"use one of {', '.join(ACTIONS)}; {_SEE_HELP}")
-    function, taken = ACTIONS[given.action]
+    taken = ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.removeprefix("--").replace("-", "_")
         if getattr(given, name) not in (None, False, []) and name not in taken:
@@ -39,8 +38,29 @@ def run(call: CliCall) -> int:
         raise exits.CliError(f"agents {given.action} does not take a command after --", hint=_SEE_HELP)
     if given.action == "list" and given.name is not None:
         raise exits.CliError("agents list does not take a name", hint=f"dragoman agents show {given.name}")
-    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.agents.{given.action}"), function)
-    return action(call)
+    return _function(given.action)(call)
+
+
+def _function(action: str) -> Callable[[CliCall], int]:
+    """The function of an action; the modules of the others are not imported."""
+    match action:
+        case "list":
+            from dragoman.cli.agents.list import list_agents as function
+        case "show":
+            from dragoman.cli.agents.show import show_agent as function
+        case "add":
+            from dragoman.cli.agents.add import add_agent as function
+        case "remove":
+            from dragoman.cli.agents.remove import remove_agent as function
+        case "install":
+            from dragoman.cli.agents.install import install_agent as function
+        case "accept":
+            from dragoman.cli.agents.accept import accept_proposal as function
+        case "doctor":
+            from dragoman.cli.agents.doctor import examine_agent as function
+        case _:
+            from dragoman.cli.agents.update import update_registry as function
+    return function
 
 
 COMMAND = CliCommand(

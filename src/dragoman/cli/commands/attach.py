@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
@@ -82,27 +81,30 @@ def run(call: CliCall) -> int:
 def _converse(
     opening: TerminalOpening, session_id: str | None, form: str, call: CliCall, ui: UiMembers, notes: tuple[str, ...]
 ) -> int:
-    # By name: user interfaces do not import each other.
     given, first = call.given, call.given.prompt
     if form != "full":
-        facts = import_module("dragoman.tui.terminal.terminal_facts")
-        is_ascii = given.ascii or (not facts.shows_unicode(os.environ) if ui.ascii is None else ui.ascii)
-        module = import_module(f"dragoman.tui.{form}")
-        return int(module.run(opening, session_id, first, uses_colour(sys.stdout), is_ascii=bool(is_ascii)))
+        from dragoman.tui.terminal.terminal_facts import shows_unicode
+
+        is_ascii = given.ascii or (not shows_unicode(os.environ) if ui.ascii is None else ui.ascii)
+        if form == "inline":
+            from dragoman.tui.inline import run
+        else:
+            from dragoman.tui.plain import run
+        return run(opening, session_id, first, uses_colour(sys.stdout), is_ascii=bool(is_ascii))
     named = (given.agent, first, call.program, given.worktree, session_id, given.new or None)
     overridden = {}
     if given.ascii:
         from msgspec.structs import replace
 
         ui, overridden = replace(ui, ascii=True), {"ascii": "--ascii"}
-    return int(
-        import_module("dragoman.tui.full").run(
-            *(opening, session_id, first),
-            ui=ui,
-            overridden=overridden,
-            chooses=all(each is None for each in named),
-            notes=notes,
-        )
+    from dragoman.tui.full import run as run_full
+
+    return run_full(
+        *(opening, session_id, first),
+        ui=ui,
+        overridden=overridden,
+        chooses=all(each is None for each in named),
+        notes=notes,
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.cli import exits
@@ -18,21 +17,17 @@ _CHOSEN: Final = ("task", "tasks")
 
 
 class _Action(NamedTuple):
-    """An action: its module and function in `cli/evaluation`, how many words and which options it takes."""
+    """What an action takes: words, options, and a program."""
 
-    module: str
-    function: str
     words: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     takes_program: bool = False
 
 
 ACTIONS: Final = {
-    "list": _Action("tasks", "list_tasks", (), (*_CHOSEN, "json")),
-    "show": _Action("tasks", "show_task", ("TASK",), ("tasks", "json")),
+    "list": _Action((), (*_CHOSEN, "json")),
+    "show": _Action(("TASK",), ("tasks", "json")),
     "run": _Action(
-        "run",
-        "run_tasks",
         (),
         (
             *_CHOSEN,
@@ -41,9 +36,9 @@ ACTIONS: Final = {
         ),
         takes_program=True,
     ),
-    "check-tasks": _Action("check", "check_tasks", (), (*_CHOSEN, "jobs", "json")),
-    "report": _Action("reports", "report_results", ("FOLDER",), ("html", "json")),
-    "compare": _Action("reports", "compare_results", ("FOLDER", "FOLDER"), ("html", "json")),
+    "check-tasks": _Action((), (*_CHOSEN, "jobs", "json")),
+    "report": _Action(("FOLDER",), ("html", "json")),
+    "compare": _Action(("FOLDER", "FOLDER"), ("html", "json")),
 }
 
 
@@ -61,10 +56,25 @@ def run(call: CliCall) -> int:
         raise exits.CliError(
             f"eval {given.action} takes {wanted}", hint=f"dragoman eval {given.action} {' '.join(action.words)}"
         )
-    function: Callable[[CliCall], int] = getattr(
-        import_module(f"dragoman.cli.evaluation.{action.module}"), action.function
-    )
-    return function(call)
+    return _function(given.action)(call)
+
+
+def _function(action: str) -> Callable[[CliCall], int]:
+    """The function of an action; the modules of the others are not imported."""
+    match action:
+        case "list":
+            from dragoman.cli.evaluation.tasks import list_tasks as function
+        case "show":
+            from dragoman.cli.evaluation.tasks import show_task as function
+        case "run":
+            from dragoman.cli.evaluation.run import run_tasks as function
+        case "check-tasks":
+            from dragoman.cli.evaluation.check import check_tasks as function
+        case "report":
+            from dragoman.cli.evaluation.reports import report_results as function
+        case _:
+            from dragoman.cli.evaluation.reports import compare_results as function
+    return function
 
 
 COMMAND = CliCommand(

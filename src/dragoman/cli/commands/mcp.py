@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
@@ -14,18 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _OAUTH: Final = ("client_id", "client_secret_env", "scope", "callback_port")
-# Action -> its function in a module of `cli/mcp`, the options and words it takes, and whether it takes a program.
+# Action -> the options and words it takes, and whether it takes a program.
 ACTIONS: Final = {
-    "list": ("list:list_servers", ("json",), False),
-    "add": ("add:add_server", ("server", "url", "transport", "header", "env", "project", "replace", *_OAUTH), True),
-    "remove": ("add:remove_server", ("server", "project"), False),
-    "login": ("login:login_server", ("server", "no_browser", "timeout"), False),
-    "logout": ("login:logout_server", ("server",), False),
-    "test": ("test:test_server", ("server", "timeout", "json"), False),
-    "allow": ("rights:allow_server", ("server", "right", "always"), False),
-    "deny": ("rights:deny_server", ("server", "right"), False),
+    "list": (("json",), False),
+    "add": (("server", "url", "transport", "header", "env", "project", "replace", *_OAUTH), True),
+    "remove": (("server", "project"), False),
+    "login": (("server", "no_browser", "timeout"), False),
+    "logout": (("server",), False),
+    "test": (("server", "timeout", "json"), False),
+    "allow": (("server", "right", "always"), False),
+    "deny": (("server", "right"), False),
     "serve": (
-        "serve:serve_agent",
         ("agent", "url", "token_env", "cwd", "allow", "deny", "name", "listen", "yes"),
         True,
     ),
@@ -39,7 +37,7 @@ def run(call: CliCall) -> int:
     given = call.given
     if given.action is None:
         raise exits.CliError("mcp: missing action", hint=f"use {', '.join(ACTIONS)}; {_SEE_HELP}")
-    place, taken, takes_program = ACTIONS[given.action]
+    taken, takes_program = ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.removeprefix("--").replace("-", "_")
         if getattr(given, name) not in (None, False, []) and name not in taken:
@@ -49,9 +47,31 @@ def run(call: CliCall) -> int:
             raise exits.CliError(f"mcp {given.action} does not take {getattr(given, word)!r}", hint=_SEE_HELP)
     if call.program is not None and not takes_program:
         raise exits.CliError(f"mcp {given.action} does not take a command after --", hint=_SEE_HELP)
-    module, _, function = place.partition(":")
-    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.mcp.{module}"), function)
-    return action(call)
+    return _function(given.action)(call)
+
+
+def _function(action: str) -> Callable[[CliCall], int]:
+    """The function of an action; the modules of the others are not imported."""
+    match action:
+        case "list":
+            from dragoman.cli.mcp.list import list_servers as function
+        case "add":
+            from dragoman.cli.mcp.add import add_server as function
+        case "remove":
+            from dragoman.cli.mcp.add import remove_server as function
+        case "login":
+            from dragoman.cli.mcp.login import login_server as function
+        case "logout":
+            from dragoman.cli.mcp.login import logout_server as function
+        case "test":
+            from dragoman.cli.mcp.test import test_server as function
+        case "allow":
+            from dragoman.cli.mcp.rights import allow_server as function
+        case "deny":
+            from dragoman.cli.mcp.rights import deny_server as function
+        case _:
+            from dragoman.cli.mcp.serve import serve_agent as function
+    return function
 
 
 COMMAND = CliCommand(

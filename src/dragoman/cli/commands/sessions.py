@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli import exits
@@ -14,28 +13,25 @@ from dragoman.cli.suggestions import session_ids
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Action -> its function and the module of `cli/sessions` it is in, and the options it takes.
-ACTIONS: Final = {
-    "list": ("list.list_sessions", ("agent", "cwd", "limit", "offline", "json")),
-    "show": ("show.show_session", ("agent", "cwd", "offline", "full", "json")),
-    "search": ("search.search_sessions", ("agent", "cwd", "offline", "json")),
-    "export": ("show.export_session", ("agent", "cwd", "offline", "format", "o")),
-    "report": ("report.report_session", ("agent", "cwd", "offline", "o", "dry_run", "json")),
-    "rename": ("change.rename_session", ("agent", "cwd", "offline")),
-    "delete": ("change.delete_session", ("agent", "cwd", "offline")),
-    "diff": ("diff.diff_session", ("agent", "cwd", "turn", "stat", "json")),
-    "review": ("review.review_session", ("agent", "cwd", "turn", "keep", "revert", "json")),
-    "rewind": (
-        "rewind.rewind_session",
-        ("agent", "cwd", "turn", "turns", "keep", "take", "merge", "dry_run", "yes", "json"),
-    ),
-    "redo": ("rewind.redo_session", ("agent", "cwd", "keep", "take", "merge", "dry_run", "yes", "json")),
-    "storage": ("storage.show_storage", ("free", "keep_turns", "json")),
-    "cancel": ("hosted.cancel_session", ()),
-    "watch": ("hosted.watch_session", ("json",)),
-    "close": ("hosted.close_session", ()),
+# Action -> the options it takes.
+ACTIONS: Final[dict[str, tuple[str, ...]]] = {
+    "list": ("agent", "cwd", "limit", "offline", "json"),
+    "show": ("agent", "cwd", "offline", "full", "json"),
+    "search": ("agent", "cwd", "offline", "json"),
+    "export": ("agent", "cwd", "offline", "format", "o"),
+    "report": ("agent", "cwd", "offline", "o", "dry_run", "json"),
+    "rename": ("agent", "cwd", "offline"),
+    "delete": ("agent", "cwd", "offline"),
+    "diff": ("agent", "cwd", "turn", "stat", "json"),
+    "review": ("agent", "cwd", "turn", "keep", "revert", "json"),
+    "rewind": ("agent", "cwd", "turn", "turns", "keep", "take", "merge", "dry_run", "yes", "json"),
+    "redo": ("agent", "cwd", "keep", "take", "merge", "dry_run", "yes", "json"),
+    "storage": ("free", "keep_turns", "json"),
+    "cancel": (),
+    "watch": ("json",),
+    "close": (),
 }
-_HOST: Final = ("hosted.show_host", ("host", "json"))
+_HOST: Final = ("host", "json")
 # Without an id these are about the last turn in the folder.
 _OF_FOLDER: Final = ("diff", "review", "rewind", "redo")
 _SEE_HELP: Final = "see dragoman sessions --help"
@@ -46,17 +42,53 @@ def run(call: CliCall) -> int:
     if given.host and given.action is not None:
         raise exits.CliError("--host stands alone", hint="dragoman sessions --host")
     given.action = given.action or "list"
-    place, taken = _HOST if given.host else ACTIONS[given.action]
+    taken = _HOST if given.host else ACTIONS[given.action]
     for option in COMMAND.options:
         name = option.flag.lstrip("-").replace("-", "_")
         if getattr(given, name) not in (None, False, []) and name not in taken:
-            takers = [action for action, (_, options) in ACTIONS.items() if name in options]
+            takers = [action for action, options in ACTIONS.items() if name in options]
             raise exits.CliError(f"{option.flag} goes with {' and '.join(takers)}", hint=_SEE_HELP)
     _check_words(given.action, given.id, given.title)
     mask_stored_keys()
-    module, _, function = place.partition(".")
-    action: Callable[[CliCall], int] = getattr(import_module(f"dragoman.cli.sessions.{module}"), function)
-    return action(call)
+    return _function("host" if given.host else given.action)(call)
+
+
+def _function(action: str) -> Callable[[CliCall], int]:  # noqa: C901, PLR0912 - a table
+    """The function of an action; the modules of the others are not imported."""
+    match action:
+        case "list":
+            from dragoman.cli.sessions.list import list_sessions as function
+        case "show":
+            from dragoman.cli.sessions.show import show_session as function
+        case "search":
+            from dragoman.cli.sessions.search import search_sessions as function
+        case "export":
+            from dragoman.cli.sessions.show import export_session as function
+        case "report":
+            from dragoman.cli.sessions.report import report_session as function
+        case "rename":
+            from dragoman.cli.sessions.change import rename_session as function
+        case "delete":
+            from dragoman.cli.sessions.change import delete_session as function
+        case "diff":
+            from dragoman.cli.sessions.diff import diff_session as function
+        case "review":
+            from dragoman.cli.sessions.review import review_session as function
+        case "rewind":
+            from dragoman.cli.sessions.rewind import rewind_session as function
+        case "redo":
+            from dragoman.cli.sessions.rewind import redo_session as function
+        case "storage":
+            from dragoman.cli.sessions.storage import show_storage as function
+        case "cancel":
+            from dragoman.cli.sessions.hosted import cancel_session as function
+        case "watch":
+            from dragoman.cli.sessions.hosted import watch_session as function
+        case "close":
+            from dragoman.cli.sessions.hosted import close_session as function
+        case _:
+            from dragoman.cli.sessions.hosted import show_host as function
+    return function
 
 
 def _check_words(action: str, word: str | None, title: str | None) -> None:

@@ -11,6 +11,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
+    from dragoman.runs.result import RunDurations
     from dragoman.schema import v1
     from dragoman.state import SessionState, ToolCallState
 
@@ -81,6 +82,16 @@ class Activity:
             return None
         end = min((at for at in self.reached.values() if at > begin), default=monotonic())
         return round((end - begin) * 1000)
+
+    def durations(self) -> RunDurations:
+        """How long each step took."""
+        from dragoman.runs.result import RunDurations
+
+        return RunDurations(
+            start_ms=self.spent_ms("starting"),
+            session_ms=self.spent_ms("opening"),
+            turn_ms=self.spent_ms("working"),
+        )
 
     def note_update(self, update: v1.SessionUpdate) -> None:
         """Keep the last notice about the model; anything else shows that the model goes on.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from dragoman.cli.exec.ledger import ledger_name
 from dragoman.cli.exits import CliError
 from dragoman.cli.times import moment
 from dragoman.errors import StoreError
 from dragoman.registry.elsewhere import host_of
+from dragoman.runs.ledger import ledger_name
 from dragoman.schema import is_advertised
 
 if TYPE_CHECKING:

@@ -14,29 +14,42 @@ from dragoman.cli.exec.activity import Doing
 from dragoman.cli.exec.cause import cause_of
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, StartFailed
 from dragoman.cli.prompt.subject import subject
+from dragoman.policy.decide import ASKING_FAILED, NO_USER
 from dragoman.registry.built_in import is_built_in
 from dragoman.runs.result import Error, RunWaiting
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.cli.exec.connection import RunConnection
-    from dragoman.cli.exec.late_permissions import LatePermissions
-    from dragoman.cli.exec.request import RunRequest
-    from dragoman.runs.result import RunViolation
+    from dragoman.cli.exec.options import Options
+    from dragoman.registry.agents import AgentEntry
+    from dragoman.runs.result import RunPermission, RunResult, RunViolation
 
 
 def explain(
     code: int,
     facts: RunFacts,
     error: Exception | None,
-    request: RunRequest | None,
-    conn: RunConnection | None,
-    stderr_tail: str,
+    result: RunResult,
+    *,
+    options: Options | None = None,
+    entry: AgentEntry | None = None,
+    unasked_hint: str = "",
+    stderr_tail: str = "",
 ) -> Error:
-    """Build the `error` of a result whose exit code is `code`."""
-    permissions, violations = (None, ()) if conn is None else (conn.permissions, conn.violations.found)
-    message, hint = _sentence(code, facts, error, request, permissions, violations)
+    """Build the `error` of a result whose exit code is `code`.
+
+    Args:
+        code: the exit code.
+        facts: what it follows from.
+        error: what ended the run, if an exception did.
+        result: what is known of the turn.
+        options: of the run, if they could be read.
+        entry: the agent, if it is known.
+        unasked_hint: what the user can do about a request that no user could be asked about.
+        stderr_tail: the end of what the agent wrote to stderr.
+    """
+    message, hint = _sentence(code, facts, error, result, options, entry, unasked_hint)
     found = Error(kind=KINDS[code], message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
     if isinstance(error, errors.RequestError):
         found.code, found.data, found.cause = error.code, error.data, cause_of(error.data)
@@ -57,23 +70,24 @@ def _sentence(
     code: int,
     facts: RunFacts,
     error: Exception | None,
-    request: RunRequest | None,
-    permissions: LatePermissions | None,
-    violations: Sequence[RunViolation],
+    result: RunResult,
+    options: Options | None,
+    entry: AgentEntry | None,
+    unasked_hint: str,
 ) -> tuple[str, str]:
     match code:
         case exits.CANCELLED | exits.TERMINATED:
             return "cancelled by Ctrl-C" if code == exits.CANCELLED else "ended by SIGTERM", ""
         case exits.TIMED_OUT:
-            return _timed_out(facts, request)
-        case exits.VIOLATION if violations:
-            return _violated(violations)
-        case exits.CANNOT_ASK | exits.DENIED if permissions is not None:
-            return _unasked(permissions) if code == exits.CANNOT_ASK else _denied(permissions)
+            return _timed_out(facts, None if options is None else options.timeout_seconds)
+        case exits.VIOLATION if result.violations:
+            return _violated(result.violations)
+        case exits.CANNOT_ASK | exits.DENIED:
+            return _refused(code, result.permissions, unasked_hint)
         case exits.STOPPED_EARLY:
             return _stopped(facts)
-        case exits.AUTH_REQUIRED if request is not None:
-            return _without_login(error, request)
+        case exits.AUTH_REQUIRED if entry is not None:
+            return _without_login(error, entry)
         case exits.AGENT_DIED if isinstance(error, StartFailed):
             return str(error), "see what is missing: dragoman agents doctor"
         case _:
@@ -92,8 +106,7 @@ def _other_version(message: str, hint: str) -> tuple[str, str]:
     return (sentence, f"use --protocol {remedy}") if is_about_versions else (message, hint)
 
 
-def _timed_out(facts: RunFacts, request: RunRequest | None) -> tuple[str, str]:
-    seconds = None if request is None else request.options.timeout_seconds
+def _timed_out(facts: RunFacts, seconds: float | None) -> tuple[str, str]:
     what, name = facts.waiting_for
     after = f" after {seconds:g} seconds" if seconds else ""
     waiting = f" while waiting for {Doing(what, name).phrase}" if what else ""  # type: ignore[arg-type]  # see above
@@ -108,37 +121,35 @@ def _with_cause(error: errors.RequestError) -> str:
     return f"{error.message}: {cause}" if is_new else error.message
 
 
-def _unasked(permissions: LatePermissions) -> tuple[str, str]:
-    from dragoman.cli.exec.hints import hint_for
-
-    unasked = [decision for decision in permissions.decisions if decision.is_unasked]
-    first = unasked[0]
-    sentence = f"no user could be asked, so this was cancelled: {first.kind}: {subject(first)}{_more(unasked)}"
-    made = permissions.get()
-    return sentence, hint_for(made.rules, made.unasked[0])
-
-
-def _denied(permissions: LatePermissions) -> tuple[str, str]:
-    denied = [decision for decision in permissions.decisions if decision.action == "deny"]
+def _refused(code: int, permissions: Sequence[RunPermission], unasked_hint: str) -> tuple[str, str]:
+    if code == exits.CANNOT_ASK:
+        unasked = [found for found in permissions if found.decided_by in (NO_USER, ASKING_FAILED)]
+        first = f"{unasked[0].kind}: {subject(unasked[0])}"
+        return f"no user could be asked, so this was cancelled: {first}{_more(_times(unasked))}", unasked_hint
+    denied = [found for found in permissions if found.action == "deny"]
     first = f"{denied[0].kind}: {subject(denied[0])} ({denied[0].decided_by})"
-    return f"this was denied: {first}{_more(denied)}", "leave out --fail-on-deny if that is not a failure"
+    return f"this was denied: {first}{_more(_times(denied))}", "leave out --fail-on-deny if that is not a failure"
+
+
+def _times(permissions: Sequence[RunPermission]) -> int:
+    return sum(found.count for found in permissions)
 
 
 def _violated(violations: Sequence[RunViolation]) -> tuple[str, str]:
     first = violations[0]
     if first.rule is None:
         return (
-            f"a protected file was changed without a permission: {first.title}{_more(violations)}",
+            f"a protected file was changed without a permission: {first.title}{_more(len(violations))}",
             f"the old content is in {first.kept}" if first.kept and not first.is_restored else "",
         )
     return (
-        f"the agent did what {first.decided_by} denies: {first.kind}: {first.title}{_more(violations)}",
+        f"the agent did what {first.decided_by} denies: {first.kind}: {first.title}{_more(len(violations))}",
         "this agent acts without asking: set its own permissions, or limit it with --sandbox-agent",
     )
 
 
-def _more(found: Sequence[object]) -> str:
-    return f" and {len(found) - 1} more" if len(found) > 1 else ""
+def _more(count: int) -> str:
+    return f" and {count - 1} more" if count > 1 else ""
 
 
 def _stopped(facts: RunFacts) -> tuple[str, str]:
@@ -162,15 +173,15 @@ def _message(error: Exception | None) -> str:
     return _with_cause(error) if isinstance(error, errors.RequestError) else str(error)
 
 
-def _without_login(error: Exception | None, request: RunRequest) -> tuple[str, str]:
-    if is_built_in(request.entry):  # it has no model, and its message says which keys would provide one
+def _without_login(error: Exception | None, entry: AgentEntry) -> tuple[str, str]:
+    if is_built_in(entry):  # it has no model, and its message says which keys would provide one
         return _message(error), "dragoman exec --model MODEL, or DRAGOMAN_MODEL in the environment"
-    return f"the agent requires a login: {_message(error)}", _login_hint(error, request)
+    return f"the agent requires a login: {_message(error)}", _login_hint(error, entry)
 
 
-def _login_hint(error: Exception | None, request: RunRequest) -> str:
-    named = request.entry.source != "command"
-    agent = f"-a {shlex.quote(request.entry.name)}" if named else f"-- {shlex.join(request.entry.command)}"
+def _login_hint(error: Exception | None, entry: AgentEntry) -> str:
+    named = entry.source != "command"
+    agent = f"-a {shlex.quote(entry.name)}" if named else f"-- {shlex.join(entry.command)}"
     methods = [str(getattr(method, "id", "")) for method in getattr(error, "methods", ())]
     ways = f" (it offers: {', '.join(methods)})" if methods else ""
     return f"dragoman login {agent}{ways}"

@@ -41,7 +41,7 @@ class RetryEvent(Struct, tag="retry", tag_field="event"):
     retry: results.RunRetry
 
 
-class Opened(Struct, tag="session", tag_field="event", kw_only=True):
+class OpenedEvent(Struct, tag="session", tag_field="event", kw_only=True):
     """The session is open; the prompt is sent next."""
 
     schema: Literal["dragoman.exec.event/1"] = "dragoman.exec.event/1"
@@ -162,7 +162,7 @@ class ResultEvent(Struct, tag="result", tag_field="event"):
 Event: TypeAlias = (
     StartingEvent
     | InitializedEvent
-    | Opened
+    | OpenedEvent
     | RetryEvent
     | MessageEvent
     | ThoughtEvent

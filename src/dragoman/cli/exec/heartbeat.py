@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from dragoman.cli.exec.activity import Doing
-    from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.options import ProgressForm
+    from dragoman.runs.agent_run import GuardedRun
 
 _STATUS_SECONDS: Final = 1.0
 _HEARTBEAT_SECONDS: Final = 30.0
@@ -64,31 +64,31 @@ class Heartbeat:
         self._count, self._shown_at = count + 1, now  # the line that is shown now is counted as well
         return True
 
-    def status(self, conn: RunConnection | None, doing: Doing, seconds: float) -> str:
+    def status(self, run: GuardedRun | None, doing: Doing, seconds: float) -> str:
         """Return the text of the status line."""
         from dragoman.text.visible import label
 
-        parts = [self._agent(conn), *self._model(conn), _elapsed(seconds), _words(doing), *_tokens(conn)]
+        parts = [self._agent(run), *self._model(run), _elapsed(seconds), _words(doing), *_tokens(run)]
         return " · ".join(label(part, 80) for part in parts)
 
-    def still(self, conn: RunConnection | None, doing: Doing, seconds: float) -> str:
+    def still(self, run: GuardedRun | None, doing: Doing, seconds: float) -> str:
         """Return the line for a log."""
-        return ", ".join([f"still waiting for {doing.phrase}", _elapsed(seconds), *_tokens(conn)])
+        return ", ".join([f"still waiting for {doing.phrase}", _elapsed(seconds), *_tokens(run)])
 
-    def opened(self, conn: RunConnection) -> str:
+    def opened(self, run: GuardedRun) -> str:
         """Return the line about the session that was opened."""
-        model = "".join(f", model {each}" for each in self._model(conn))
-        session = "" if conn.session is None else f", session {conn.session.id}"
-        return f"{self._agent(conn)}{model}{session}"
+        model = "".join(f", model {each}" for each in self._model(run))
+        session = "" if run.session is None else f", session {run.session.id}"
+        return f"{self._agent(run)}{model}{session}"
 
-    def _agent(self, conn: RunConnection | None) -> str:
-        if conn is None or conn.agent is None:
+    def _agent(self, run: GuardedRun | None) -> str:
+        if run is None or run.agent is None:
             return self.name
-        found = conn.described()
+        found = run.record.agent
         return " ".join(filter(None, (found.name or found.title or self.name, found.version)))
 
-    def _model(self, conn: RunConnection | None) -> list[str]:
-        return [conn.model] if conn is not None and conn.model else []
+    def _model(self, run: GuardedRun | None) -> list[str]:
+        return [run.model] if run is not None and run.model else []
 
 
 def _words(doing: Doing) -> str:
@@ -103,8 +103,8 @@ def _elapsed(seconds: float) -> str:
     return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
-def _tokens(conn: RunConnection | None) -> list[str]:
-    usage = None if conn is None or conn.session is None else conn.session.state.usage
+def _tokens(run: GuardedRun | None) -> list[str]:
+    usage = None if run is None or run.session is None else run.session.state.usage
     if usage is None or not usage.used:
         return []
     from dragoman.text.terminal import size

@@ -7,6 +7,8 @@ hides most of ours. Therefore nothing here may import asyncio or the protocol.
 from __future__ import annotations
 
 import os
+import stat
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from dragoman.cli.exec.agent_options import PassedOptions, pass_options
@@ -17,17 +19,18 @@ from dragoman.cli.exec.rules import remembered_rules, typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent
 from dragoman.errors import ConfigError
-from dragoman.registry.built_in import is_built_in
+from dragoman.registry.built_in import is_built_in, runs_built_in
 from dragoman.runs.sandbox import RunSandboxes, confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
     from dragoman.cli.command import CliCall
-    from dragoman.cli.exec.output import Output
+    from dragoman.cli.exec.view import ExecView
     from dragoman.policy import Rule
     from dragoman.process.launch import Launched
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Observer
+    from dragoman.runs.terms import Terms
     from dragoman.schema import v1
 
 SCRIPTED_MODEL = "scripted"
@@ -54,19 +57,50 @@ class RunRequest(NamedTuple):
         """Whether everything that no rule denies is allowed, by the option or by the settings of the agent."""
         return self.options.allows_all or self.entry.allows_all
 
+    def terms(self) -> Terms:
+        """The terms of the run; made when the agent's program was started."""
+        from dragoman.cli.exec.rules import remember_rule
+        from dragoman.runs.ledger import ledger_name
+        from dragoman.runs.terms import SessionTerms, Terms, mode_rules
 
-def read_request(call: CliCall, output: Output) -> RunRequest:
+        options, project, rules = self.options, self.project, self.rules
+        is_own = runs_built_in(self.entry)
+        return Terms(
+            agent=self.entry.name,
+            entry=self.entry,
+            chosen=SessionTerms(
+                allows_all=options.allows_all,
+                sandbox=options.sandbox,
+                writable=options.writable,
+                offers_files=options.offers_files,
+                offers_terminals=options.offers_terminals,
+                uses_ledger=self.uses_ledger,
+                follows_changes=options.follows_changes,
+            ),
+            project=project,
+            roots=options.roots,
+            rules=lambda mode: [*rules, *mode_rules(mode, options.roots)] if is_own else rules,
+            sandboxes=self.sandboxes,
+            restores=self.restores_protected,
+            remember=lambda text, action: remember_rule(project, text, action),
+            ledger_name=ledger_name(self.entry),
+            copies_before=options.patch is not None,
+            left_out=tuple(_own_files(options)),
+        )
+
+
+def read_request(call: CliCall, view: ExecView) -> RunRequest:
     """Read and check the options, settings, rules and prompt.
 
     Raises:
         CliError, ConfigError: one of them is wrong.
     """
     options = read_options(call)
-    output.root = options.cwd
-    output.show_progress(options)
+    view.root = options.cwd
+    view.show_progress(options)
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd, is_sure=options.is_sure)
     entry, passed = pass_options(_with_model(entry, options.model), options)
-    output.secrets = Secrets(os.environ, entry.env)
+    view.secrets = Secrets(os.environ, entry.env)
     settings = agents.settings
     project = options.cwd if settings.root is None else str(settings.root)
     rules = typed_rules(options) + remembered_rules(project) + settings.rules()
@@ -74,23 +108,23 @@ def read_request(call: CliCall, output: Output) -> RunRequest:
     prompt = read_prompt(options)
     if options.allows_all or entry.allows_all:
         named = "--dangerously-allow-all" if options.allows_all else f"dangerously_allow_all ({entry.where})"
-        output.note(f"{named}: everything the agent asks for is allowed, protected files included")
+        view.note(f"{named}: everything the agent asks for is allowed, protected files included")
     for note in agents.notes:
-        output.note(note)
+        view.note(note)
     for name in prompt.outside:
-        output.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
-    recorder = _recorder(options.recording, options, entry, output.secrets)
+        view.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
+    recorder = _recorder(options.recording, options, entry, view.secrets)
     sandboxes = prepare_sandboxes(options.wanted_sandboxes, entry)
     if sandboxes.agent is not None:
         entry = sandboxed_entry(entry)
     for note in sandboxes.notes():
-        output.note(note)
+        view.note(note)
     restores = settings.restores_protected
     ledger = settings.uses_ledger and not options.no_ledger
     return RunRequest(options, prompt, entry, project, rules, servers, recorder, sandboxes, restores, passed, ledger)
 
 
-def again(request: RunRequest, number: int, output: Output) -> RunRequest:
+def again(request: RunRequest, number: int, view: ExecView) -> RunRequest:
     """Return the same run for another try; each try has its own recording.
 
     Raises:
@@ -99,7 +133,7 @@ def again(request: RunRequest, number: int, output: Output) -> RunRequest:
     if request.recorder is None or request.options.recording is None:
         return request
     path = f"{request.options.recording}.retry-{number}"
-    return request._replace(recorder=_recorder(path, request.options, request.entry, output.secrets))
+    return request._replace(recorder=_recorder(path, request.options, request.entry, view.secrets))
 
 
 def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
@@ -159,3 +193,16 @@ def _servers(options: Options, configured: dict[str, dict[str, object]]) -> list
 
     servers = configured_servers(configured)
     return servers if options.mcp_file is None else servers + read_servers(options.mcp_file)
+
+
+def _own_files(options: Options) -> list[str]:
+    """The files that the run itself writes: the patch, a recording for each try, and redirected output."""
+    found = [] if options.patch is None else [options.patch]
+    for descriptor in (1, 2):
+        with suppress(OSError):  # closed, or there is no such way to learn its name
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+    if options.recording is not None:
+        tries = range(1, options.retries + 1)
+        found += [options.recording, *(f"{options.recording}.retry-{number}" for number in tries)]
+    return found

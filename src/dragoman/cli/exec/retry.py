@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman import errors
 from dragoman.cli.exec.cause import cause_of
-from dragoman.state.tools import ToolCallState
 
 if TYPE_CHECKING:
-    from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.exit_code import RunFacts
 
 # Some agents use the HTTP status of their model's server as the code of their error.
@@ -42,8 +40,6 @@ _RETRY_AFTER: Final = re.compile(
 _FIRST_SECONDS: Final = 0.5
 _MOST_SECONDS: Final = 30.0
 _MOST_ASKED_SECONDS: Final = 300.0  # if the server names the time
-# Kinds of tool call that change nothing.
-HARMLESS: Final = frozenset({"read", "search", "think"})
 
 
 def may_pass(facts: RunFacts, error: Exception | None) -> bool:
@@ -57,19 +53,6 @@ def may_pass(facts: RunFacts, error: Exception | None) -> bool:
     if not isinstance(error, errors.RequestError) or error.code in _LASTING_CODES:
         return False
     return error.code in _PASSING_CODES or _PASSING_WORDS.search(_words(error)) is not None
-
-
-def has_changed_something(conn: RunConnection | None) -> bool:
-    """Return whether the turn may have changed something, as far as it was seen."""
-    if conn is None or conn.session is None:
-        return False
-    if conn.commands or any(workspace.journal.net() for workspace in conn.workspaces):
-        return True
-    if any(decision.is_allowed and decision.kind not in HARMLESS for decision in conn.permissions.decisions):
-        return True
-    state = conn.session.state
-    items = state.timeline[state.turns[-1].start :] if state.turns else ()
-    return any(isinstance(item, ToolCallState) and item.kind not in HARMLESS for item in items)
 
 
 def wait_seconds(number: int, error: Exception | None) -> float:

@@ -1,7 +1,8 @@
 """One run of `dragoman exec`, from its options to its result.
 
 Owns the order of the steps, and the meaning of a signal, a timeout or an error at each of them. Whatever happens, one
-result is written, the exit code fits it, and no process is left. How output is shown is up to `output.py`.
+result is written, the exit code fits it, and no process is left. The agent is run by `dragoman.runs`, and how output is
+shown is up to `view.py`.
 """
 
 from __future__ import annotations
@@ -9,30 +10,25 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import stat
 from contextlib import contextmanager, suppress
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.exec.activity import Activity
-from dragoman.cli.exec.exit_code import END_TURN, KINDS, RunFacts, exit_code_of, note_error
-from dragoman.cli.exec.output import Output
+from dragoman.cli.exec.exit_code import KINDS, RunFacts, exit_code_of, note_error
 from dragoman.cli.exec.request import RunRequest, again, read_request, start_program
+from dragoman.cli.exec.view import ExecView
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
     from types import FrameType, TracebackType
 
     from dragoman.cli.command import CliCall
-    from dragoman.cli.exec.connection import RunConnection
-    from dragoman.cli.exec.ledger import RunLedger
-    from dragoman.cli.exec.options import Options
-    from dragoman.client import PromptTurn, Session
     from dragoman.process.launch import Launched
-    from dragoman.runs.changes import RunChanges
-    from dragoman.runs.result import LeftOut, RunPatch, RunResult, RunRetry, RunViolation, TreeChanges
-    from dragoman.schema import v1
+    from dragoman.runs.agent_run import GuardedRun
+    from dragoman.runs.events import RunEvent
+    from dragoman.runs.result import Error, RunPatch, RunResult, RunRetry
 
 # How long a cancelled agent may take to answer. Real ones need up to a second; some never react.
 CANCEL_SECONDS: Final = 5.0
@@ -46,7 +42,7 @@ def execute(call: CliCall) -> int:
     Raises:
         OSError: stdout could not be written.
     """
-    run = Run(Output(call.given.output or "text"))
+    run = Run(ExecView(call.given.output or "text"))
     with terminable():
         try:
             run.begin(call)
@@ -61,24 +57,19 @@ def execute(call: CliCall) -> int:
 
 
 class Run:
-    """The state of one run."""
+    """The state of one run: of the tries with `--retries`, the last one."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, view: ExecView) -> None:
         self.facts = RunFacts()
-        self.error: Exception | None = None
-        self._output = output
-        self.activity = output.activity = Activity()
-        self.retries: list[RunRetry] = []
-        self.patch: RunPatch | None = None
-        self.tree_changes: TreeChanges | None = None
-        self._changes: RunChanges | None = None
+        self._error: Exception | None = None
+        self._view = view
+        self._activity = view.activity = Activity()
+        self._retries: list[RunRetry] = []
         self._request: RunRequest | None = None
         self._program: Launched | None = None
-        self._conn: RunConnection | None = None
-        self._ledger: RunLedger | None = None
+        self._run: GuardedRun | None = None
         self._task: asyncio.Task[None]
         self._cancelling: asyncio.Task[None] | None = None
-        self._is_prompted = False
         self._is_stopping = False
         self._result: RunResult | None = None
 
@@ -88,9 +79,9 @@ class Run:
         Raises:
             CliError, ConfigError, StartFailed: the input is wrong, or the program cannot be started.
         """
-        self._request = read_request(call, self._output)
+        self._request = read_request(call, self._view)
         self._program = start_program(self._request)
-        self._output.starting(self._request)
+        self._view.starting(self._request)
 
     def work(self) -> None:
         """Run the turn; its result is written as soon as the agent has answered, before the agent is ended.
@@ -117,156 +108,102 @@ class Run:
         assert task is not None
         assert self._request is not None
         self._task = task
-        self._output.on_failure = task.cancel
+        self._view.on_failure = task.cancel
         loop = asyncio.get_running_loop()
         seconds = self._request.options.timeout_seconds
         if seconds is not None:
-            loop.call_later(max(0.0, seconds - self.activity.elapsed_seconds), self._stop)
-        with Signals(loop, self._stop), self._output.log(), self._output.ticking(loop):
+            loop.call_later(max(0.0, seconds - self._activity.elapsed_seconds), self._stop)
+        with Signals(loop, self._stop), self._view.log(), self._view.ticking(loop):
             await self._converse(self._request)
 
     async def _converse(self, request: RunRequest) -> None:
-        import asyncio
-
-        from dragoman.cli.exec.connection import RunConnection, connect_agent, open_session
-        from dragoman.cli.exec.ledger import RunLedger
         from dragoman.cli.exec.prompt import blocks
-        from dragoman.cli.exec.settings import apply_settings, enter_asking_mode
+        from dragoman.cli.exec.setup import agent_transport, make_opening, make_run, protocol_of
+        from dragoman.cli.spared import note_spared
 
-        self._conn = conn = RunConnection(request)
-        self._ledger = ledger = RunLedger(request, self._output)
-        opening = asyncio.ensure_future(asyncio.to_thread(ledger.open))
-        self._follow_changes(request, conn)
+        options = request.options
+        self._run = self._view.run = run = make_run(request, self._view, self._taken)
         program, self._program = self._program, None
         assert program is not None
         gc.enable()
-        conn.on_violation = self._violated
-        async with connect_agent(conn, program, self._output) as agent:
-            self.activity.enter("opening")
-            self._output.initialized(conn)
-            arming = asyncio.ensure_future(asyncio.to_thread(conn.confinement.arm))
-            content = blocks(request.prompt, agent.capabilities.prompt_capabilities or None)
-            conn.session = session = await open_session(agent, request)
-            await apply_settings(session, request.options, conn.models)
-            if request.options.chooses_no_mode and not request.allows_all:
-                for note in await enter_asking_mode(session, request.entry.facts):
-                    self._output.note(note)
-            self._output.opened(conn)
-            await arming
-            await opening
-            await ledger.join(conn)
-            if self._changes is not None:
-                await self._changes.ready()
-            ledger.begin(conn, content)
-            turn = self._begin_turn(conn, session, content)
-            try:
-                await self._follow(conn, session, turn, ledger)
-            finally:  # also if the agent died or the run was cancelled
-                conn.confinement.compare()
-            self._note_answer(conn, turn)
-            await self._end_of_changes(session)
+        try:
+            transport = agent_transport(program, request, self._view)
+            # The only unstable member that a run may send is the system prompt.
+            is_draft = request.passed.system_prompt is not None
+            await run.start(transport, protocol=protocol_of(options), unstable=is_draft)
+            assert run.agent is not None
+            content = blocks(request.prompt, run.agent.capabilities.prompt_capabilities or None)
+            await run.open(await make_opening(run.agent, request))
+            end = await run.prompt(content, text=request.prompt.text)
+            if end.error is not None:
+                raise end.error
+            assert run.session is not None
+            self.facts.stop_reason = run.record.stop_reason
+            self.facts.is_empty = run.record.is_empty(run.session.state)
             if not self._can_retry():
                 self._write_result()
-                await self._hold(request)
+                if options.holds_agent:
+                    from dragoman.cli.exec.hold import wait_for_stdin
 
-    async def _follow(self, conn: RunConnection, session: Session, turn: PromptTurn, ledger: RunLedger) -> None:
-        async for update in turn:
-            conn.note(update)
-            self.activity.note_update(update)
-            self._output.update(update, session.state, conn.tools)
-            ledger.update()
-            violation = conn.violations.look(update, session)
-            if violation is not None:
-                self._violated(violation)
+                    await wait_for_stdin()
+        finally:
+            await run.close()
+            self._view.agent_log(b"", is_end=True)
+            note_spared(request.entry.quirks, program.marker, self._view.note)
 
-    async def _end_of_changes(self, session: Session) -> None:
-        if self._changes is not None:
-            await self._changes.finish(session)
-
-    async def _hold(self, request: RunRequest) -> None:
-        if request.options.holds_agent:
-            from dragoman.cli.exec.hold import wait_for_stdin
-
-            await wait_for_stdin()
-
-    def _follow_changes(self, request: RunRequest, conn: RunConnection) -> None:
-        if not request.options.follows_changes:
-            return
-        from dragoman.cli.exec.ledger import ledger_name
-        from dragoman.runs.changes import RunChanges
-
-        self._changes = RunChanges(
-            ledger_name(request.entry),
-            request.options.roots,
-            self._output.note,
-            left_out=_own_files(request.options),
-        )
-        self._changes.start()
-        conn.changes = self._changes.service
-
-    def _note_answer(self, conn: RunConnection, turn: PromptTurn) -> None:
-        conn.note_end(turn.result)
-        answered = turn.result.stop_reason
-        # An agent that was asked to stop may still report that it is done; the run was interrupted all the same.
-        self.facts.stop_reason = answered if answered == "cancelled" or not self._is_stopping else None
-        self.facts.is_empty = answered == END_TURN and conn.is_empty_turn()
-
-    def _begin_turn(self, conn: RunConnection, session: Session, content: Sequence[v1.ContentBlock]) -> PromptTurn:
-        self.activity.enter("working")
-        self._output.tick()
-        conn.turn = turn = session.prompt(content)
-        self._is_prompted = True
-        return turn
+    def _taken(self, event: RunEvent) -> None:
+        """Take an event of the run: it is shown, and a violation may end the turn."""
+        self._view.take(event)
+        violation = getattr(event, "violation", None)
+        if violation is not None:
+            self._violated()
 
     # Another try
 
     def _can_retry(self) -> bool:
         """Return whether the run failed in a way that may pass, and may be tried again."""
-        if self._request is None or len(self.retries) >= self._request.options.retries or self._is_stopping:
+        if self._request is None or len(self._retries) >= self._request.options.retries or self._is_stopping:
             return False
-        from dragoman.cli.exec.retry import has_changed_something, may_pass
+        from dragoman.cli.exec.retry import may_pass
 
         self._note_decisions()
-        if not may_pass(self.facts, self.error) or has_changed_something(self._conn):
+        if not may_pass(self.facts, self._error):
             return False
-        if self._changes is not None:
-            self._changes.end_now(self._session)
-        return self._changes is None or not self._changes.has_changes
+        if self._run is not None:
+            self._run.end_now()
+        return self._run is None or not self._run.record.may_have_changed
 
     def _begin_retry(self) -> bool:
         """Wait, and start the agent again; return False if the run is over."""
-        if self._result is not None or self._output.failure is not None or not self._can_retry():
+        if self._result is not None or self._view.failure is not None or not self._can_retry():
             return False
-        from dragoman.cli.exec.error import explain
         from dragoman.cli.exec.retry import wait_seconds
         from dragoman.runs.result import RunRetry
 
         assert self._request is not None
-        number, limit = len(self.retries) + 1, self._request.options.timeout_seconds
-        seconds = wait_seconds(number, self.error)
-        if limit is not None and self.activity.elapsed_seconds + seconds >= limit:
+        number, limit = len(self._retries) + 1, self._request.options.timeout_seconds
+        seconds = wait_seconds(number, self._error)
+        if limit is not None and self._activity.elapsed_seconds + seconds >= limit:
             return False
         code = exit_code_of(self.facts)
-        message = explain(code, self.facts, self.error, self._request, self._conn, "").message
-        self.retries.append(RunRetry(KINDS[code], message, round(seconds * 1000)))  # type: ignore[arg-type]
-        self._output.retrying(self.retries[-1], number, self._request.options.retries)
+        message = self._explain(code, self._known_result()).message
+        self._retries.append(RunRetry(KINDS[code], message, round(seconds * 1000)))  # type: ignore[arg-type]
+        self._view.retrying(self._retries[-1], number, self._request.options.retries)
         sleep(seconds)  # a signal ends it with an exception
-        if self._ledger is not None:
-            self._ledger.close()
-        self.facts, self.error, self._conn, self._ledger = RunFacts(), None, None, None
-        self._is_prompted = False
-        self.activity.restart()
-        self._request = again(self._request, number, self._output)
+        self._close_ledger()
+        self.facts, self._error, self._run, self._view.run = RunFacts(), None, None, None
+        self._activity.restart()
+        self._request = again(self._request, number, self._view)
         self._program = start_program(self._request)
-        self._output.starting(self._request)
+        self._view.starting(self._request)
         return True
 
     # How a run ends
 
     def fail(self, error: Exception) -> None:
         """Record an error; the first one counts."""
-        if self.error is None:
-            self.error = error
+        if self._error is None:
+            self._error = error
             note_error(self.facts, error)
 
     def abandon(self) -> None:
@@ -282,21 +219,26 @@ class Run:
         Raises:
             OSError: stdout could not be written.
         """
-        if self._result is None and self._output.failure is None:
+        if self._result is None and self._view.failure is None:
             self._write_result()
-        if self._ledger is not None:
-            self._ledger.close()
-        if self._output.failure is not None:
-            raise self._output.failure
+        self._close_ledger()
+        if self._view.failure is not None:
+            raise self._view.failure
         assert self._result is not None
         return self._result.exit_code
+
+    def _close_ledger(self) -> None:
+        if self._run is not None and self._run.ledger is not None:
+            self._run.ledger.close()
 
     def _stop(self, number: int = 0) -> None:
         """Handle a signal, or the timeout if `number` is 0: cancel the turn the first time, end everything the second.
 
         If the agent has answered already, the answer counts, and a signal only ends the agent sooner.
         """
-        if self._has_answer():
+        session = None if self._run is None else self._run.session
+        is_prompted = self._run is not None and self._run.is_prompted
+        if is_prompted and session is not None and not session.state.is_running:
             if number:
                 self._is_stopping = True
                 self._task.cancel()
@@ -307,110 +249,100 @@ class Run:
             self.facts.signal = self.facts.signal or number
         elif is_first:
             self.facts.is_timed_out = True
-            session, conn = self._session, self._conn
-            tail = "" if conn is None else conn.stderr_tail
-            self.facts.waiting_for = self.activity.now(None if session is None else session.state, tail)
+            self.facts.waiting_for = self._activity.now(
+                None if session is None else session.state, self._view.stderr_tail
+            )
         else:
             return
-        session = self._session
-        if is_first and self._is_prompted and session is not None:
-            note = "cancelling the turn; Ctrl-C again ends at once" if number else "time is up; cancelling"
-            self._begin_cancelling(session, note)
+        if is_first and is_prompted:
+            self._cancel("cancelling the turn; Ctrl-C again ends at once" if number else "time is up; cancelling")
         else:
             self._task.cancel()
 
-    def _violated(self, violation: RunViolation) -> None:
-        """Report a violation, and cancel the turn at the first one if the user wants that."""
+    def _violated(self) -> None:
+        """Note a violation, and cancel the turn at the first one if the user wants that."""
         assert self._request is not None
         self.facts.has_violation = True
-        self._output.violated(violation)
-        session, wants_stop = self._session, self._request.options.stops_on_violation
-        if wants_stop and session is not None and session.state.is_running and not self._is_stopping:
+        session = None if self._run is None else self._run.session
+        is_running = session is not None and session.state.is_running
+        if self._request.options.stops_on_violation and is_running and not self._is_stopping:
             self._is_stopping = True
-            self._begin_cancelling(session, "cancelling the turn because of the violation")
+            self._cancel("cancelling the turn because of the violation")
 
-    def _begin_cancelling(self, session: Session, note: str) -> None:
-        self._output.note(note)
-        loop = self._task.get_loop()
-        self._cancelling = loop.create_task(self._cancel_turn(session))
-        loop.call_later(CANCEL_SECONDS, self._task.cancel)
-
-    async def _cancel_turn(self, session: Session) -> None:
-        from dragoman.errors import ConnectionClosed
-
-        with suppress(ConnectionClosed):  # the turn fails for the same reason
-            await session.cancel()
-
-    @property
-    def _session(self) -> Session | None:
-        return None if self._conn is None else self._conn.session
-
-    def _has_answer(self) -> bool:
-        return self._is_prompted and self._session is not None and not self._session.state.is_running
+    def _cancel(self, note: str) -> None:
+        assert self._run is not None
+        self._view.note(note)
+        self._cancelling = self._task.get_loop().create_task(self._run.cancel(give_up_seconds=CANCEL_SECONDS))
 
     # The result
 
     def _write_result(self) -> None:
-        from dragoman.cli.exec.result_builder import build_result
-
         self._note_decisions()
-        self.activity.enter("done")
-        self._collect_changes()
-        self._write_patch()
-        code = exit_code_of(self.facts)
-        self._result = build_result(code, self, self._request, self._conn)
-        self._output.finish(self._result, self._session.state if self._session and self._is_prompted else None)
-        if self._ledger is not None:
-            self._ledger.end(self._result)
+        self._activity.enter("done")
+        if self._run is not None:
+            self._run.end_now()
+        result = self._known_result()
+        result.patch = self._write_patch()
+        code = result.exit_code = exit_code_of(self.facts)
+        result.stop_reason = self.facts.stop_reason
+        result.error = None if code == 0 else self._explain(code, result)
+        result.duration_ms = round(self._activity.elapsed_seconds * 1000)
+        result.durations = self._activity.durations()
+        result.retries = list(self._retries)
+        self._result = result
+        run = self._run
+        self._view.finish(result, run.session.state if run is not None and run.session and run.is_prompted else None)
+        if run is not None and run.ledger is not None:
+            run.ledger.end(result)
+
+    def _known_result(self) -> RunResult:
+        """The result as far as anything is known about a turn."""
+        from dragoman.runs.result import RunResult
+
+        if self._run is not None:
+            session = self._run.session
+            return self._run.record.result(None if session is None else session.state)
+        if self._request is not None:
+            from dragoman.runs.record import RunRecord
+
+            return RunRecord(self._request.terms()).result(None)
+        return RunResult.nothing()
+
+    def _explain(self, code: int, result: RunResult) -> Error:
+        from dragoman.cli.exec.error import explain  # only a run that failed needs it
+
+        request = self._request
+        return explain(
+            code,
+            self.facts,
+            self._error,
+            result,
+            options=None if request is None else request.options,
+            entry=None if request is None else request.entry,
+            unasked_hint="" if self._run is None else self._run.guard.unasked_hint,
+            stderr_tail=self._view.stderr_tail,
+        )
 
     def _note_decisions(self) -> None:
-        decisions = () if self._conn is None else self._conn.permissions.decisions
+        decisions = () if self._run is None else self._run.guard.decisions
         self.facts.could_not_ask = any(decision.is_unasked for decision in decisions)
         if self._request is not None and self._request.options.fails_on_deny:
             self.facts.was_denied = any(decision.action == "deny" for decision in decisions)
 
-    def _collect_changes(self) -> None:
-        if self._changes is not None:
-            self._changes.end_now(self._session)
-            self.tree_changes = self._changes.result()
-
-    def _write_patch(self) -> None:
+    def _write_patch(self) -> RunPatch | None:
         if self._request is None or self._request.options.patch is None:
-            return
+            return None
         from dragoman.runs.patch import write_patch
 
+        found = (b"", [], []) if self._run is None else self._run.make_patch()
         try:
-            self.patch = write_patch(self._request.options.patch, *self._make_patch())
+            patch = write_patch(self._request.options.patch, *found)
         except OSError as error:
             self.fail(error)
-            return
-        for each in self.patch.left_out:
-            self._output.note(f"not in the patch: {each.path}: {each.reason}")
-
-    def _make_patch(self) -> tuple[bytes, list[str], list[LeftOut]]:
-        """The patch of everything that changed in the folders, or of what was seen to change if that is not known."""
-        whole = None if self._changes is None else self._changes.patch()
-        conn = self._conn
-        if whole is not None:
-            return whole
-        if conn is None or conn.session is None or conn.patch is None:
-            return b"", [], []
-        changes = [change for workspace in conn.workspaces for change in workspace.journal.net()]
-        state = conn.session.state
-        return conn.patch.build(changes, state, state.turns[-1] if state.turns else None)
-
-
-def _own_files(options: Options) -> list[str]:
-    """The files that the run itself writes: the patch, a recording for each try, and redirected output."""
-    found = [] if options.patch is None else [options.patch]
-    for descriptor in (1, 2):
-        with suppress(OSError):  # closed, or there is no such way to learn its name
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
-    if options.recording is not None:
-        tries = range(1, options.retries + 1)
-        found += [options.recording, *(f"{options.recording}.retry-{number}" for number in tries)]
-    return found
+            return None
+        for left_out in patch.left_out:
+            self._view.note(f"not in the patch: {left_out.path}: {left_out.reason}")
+        return patch
 
 
 class Terminated(BaseException):

@@ -196,9 +196,10 @@ def _repair_environment() -> None:
 
 
 def _mode_rules(session: Session) -> Sequence[Rule]:
-    from dragoman.cli.exec.permission import mode_rules
+    from dragoman.runs.opening import current_mode
+    from dragoman.runs.terms import mode_rules
 
-    return mode_rules(session, (session.cwd, *session.additional_directories))
+    return mode_rules(current_mode(session), (session.cwd, *session.additional_directories))
 
 
 def _servers(options: GuardOptions, configured: dict[str, dict[str, object]]) -> tuple[dict[str, Any], ...]:

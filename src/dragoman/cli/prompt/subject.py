@@ -5,13 +5,29 @@ Pure. The words are the agent's: make them safe before they are shown.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from dragoman.policy.decide import Decision
+    from collections.abc import Sequence
 
 
-def subject(decision: Decision, root: str = "") -> str:
+class Described(Protocol):
+    """A decision, or its description in a result."""
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def command(self) -> str | None: ...
+
+    @property
+    def paths(self) -> Sequence[str]: ...
+
+
+def subject(decision: Described, root: str = "") -> str:
     """Return the command or the paths of a decision, behind its title if that says more than the kind.
 
     Args:
@@ -24,7 +40,7 @@ def subject(decision: Decision, root: str = "") -> str:
     return what if is_bare else f"{title}: {what}"
 
 
-def _what(decision: Decision, root: str) -> str:
+def _what(decision: Described, root: str) -> str:
     if decision.command is not None:
         return decision.command
     if not decision.paths:
@@ -35,5 +51,5 @@ def _what(decision: Decision, root: str) -> str:
     return f"{first} and {more} more" if more else first
 
 
-def _names(title: str, paths: tuple[str, ...]) -> bool:
+def _names(title: str, paths: Sequence[str]) -> bool:
     return all(path.rpartition("/")[2] in title for path in paths)

@@ -14,10 +14,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.cli import exits
-from dragoman.cli.exec.ledger import ledger_name
 from dragoman.cli.named_agent import BUILT_IN, find_agent, folder, short_connection
 from dragoman.cli.times import moment
 from dragoman.registry.built_in import is_built_in
+from dragoman.runs.ledger import ledger_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

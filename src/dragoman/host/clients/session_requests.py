@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REPLAY_PAGE: Final = 512
+# What a client may ask for after its turn, by the name in the `_meta` of its prompt.
+_WANTED: Final = ("report", "result", "patch")
 
 
 class SessionRequests:
@@ -240,6 +242,7 @@ class SessionRequests:
             wanted if isinstance(wanted, str) else None,
             foreign_meta(request.meta),
             steers=own.get("steer") is True,
+            wants=[name for name in _WANTED if own.get(name) is True],
         )
 
         def answered() -> None:

@@ -234,10 +234,7 @@ class LocalHost(Host):
         if guard is None:
             return {"report": None}
         prompt = str(params.get("promptId", ""))
-        report: dict[str, Any] = msgspec.to_builtins(guard.report(prompt))
-        if params.get("files") is True:
-            report["files"] = await asyncio.to_thread(guard.files, prompt)
-        return {"report": report}
+        return {"report": guard.report(prompt)}
 
     async def _release(self, client: HostConnection, call: Call) -> object:
         """Close a session and let its name go, so that the next prompt with this name opens another one."""

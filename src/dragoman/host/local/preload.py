@@ -32,6 +32,8 @@ LATER: Final = (
     "dragoman.policy.modes",
     "dragoman.policy.decide",
     "dragoman.runs.changes",
+    "dragoman.runs.hints",
+    "dragoman.runs.patch",
     "dragoman.snapshots.rewind",
     "dragoman.transports.process",
     "dragoman.workspace",

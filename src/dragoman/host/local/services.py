@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from dragoman.host.local.agents import find_entry, ledger_name
 from dragoman.host.local.environment import ALLOWED, received
-from dragoman.host.services import HostServices
-from dragoman.host.working.session_guard import GuardTerms
+from dragoman.host.services import HostServices, hosted_terms
 from dragoman.runs.terms import read_terms, rules_for
 
 if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
     from dragoman.policy import Action
+    from dragoman.runs.terms import Terms
 
 
 class LocalServices(HostServices):
@@ -21,13 +21,14 @@ class LocalServices(HostServices):
 
     terminal_login = True
 
-    def terms_of(self, session: HostedSession) -> GuardTerms:
+    def terms_of(self, session: HostedSession) -> Terms:
         cwd = session.record.cwd
         entry, settings = find_entry(session.record.agent, cwd)
         project = cwd if settings.root is None else str(settings.root)
-        return GuardTerms(
+        return hosted_terms(
+            session,
             rules=lambda: rules_for(cwd),
-            terms=read_terms(session.facts.get("terms")),
+            chosen=read_terms(session.facts.get("terms")),
             entry=entry,
             ledger_name=ledger_name(session.record.agent),
             project=project,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dragoman.host.services import HostServices
+from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.serving.programs import WITHHELD
-from dragoman.host.working.session_guard import GuardTerms, host_environment
+from dragoman.host.working.session_guard import host_environment
 from dragoman.runs.terms import SessionTerms, rules_for
 from dragoman.settings import find_project, load_settings
 from dragoman.settings.places import config_dir
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.session import HostedSession
     from dragoman.registry.agents import AgentEntry
+    from dragoman.runs.terms import Terms
 
 
 class ProjectServices(HostServices):
@@ -41,12 +42,13 @@ class ProjectServices(HostServices):
         self._terms = terms
         self._find_entry = find_entry
 
-    def terms_of(self, session: HostedSession) -> GuardTerms:
+    def terms_of(self, session: HostedSession) -> Terms:
         cwd = session.record.cwd
         project = find_project(Path(cwd))
-        return GuardTerms(
+        return hosted_terms(
+            session,
             rules=lambda: rules_for(cwd),
-            terms=self._terms,
+            chosen=self._terms,
             entry=self._find_entry(session.record.agent),
             project=str(project),
             restores=load_settings(config_dir(), project).restores_protected,

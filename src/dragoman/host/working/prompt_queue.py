@@ -27,7 +27,7 @@ from dragoman.schema import encode, v1
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from dragoman.client import PromptTurn
     from dragoman.errors import StoreError
@@ -86,6 +86,7 @@ class PromptQueue:
         meta: Mapping[str, Any] | None,
         *,
         steers: bool = False,
+        wants: Collection[str] = (),
     ) -> str:
         """Accept a prompt; gives its id.
 
@@ -95,6 +96,7 @@ class PromptQueue:
             prompt_id: Its id, if the client gave it one.
             meta: The `_meta` for the agent.
             steers: It is for the turn that runs, if the agent takes it; else it is the next one.
+            wants: What the client asks for afterwards, `report`, `result` or `patch`; made only then.
 
         Raises:
             RequestError: it cannot be accepted.
@@ -114,6 +116,7 @@ class PromptQueue:
         blocks_for(request.prompt, session.record.agent, session.agent_can)
         item = HostedPrompt(id, client.key, request.prompt, meta)
         item.steers = steers
+        item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
         place = sum(each.steers for each in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
@@ -280,7 +283,7 @@ class PromptQueue:
                 self.passed.end_turn()
             session.questions.close_all()
             await session.release_terminals()
-            await self._host.services.turn_ends(session)
+            await self._host.services.turn_ends(session, item)
             self.running = None
             self._ending.add(item.id)
             session.turn_ended(item.id, outcome)
@@ -299,6 +302,7 @@ class PromptQueue:
             return _CANCELLED
         blocks = blocks_for(item.blocks, session.record.agent, agent.can)
         session.agent.begin_turn(blocks)
+        self._host.services.prompted(session, item)
         turn = agent.session.prompt(blocks, meta=item.meta)
         session.ledger.begin(session, agent, item)
         self._given_up = given_up = asyncio.get_running_loop().create_future()
@@ -310,6 +314,7 @@ class PromptQueue:
             return _CANCELLED
         await agent.end_of_changes()
         result = finishing.result()
+        self._host.services.answered(session, item, result)
         if isinstance(result, v1.PromptResponse):
             return {"result": msgspec.json.decode(encode(result))}
         if isinstance(result, RequestError):

@@ -29,6 +29,12 @@ class HostedPrompt:
         self.is_cancelled = False
         self.steers = False
         """It was sent for the turn that ran then."""
+        self.wants_report = False
+        """Its client asks afterwards what was decided and found in the turn."""
+        self.wants_result = False
+        """Its client asks for the result of the turn, too, as `exec` prints it."""
+        self.wants_patch = False
+        """Its client asks for a patch of what the turn changed."""
 
     @property
     def text(self) -> str:

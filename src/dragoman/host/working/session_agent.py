@@ -207,6 +207,9 @@ class SessionAgent:
         note_state(session.facts, agent.session.state)
         session.facts["canComeBack"] = agent.can_come_back
         session.facts.pop(CLOSED, None)
+        guard = self._host.services.guard_of(session.id)
+        if guard is not None:
+            guard.adopt(agent)
         agent.when_ended(self._ended)
 
     def _require_servers(self) -> None:
@@ -282,6 +285,13 @@ class SessionAgent:
 
     def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Log updates of the agent, which came one after another, as it wrote them."""
+        self._log_updates(agent_session, updates, lines)
+        # Behind the log: what is found in the updates is shown after them.
+        guard = self._host.services.guard_of(self._session.id)
+        if guard is not None:
+            guard.updated(agent_session, updates, lines)
+
+    def _log_updates(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         for update, line in zip(updates, lines, strict=True):
             if self._early is None:
                 self._take_one(agent_session, update, line)

@@ -1,8 +1,8 @@
-"""The guard of a session's agent: its permissions, files, terminals, sandbox and protected files, as `exec` has them.
+"""The guard of a hosted session's agent, and the records of its last turns.
 
-A rule decides: those that the session was opened with, the user's and the project's, and those that answers of "always"
-added. What no rule decides is asked of the clients of the session. A protected file that was changed without a
-permission is reported to the clients, and in the log of the host.
+What is decided and found is the same as in `exec`, because the same parts do it (`dragoman.runs`). Here it is passed
+on: decisions of rules and notices go into the log of the session, and what a client wants to know about its turn is
+kept until it asks for it.
 """
 
 from __future__ import annotations
@@ -14,251 +14,231 @@ from base64 import b64encode
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+import msgspec
 
-from dragoman.client.files import open_workspace, turn_label
-from dragoman.client.guard import AgentGuard
-from dragoman.client.permission import AllowAll, ClientPermissions, Guarding
-from dragoman.errors import ConfigError
-from dragoman.host.working.turn_report import TurnReport, TurnReports, change_sentence
-from dragoman.policy.modes import MODES
-from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
-from dragoman.runs.terms import SessionTerms
-from dragoman.settings.places import private_folders
+from dragoman.client.files import turn_label
+from dragoman.runs.agent_run import is_marked_scripted
+from dragoman.runs.events import (
+    Decided,
+    EndOfTurn,
+    ProtectedChanged,
+    TurnEnded,
+    Updated,
+    Violated,
+)
+from dragoman.runs.guard import RunGuard
+from dragoman.runs.record import RunRecord, describe_agent
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from dragoman.client import ClientOptions, Session
+    from dragoman.client import ClientOptions
+    from dragoman.errors import DragomanError
+    from dragoman.host.agents import RunningAgent
     from dragoman.host.services import AsksClients
     from dragoman.host.session import HostedSession
-    from dragoman.policy import Action, Rule
-    from dragoman.policy.decide import Decision
+    from dragoman.host.working.prompts import HostedPrompt
     from dragoman.process.sandbox import ProtectedChange
-    from dragoman.process.sandbox.confinement import FinishedCommand
-    from dragoman.process.sandbox.opening import OpenedSandbox
-    from dragoman.registry.agents import AgentEntry
     from dragoman.runs.changes import SessionChanges
+    from dragoman.runs.events import RunEvent
+    from dragoman.runs.terms import Terms
+    from dragoman.schema import v1
     from dragoman.snapshots.records import TurnChanges
-    from dragoman.workspace import Workspace
+    from dragoman.workspace import Change
 
 _log = logging.getLogger("dragoman.host")
 PROTECTED: Final = "protected_file"
 """The kind of a notice about a protected file."""
-_MOST_BYTES: Final = 16 * 1024 * 1024
-_MOST_TURNS: Final = 16
-
-
-class GuardTerms(Struct, frozen=True, kw_only=True):
-    """What a host knows about the guard of one session.
-
-    `rules` gives the rules of the user besides those of `terms`; `project` is the folder that they count for.
-    `remember` keeps the rule of an answer of "always"; without it the answer holds for this session. `environment`
-    gives that of commands, None the host's own.
-    """
-
-    rules: Callable[[], Sequence[Rule]]
-    terms: SessionTerms = SessionTerms()
-    entry: AgentEntry | None = None
-    """The program of the agent; None for an agent in this process."""
-    ledger_name: str | None = None
-    """The agent as the ledger has it; None for the name of its entry."""
-    project: str | None = None
-    restores: bool = False
-    remember: Callable[[str, Action], None] | None = None
-    rule_file: str | None = None
-    """Where `remember` writes."""
-    environment: Callable[[], Mapping[str, str]] | None = None
+VIOLATION: Final = "violation"
+"""The kind of a notice about something that was done although a rule denies it."""
+_MOST_REPORTS: Final = 16
+_COMMAND_CHARACTERS: Final = 120
 
 
 class SessionGuard:
     """Guards the agent of one session. `close` it."""
 
-    def __init__(self, hosted: HostedSession, asks: AsksClients, known: GuardTerms) -> None:
-        """Make the guard.
-
-        Raises:
-            ConfigError: a sandbox is required and there is none, or settings are broken.
-        """
+    def __init__(self, hosted: HostedSession, asks: AsksClients, terms: Terms) -> None:
         self._hosted = hosted
         self._asks = asks
-        self._known = known
-        self._roots = (hosted.record.cwd, *hosted.directories)
-        self._reports = TurnReports()
-        self._workspaces: list[Workspace] = []
-        self._labels: OrderedDict[str, str] = OrderedDict()  # of the journal, by the id of the prompt
-        entry, terms = known.entry, known.terms
-        allows_all = terms.allows_all or (entry is not None and entry.allows_all)
-        remember = known.remember
-        self._typed = terms.rules()
-        self._opened = self._open_sandbox()
-        self._permissions = ClientPermissions(
-            self._rules,
-            agent=hosted.record.agent if entry is None else entry.name,
-            asker=AllowAll() if allows_all else asks,
-            # An "always" that no user chose must not outlive the session.
-            remember=None if allows_all or remember is None else lambda text, action, _: remember(text, action),
-            on_decision=self._decided,
-            root=known.project,
-            guarding=Guarding(
-                confines=self._confines,
-                reads_reasons=self._reads_reasons,
-                own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
-            ),
-        )
-        self._guard = AgentGuard(
-            self._permissions,
-            self._roots,
-            sandbox=None if self._opened is None else self._opened.sandbox,
-            is_required=terms.sandbox == "require",
-            restores=known.restores,
-            withheld=() if entry is None else entry.quirks.withhold,
-            missing="error" if entry is None else entry.quirks.missing_file,
-            offers_files=terms.offers_files,
-            offers_terminals=terms.offers_terminals,
-            environment=known.environment,
-            open_workspace=self._open_workspace,
-            on_finished=self._finished,
-        )
+        self._terms = terms
+        self._reports: OrderedDict[str, dict[str, Any]] = OrderedDict()  # by the id of the prompt
+        self._followed: Sequence[TurnChanges] = ()
+        self._turns_before: int | None = None  # in the state of the agent's session; None between two turns
+        self.guard = RunGuard(terms, asker=asks, report=self._take)
+        self._record: RunRecord | None = None
+        """Of the turn that runs, if its client wants a report of it."""
 
     @property
     def reads_reasons(self) -> bool:
         """Whether the agent reads why something was refused."""
-        return self._reads_reasons()
+        return self.guard.reads_reasons
 
     @property
     def rule_file(self) -> str | None:
         """Where the rule of an answer of "always" is kept; None if it holds for the session only."""
-        return self._known.rule_file
+        return self._terms.rule_file
 
     def options(self) -> ClientOptions:
         """The options of the connection to the agent."""
-        return {**self._guard.options(), "elicitation": self._asks, "changes": self._follow_changes()}
+        return {**self.guard.options(), "elicitation": self._asks, "changes": self._follow_changes()}
 
     def _follow_changes(self) -> SessionChanges | None:
         """Look at the folders before and after each turn; not for an agent in this process, which has no program."""
-        entry = self._known.entry
-        if entry is None or not self._known.terms.follows_changes:
+        if self._terms.entry is None or not self._terms.chosen.follows_changes:
             return None
         from dragoman.runs.changes import SessionChanges
 
         return SessionChanges(
-            agent=self._known.ledger_name or entry.name,
+            agent=self._terms.ledger_name or self._terms.entry.name,
             on_problem=lambda sentence: _log.warning("session %s: %s", self._hosted.id, sentence),
-            on_end=self._followed,
+            on_end=self._note_followed,
         )
 
-    def _followed(self, records: Sequence[TurnChanges]) -> None:
-        self._report.followed = [{"folder": record.root.hex(), "number": record.number} for record in records]
+    def _note_followed(self, records: Sequence[TurnChanges]) -> None:
+        self._followed = records
+
+    def adopt(self, agent: RunningAgent) -> None:
+        """The agent has a session."""
+        self.guard.agent, self.guard.session = agent.remote, agent.session
+
+    # A turn
 
     async def arm(self) -> None:
         """Note the protected files before a program is started, and before each turn.
 
-        What changes between turns is the user's work. A client that serves the files itself also guards them.
+        What changes between turns is the user's work.
         """
-        if self._known.entry is not None and self._hosted.delegate is None:
-            await asyncio.to_thread(self._guard.confinement.arm)
+        if self._terms.entry is not None:
+            await asyncio.to_thread(self.guard.arm)
 
-    async def turn_ends(self) -> None:
-        """Find the protected files that the agent changed itself; called when no command runs."""
-        running, agent = self._hosted.turn, self._hosted.agent.running
-        if running is not None and agent is not None:
-            self._labels[str(running["promptId"])] = turn_label(agent.session)
-            while len(self._labels) > _MOST_TURNS:
-                self._labels.popitem(last=False)
-        if self._guard.confinement.is_armed and self._hosted.delegate is None:
-            self._changed(await asyncio.to_thread(self._guard.confinement.changes), None)
+    def prompted(self, prompt: HostedPrompt) -> None:
+        """A prompt is sent next."""
+        self._followed = ()
+        session = self.guard.session
+        self._turns_before = 0 if session is None else len(session.state.turns)
+        self.guard.begin_turn()
+        self._record = self.guard.before_permitted = None
+        if session is not None and prompt.wants_report:
+            self._record = record = RunRecord(self._terms, look=self.guard.look, written=self._written)
+            meta = None if self.guard.agent is None else self.guard.agent.capabilities.meta
+            record.agent = describe_agent(self._terms, None if self.guard.agent is None else self.guard.agent.info)
+            record.session_id = session.id
+            record.is_scripted = record.is_scripted or is_marked_scripted(meta)
+            if prompt.wants_patch:
+                self.guard.before_permitted = record.copy_before()
 
-    def report(self, prompt_id: str) -> TurnReport:
-        """What happened in the turn of a prompt."""
-        return self._reports.find(prompt_id) or TurnReport()
+    def updated(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        """Updates of the agent; in a turn they belong to its record, and what they show as done is judged."""
+        session = self.guard.session
+        is_prompted = self._turns_before is not None and session is not None
+        if session is None or agent_session != session.id or not is_prompted:
+            return
+        if len(session.state.turns) <= (self._turns_before or 0):
+            return  # the prompt is not sent yet
+        if self._record is not None:
+            self._record.take(Updated(session_id=agent_session, updates=updates, lines=lines))
+            self._record.copy_named(updates, session.state)
+        self.guard.judge_updates(updates)
 
-    def files(self, prompt_id: str) -> list[dict[str, Any]]:
-        """The files that the host wrote for the agent in the turn of a prompt, before and after, in base64.
+    def answered(self, prompt: HostedPrompt, outcome: v1.PromptResponse | DragomanError) -> None:
+        """The agent has answered the prompt, or is gone."""
+        if self._record is None:
+            return
+        is_response = not isinstance(outcome, Exception)
+        end = EndOfTurn(
+            response=outcome if is_response else None,  # type: ignore[arg-type]  # not an exception
+            error=outcome if isinstance(outcome, Exception) else None,
+            was_cancelled=prompt.is_cancelled,
+        )
+        self._record.take(TurnEnded(prompt_id=prompt.id, end=end))
 
-        What is too much to send is left out.
+    async def turn_ends(self, prompt: HostedPrompt) -> None:
+        """Find the protected files that the agent changed itself, and keep what the client wants to know.
+
+        Called when no command runs.
         """
-        label, size, found = self._labels.get(prompt_id), 0, []
-        changes = [] if label is None else [each for one in self._workspaces for each in one.journal.net(label)]
-        for change in changes:
-            size += len(change.before or b"") + len(change.after or b"")
-            if size <= _MOST_BYTES:
-                before, after = _encoded(change.before), _encoded(change.after)
-                found.append({"path": change.path, "before": before, "after": after})
-        return found
+        if self._terms.entry is not None and self.guard.confinement.is_armed and self._terms.watches():
+            self.guard.note_changes(await asyncio.to_thread(self.guard.confinement.changes))
+        self._turns_before = None
+        record, self._record = self._record, None
+        if record is not None:
+            self._reports[prompt.id] = await self._report(prompt, record)
+            while len(self._reports) > _MOST_REPORTS:
+                self._reports.popitem(last=False)
 
-    def _open_workspace(self, session: Session) -> Workspace:
-        workspace = open_workspace(session)
-        self._workspaces.append(workspace)
-        return workspace
+    async def _report(self, prompt: HostedPrompt, record: RunRecord) -> dict[str, Any]:
+        state = None if self.guard.session is None else self.guard.session.state
+        has_turn = state is not None and bool(state.turns)
+        report: dict[str, Any] = {
+            "permissions": msgspec.to_builtins(record.permissions()),
+            "violations": msgspec.to_builtins(record.violations),
+            "unaskedHint": self.guard.unasked_hint if any(made.is_unasked for made in record.decisions) else "",
+            "isEmpty": has_turn and state is not None and record.is_empty(state),
+            "mayHaveChanged": record.may_have_changed,
+        }
+        if prompt.wants_patch or prompt.wants_result:
+            from dragoman.runs.changes import described_changes
+
+            record.changes = await asyncio.to_thread(described_changes, self._followed)
+        if prompt.wants_patch:
+            report["patch"] = await asyncio.to_thread(self._make_patch, record)
+        if prompt.wants_result:
+            result = record.result(state if has_turn else None)
+            result.session_id = self._hosted.id
+            report["result"] = msgspec.to_builtins(result)
+        return report
+
+    def _make_patch(self, record: RunRecord) -> dict[str, Any]:
+        from dragoman.runs.changes import patch_of
+
+        found, session, patch = patch_of(self._followed, self._terms.roots[0]), self.guard.session, record.patch
+        if found is None and session is not None and patch is not None and session.state.turns:
+            found = patch.build(self._written(), session.state, session.state.turns[-1])
+        data, files, left_out = found or (b"", [], [])
+        return {"data": b64encode(data).decode(), "files": files, "left_out": msgspec.to_builtins(left_out)}
+
+    def report(self, prompt_id: str) -> dict[str, Any]:
+        """What happened in the turn of a prompt, for the client that sent it; empty for nothing."""
+        return self._reports.get(prompt_id, {})
+
+    def _written(self) -> list[Change]:
+        session = self.guard.session
+        return [] if session is None else self.guard.written(turn_label(session))
 
     def close(self) -> None:
         """Remove the private folder of the sandbox."""
-        if self._opened is not None:
-            self._opened.close()
-
-    def _rules(self) -> list[Rule]:
-        found = [*self._typed, *self._known.rules()]
-        entry = self._known.entry
-        if entry is not None and runs_built_in(entry):
-            # Choosing a mode is the user's decision; the agent does not ask about what its mode allows.
-            mode = MODES.get(self._mode or "")
-            found += () if mode is None else mode.rules(self._roots)
-        return found
-
-    @property
-    def _mode(self) -> str | None:
-        modes = self._hosted.facts.get("modes")
-        return modes.get("currentModeId") if isinstance(modes, dict) else None
-
-    def _confines(self) -> bool:
-        entry = self._known.entry
-        return self._guard.has_sandbox and entry is not None and runs_commands_at_client(entry, self._mode)
-
-    def _reads_reasons(self) -> bool:
-        running = self._hosted.agent.running
-        meta: Any = None if running is None else running.remote.capabilities.meta
-        return isinstance(meta, dict) and isinstance(meta.get("dragoman"), dict)
-
-    def _open_sandbox(self) -> OpenedSandbox | None:
-        terms = self._known.terms
-        if terms.sandbox == "off":
-            return None
-        from dragoman.process.sandbox.opening import open_sandbox
-
-        try:
-            return open_sandbox(self._roots, writable=terms.writable, hidden=private_folders())
-        except ConfigError as error:
-            if terms.sandbox == "require":
-                raise
-            _log.warning("commands of %s run without a sandbox: %s", self._hosted.id, error)
-            return None
+        self._terms.sandboxes.close()
 
     # What happens
 
-    @property
-    def _report(self) -> TurnReport:
-        running = self._hosted.turn
-        return self._reports.open("" if running is None else str(running["promptId"]))
-
-    def _decided(self, decision: Decision) -> None:
-        self._hosted.note_decision(decision)
-        self._report.note_decision(decision)
-
-    def _finished(self, command: FinishedCommand) -> None:
-        self._report.note_command(command)
-        self._changed(command.changes, command.command)
-
-    def _changed(self, changes: Sequence[ProtectedChange], command: str | None) -> None:
-        self._report.note_changes(changes, command)
-        for change in changes:
-            sentence = change_sentence(change, command)
-            self._hosted.notice(sentence, PROTECTED)
-            _log.warning("%s: %s", self._hosted.id, sentence)
+    def _take(self, event: RunEvent) -> None:
+        if self._record is not None:
+            self._record.take(event)
+        match event:
+            case Decided(decision=decision):
+                self._hosted.note_decision(decision)
+            case ProtectedChanged(changes=changes, command=command):
+                for change in changes:
+                    sentence = change_sentence(change, command)
+                    self._hosted.notice(sentence, PROTECTED)
+                    _log.warning("%s: %s", self._hosted.id, sentence)
+            case Violated(violation=violation) if violation.rule is not None:
+                sentence = f"{violation.title} was done, but is denied by {violation.decided_by}"
+                self._hosted.notice(f"violation: {violation.kind}: {sentence}", VIOLATION)
+                _log.warning("%s: violation: %s: %s", self._hosted.id, violation.kind, sentence)
 
 
-def _encoded(content: bytes | None) -> str | None:
-    return None if content is None else b64encode(content).decode()
+def change_sentence(change: ProtectedChange, command: str | None) -> str:
+    """What happened to a protected file, for the clients and the log of the host."""
+    done = f"{change.happened} and then put back" if change.is_restored else change.happened
+    who = "the agent" if command is None else f"the command: {shorten(command, _COMMAND_CHARACTERS)}"
+    kept = (
+        "" if change.kept is None else f" ({'a copy' if change.happened == 'created' else 'as it was'}: {change.kept})"
+    )
+    problem = "" if change.problem is None else f" ({change.problem})"
+    return f"The protected file {change.path} was {done}{kept}{problem}, without a permission, by {who}"
 
 
 def host_environment(withheld: Sequence[str] = ()) -> dict[str, str]:

@@ -136,12 +136,12 @@ def _otlp(record: AuditRecord) -> dict[str, Any]:
 
 
 def _flat(value: dict[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:
-    for name, each in value.items():
+    for name, member in value.items():
         path = f"{prefix}{name}"
-        if isinstance(each, dict):
-            yield from _flat(each, f"{path}.")
-        elif each is not None:
-            yield _OTEL_NAMES.get(path, f"dragoman.{path}"), each
+        if isinstance(member, dict):
+            yield from _flat(member, f"{path}.")
+        elif member is not None:
+            yield _OTEL_NAMES.get(path, f"dragoman.{path}"), member
 
 
 def _otlp_value(value: Any) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _otlp_value(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"doubleValue": value}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [_otlp_value(each) for each in value]}}
+        return {"arrayValue": {"values": [_otlp_value(item) for item in value]}}
     return {"stringValue": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
 
 

@@ -131,5 +131,5 @@ def _mended(value: Any) -> Any:
     if isinstance(value, str):
         return value.encode(errors="replace").decode()
     if isinstance(value, dict):
-        return {_mended(name): _mended(each) for name, each in value.items()}
-    return [_mended(each) for each in value] if isinstance(value, list | tuple) else value
+        return {_mended(name): _mended(member) for name, member in value.items()}
+    return [_mended(item) for item in value] if isinstance(value, list | tuple) else value

@@ -74,7 +74,7 @@ def complete_session(
     if taken:
         given = params.get("mcpServers")
         names = {_name(server) for server in taken}
-        kept = [each for each in (given if isinstance(given, list) else []) if _name(each) not in names]
+        kept = [server for server in (given if isinstance(given, list) else []) if _name(server) not in names]
         params["mcpServers"] = [*kept, *taken]
     if additions.instructions and takes_instructions(additions, capabilities):
         if _has_system_prompt(capabilities):

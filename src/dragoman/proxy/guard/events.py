@@ -241,9 +241,9 @@ def _masked(value: Any) -> Any:
     if isinstance(value, str):
         return _text(value)
     if isinstance(value, dict):
-        return {name: known_keys.mask(each) if name == "body" else _masked(each) for name, each in value.items()}
+        return {name: known_keys.mask(member) if name == "body" else _masked(member) for name, member in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked(each) for each in value]
+        return [_masked(item) for item in value]
     return value
 
 

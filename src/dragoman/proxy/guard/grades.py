@@ -50,7 +50,7 @@ def grade_rules(
         pattern = read_pattern(rule.text)
         kinds = _EVERYTHING if pattern.kind == "*" else ("execute" if pattern.kind == SAFE else pattern.kind,)
         found = [_grade(kind, facts, seen, is_agent_confined=is_agent_confined) for kind in kinds]
-        grade, why = min(found, key=lambda each: _ORDER.index(each[0]))
+        grade, why = min(found, key=lambda grade_and_why: _ORDER.index(grade_and_why[0]))
         graded.append(GradedRule(rule, grade, why))
     return graded
 
@@ -86,15 +86,15 @@ def _why_enforced(kind: str, facts: AgentFacts | None, seen: SeenConduct) -> str
 
 def summarize(graded: Sequence[GradedRule], agent: str) -> list[str]:
     """Sentences for the start: how many rules bind the agent, and which ones do not."""
-    restricting = [each for each in graded if each.rule.action != "allow"]
+    restricting = [graded_rule for graded_rule in graded if graded_rule.rule.action != "allow"]
     if not restricting:
         return []
-    counts = {grade: sum(each.grade == grade for each in restricting) for grade in reversed(_ORDER)}
+    counts = {grade: sum(graded_rule.grade == grade for graded_rule in restricting) for grade in reversed(_ORDER)}
     parts = ", ".join(f"{count} {grade}" for grade, count in counts.items() if count)
     notes = [f"rules that deny or ask, with {agent}: {parts} (dragoman guard --explain)"]
     notes += [
-        f"only observed: {each.rule.action} {each.rule.text}: {each.why}"
-        for each in restricting
-        if each.grade == "observed"
+        f"only observed: {graded_rule.rule.action} {graded_rule.rule.text}: {graded_rule.why}"
+        for graded_rule in restricting
+        if graded_rule.grade == "observed"
     ]
     return notes

@@ -142,7 +142,7 @@ class GuardedTurns:
         problem = self._plan.events.sink.problem
         if problem and self._plan.needs_log:
             raise RequestError.internal_error(_LOG_FAILED + problem)
-        if not any(each.prompts for each in self._sessions):
+        if not any(other.prompts for other in self._sessions):
             self._services.confinement.arm()  # what changed between turns was not the agent's work
         blocks = params.get("prompt")
         self._watch.begin_turn(session, raw, blocks if isinstance(blocks, list) else [])

@@ -119,11 +119,11 @@ class _Items(_Node):
 
     def walk(self, value: Any, path: str, found: list[Oddity]) -> None:
         if type(value) is list:
-            for index, each in enumerate(value):
-                self._item.walk(each, f"{path}[{index}]", found)
+            for index, item in enumerate(value):
+                self._item.walk(item, f"{path}[{index}]", found)
         elif type(value) is dict:
-            for each in value.values():
-                self._item.walk(each, f"{path}[...]", found)
+            for item in value.values():
+                self._item.walk(item, f"{path}[...]", found)
 
     def item(self) -> _Node:
         return self._item
@@ -235,7 +235,7 @@ def _compile(shape: inspect.Type) -> _Node | None:
             item = _compile(shape.value_type)
             return None if item is None else _Items(item)
         case inspect.UnionType():
-            return _union([each for each in shape.types if not isinstance(each, inspect.NoneType)])
+            return _union([kind for kind in shape.types if not isinstance(kind, inspect.NoneType)])
         case inspect.CustomType():
             return _Chosen(shape.cls) if isinstance(shape.cls, Choice) else None
     return None

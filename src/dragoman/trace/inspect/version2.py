@@ -1,4 +1,7 @@
-"""The sessions of a recording of version 2, folded: prompts end by idle states instead of by responses."""
+"""The sessions of a recording of version 2, folded: prompts end by idle states instead of by responses.
+
+Loaded only for such recordings: most are of version 1, and do not need its types.
+"""
 
 from __future__ import annotations
 

@@ -94,11 +94,13 @@ class IdMap:
         """The value with live ids; the same object if none had to be changed."""
         if isinstance(value, dict):
             parts = {
-                member: self.live(each) if isinstance(each, str) and is_made_up(member) else self._translate(each)
-                for member, each in value.items()
+                member: self.live(member_value)
+                if isinstance(member_value, str) and is_made_up(member)
+                else self._translate(member_value)
+                for member, member_value in value.items()
             }
             return value if all(parts[member] is value[member] for member in value) else parts
         if isinstance(value, list):
-            items = [self._translate(each) for each in value]
+            items = [self._translate(item) for item in value]
             return value if all(one is other for one, other in zip(items, value, strict=True)) else items
         return value

@@ -236,13 +236,13 @@ class Player:
                     self._put_aside(strand, step)
                 return
             # The recorded side went on without that answer. This one may be waiting for it, so it is not kept for long.
-            owed = [each for each in strand.steps if each in self._open and each.answer is None]
+            owed = [step for step in strand.steps if step in self._open and step.answer is None]
             idle = self._idle_for(strand) if owed else None
             strand.waits_for = self._news
             await asyncio.wait({self._news}, timeout=seconds if idle is None else min(idle, seconds or idle))
             strand.waits_for = None
             if owed and self._idle_for(strand) <= 0:
-                self._stand_in([each for each in owed if each in self._open])
+                self._stand_in([step for step in owed if step in self._open])
 
     def _idle_for(self, strand: _Strand) -> float:
         """How much longer a request without a recorded answer is left without one: less than anything is waited for."""
@@ -268,7 +268,7 @@ class Player:
             return 0.0
         elif self._is_client:
             patience = self._patience if self._matcher.is_owed else min(self._patience, _IDLE_SECONDS)
-        elif any(self._strands[each] is strand for each in self._open):
+        elif any(self._strands[step] is strand for step in self._open):
             patience = self._patience
         else:
             return None  # the other side is not waiting either

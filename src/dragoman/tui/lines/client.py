@@ -282,8 +282,9 @@ class LineClient:
         if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
             command = own_command(word, [theirs.name for theirs in self.talk.state.commands])
-            if command is not None and command.run:
-                await load_function(command)(self, rest.strip())
+            function = None if command is None else load_function(command.name)
+            if function is not None:
+                await function(self, rest.strip())
                 return
         if text.startswith("!"):
             await self.prompts.shell(text[1:])

@@ -6,13 +6,15 @@ when they are first used: most sessions need few of them.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
 
-_HERE: Final = "dragoman.tui.lines"
+    from dragoman.tui.lines.client import LineClient
+
+LineFunction: TypeAlias = "Callable[[LineClient, str], Awaitable[None]]"
+"""Gets the client and the words behind the command."""
 
 
 class LineCommand(NamedTuple):
@@ -22,37 +24,35 @@ class LineCommand(NamedTuple):
     words: str
     """What is typed behind the name, as the help shows it."""
     help: str
-    run: str = ""
-    """`module:function`, which gets the client and the words; empty for what the client does by itself."""
     aliases: tuple[str, ...] = ()
 
 
 COMMANDS: Final = (
-    LineCommand("stop", "", "stop the turn that runs", f"{_HERE}.waiting:stop"),
-    LineCommand("queue", "", "list the prompts that wait", f"{_HERE}.waiting:list_queue"),
-    LineCommand("edit", "N [TEXT]", "change a prompt that waits", f"{_HERE}.waiting:edit"),
-    LineCommand("move", "N TO", "let a prompt that waits come earlier or later", f"{_HERE}.waiting:move"),
-    LineCommand("drop", "N", "take a prompt that waits back", f"{_HERE}.waiting:drop"),
-    LineCommand("steer", "TEXT", "pass a text to the turn that runs", f"{_HERE}.waiting:steer"),
-    LineCommand("copy", "[all]", "copy the last answer, or the conversation", f"{_HERE}.reading:copy_answer"),
-    LineCommand("thought", "", "write the last thought whole", f"{_HERE}.reading:show_thought"),
-    LineCommand("traffic", "[N]", "the last messages between host and agent", f"{_HERE}.reading:show_traffic"),
-    LineCommand("diff", "[TURN]", "show what a turn changed", f"{_HERE}.changes:diff"),
-    LineCommand("rewind", "[TURN]", "list the turns; with a number, take some back", f"{_HERE}.changes:rewind"),
-    LineCommand("redo", "", "bring back what the last rewind took, and ask", f"{_HERE}.changes:redo"),
-    LineCommand("export", "md|html|json [FILE]", "write the session to a file", f"{_HERE}.changes:export"),
-    LineCommand("report", "[FILE]", "a report for a bug, without private contents", f"{_HERE}.changes:report"),
-    LineCommand("sessions", "[all]", "list the sessions of this folder, or of all", f"{_HERE}.sessions:list_sessions"),
-    LineCommand("open", "N", "go to a session of the list", f"{_HERE}.sessions:open_session"),
-    LineCommand("new", "[AGENT]", "begin a new session", f"{_HERE}.sessions:begin_session"),
-    LineCommand("mode", "[MODE]", "show or change the mode", f"{_HERE}.values:choose_mode"),
-    LineCommand("model", "[MODEL]", "show or change the model", f"{_HERE}.values:choose_model"),
-    LineCommand("options", "[KEY VALUE]", "show or set what the agent offers", f"{_HERE}.values:set_option", ("set",)),
-    LineCommand("settings", "", "show the settings of this client", f"{_HERE}.values:show_settings"),
+    LineCommand("stop", "", "stop the turn that runs"),
+    LineCommand("queue", "", "list the prompts that wait"),
+    LineCommand("edit", "N [TEXT]", "change a prompt that waits"),
+    LineCommand("move", "N TO", "let a prompt that waits come earlier or later"),
+    LineCommand("drop", "N", "take a prompt that waits back"),
+    LineCommand("steer", "TEXT", "pass a text to the turn that runs"),
+    LineCommand("copy", "[all]", "copy the last answer, or the conversation"),
+    LineCommand("thought", "", "write the last thought whole"),
+    LineCommand("traffic", "[N]", "the last messages between host and agent"),
+    LineCommand("diff", "[TURN]", "show what a turn changed"),
+    LineCommand("rewind", "[TURN]", "list the turns; with a number, take some back"),
+    LineCommand("redo", "", "bring back what the last rewind took, and ask"),
+    LineCommand("export", "md|html|json [FILE]", "write the session to a file"),
+    LineCommand("report", "[FILE]", "a report for a bug, without private contents"),
+    LineCommand("sessions", "[all]", "list the sessions of this folder, or of all"),
+    LineCommand("open", "N", "go to a session of the list"),
+    LineCommand("new", "[AGENT]", "begin a new session"),
+    LineCommand("mode", "[MODE]", "show or change the mode"),
+    LineCommand("model", "[MODEL]", "show or change the model"),
+    LineCommand("options", "[KEY VALUE]", "show or set what the agent offers", aliases=("set",)),
+    LineCommand("settings", "", "show the settings of this client"),
     LineCommand("login", "", "log in to the agent"),
-    LineCommand("retry", "", "try again after a failure", f"{_HERE}.sessions:retry"),
+    LineCommand("retry", "", "try again after a failure"),
     LineCommand("why", "TEXT", "reject the open question, and say why"),
-    LineCommand("help", "", "this list", f"{_HERE}.commands:show_help"),
+    LineCommand("help", "", "this list"),
     LineCommand("leave", "", "leave; the work goes on", aliases=("quit", "exit")),
 )
 
@@ -76,10 +76,56 @@ def own_command(word: str, taken: Iterable[str]) -> LineCommand | None:
     return found if is_ours else None
 
 
-def load_function(command: LineCommand) -> Any:
-    """Import the function of a command."""
-    module, _, name = command.run.partition(":")
-    return getattr(import_module(module), name)
+def load_function(name: str) -> LineFunction | None:
+    """Import the function of a command; None for what the client does by itself."""
+    found: dict[str, LineFunction]
+    match name:
+        case "stop" | "queue" | "edit" | "move" | "drop" | "steer":
+            from dragoman.tui.lines import waiting
+
+            found = {
+                "stop": waiting.stop,
+                "queue": waiting.list_queue,
+                "edit": waiting.edit,
+                "move": waiting.move,
+                "drop": waiting.drop,
+                "steer": waiting.steer,
+            }
+        case "copy" | "thought" | "traffic":
+            from dragoman.tui.lines import reading
+
+            found = {"copy": reading.copy_answer, "thought": reading.show_thought, "traffic": reading.show_traffic}
+        case "diff" | "rewind" | "redo" | "export" | "report":
+            from dragoman.tui.lines import changes
+
+            found = {
+                "diff": changes.diff,
+                "rewind": changes.rewind,
+                "redo": changes.redo,
+                "export": changes.export,
+                "report": changes.report,
+            }
+        case "sessions" | "open" | "new" | "retry":
+            from dragoman.tui.lines import sessions
+
+            found = {
+                "sessions": sessions.list_sessions,
+                "open": sessions.open_session,
+                "new": sessions.begin_session,
+                "retry": sessions.retry,
+            }
+        case "mode" | "model" | "options" | "settings":
+            from dragoman.tui.lines import values
+
+            found = {
+                "mode": values.choose_mode,
+                "model": values.choose_model,
+                "options": values.set_option,
+                "settings": values.show_settings,
+            }
+        case _:
+            found = {"help": show_help}
+    return found.get(name)
 
 
 def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -97,6 +143,6 @@ def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield f"same name, /dragoman:NAME is the one of this list; always ours are {ours}."
 
 
-async def show_help(client: Any, words: str) -> None:
+async def show_help(client: LineClient, words: str) -> None:
     """Write the help."""
     client.write(*help_lines(client.keys))

@@ -191,7 +191,9 @@ class TerminalApp(App[None]):
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
         view = RailView(self.size.width, self.glyphs)
-        self.last_exchange = load_function("farewell:last_exchange")(self.talk.state, view)
+        from dragoman.tui.screen.farewell import last_exchange
+
+        self.last_exchange = last_exchange(self.talk.state, view)
         await self.attached.leave_all()
         for task in self._work:
             task.cancel()
@@ -263,7 +265,9 @@ class TerminalApp(App[None]):
         """Connect a conversation."""
 
         async def prepare(session: Session, agent: str) -> None:
-            await load_function("choices.options:prepare_session")(self, session, agent)
+            from dragoman.tui.screen.choices.options import prepare_session
+
+            await prepare_session(self, session, agent)
 
         talk.prepare = prepare
         self.start(talk.run())
@@ -415,10 +419,11 @@ class TerminalApp(App[None]):
         if action is None:
             self.note(f"there is no action {label(name, 30)} here")
             return
-        if not action.run:
+        function = load_function(action.name)
+        if function is None:
             getattr(self, f"action_{action.name}")(argument)
         else:
-            load_function(action.run)(self, argument)
+            function(self, argument)
 
     def start(self, work: Any) -> None:
         """Run a coroutine next to the screen; its errors become a note."""

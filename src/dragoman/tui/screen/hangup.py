@@ -10,7 +10,6 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.keys.actions import load_function
 
 if TYPE_CHECKING:
     from dragoman.tui.screen.app import TerminalApp
@@ -42,5 +41,7 @@ def follow_signals(app: TerminalApp) -> None:
 
 def _draw_again(app: TerminalApp) -> None:
     if app.is_mouse_released:
-        load_function("conversation.copy:set_mouse")(app)
+        from dragoman.tui.screen.conversation.copy import set_mouse
+
+        set_mouse(app)
     _ = app.refresh(layout=True)

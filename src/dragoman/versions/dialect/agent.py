@@ -273,7 +273,9 @@ class V1ClientDialectAgent(FrameRouter):
         for server in servers:
             name, kind = text(server.get("name")), server.get("type")
             if kind in ("http", "sse"):
-                headers = {text(each.get("name")): text(each.get("value")) for each in objects(server.get("headers"))}
+                headers = {
+                    text(header.get("name")): text(header.get("value")) for header in objects(server.get("headers"))
+                }
                 made.append({"name": name, "url": text(server.get("url")), "credentials": headers})
             elif server.get("args"):
                 self.lost.add("stdio-arguments")
@@ -281,7 +283,9 @@ class V1ClientDialectAgent(FrameRouter):
                 self.fail("client", request_id, error(INVALID_PARAMS, why))
                 return None
             else:
-                variables = {text(each.get("name")): text(each.get("value")) for each in objects(server.get("env"))}
+                variables = {
+                    text(variable.get("name")): text(variable.get("value")) for variable in objects(server.get("env"))
+                }
                 url = f"stdio://{text(server.get('command'))}"
                 made.append({"name": name, "url": url, "credentials": variables})
         return made
@@ -421,11 +425,13 @@ class V1ClientDialectAgent(FrameRouter):
             session.running_tool = None
         result = data.get("result")
         texts = [members(result).get("content"), data.get("error")]
-        shown = list(dict.fromkeys(each for each in texts if isinstance(each, str) and each))
+        shown = list(dict.fromkeys(shown_text for shown_text in texts if isinstance(shown_text, str) and shown_text))
         if result is not None:
             made["rawOutput"] = result
         if shown:
-            made["content"] = [{"type": "content", "content": {"type": "text", "text": each}} for each in shown]
+            made["content"] = [
+                {"type": "content", "content": {"type": "text", "text": shown_text}} for shown_text in shown
+            ]
         self.update(session.id, made)
 
     def _on_plan(self, session: _Session, data: Frame) -> None:

@@ -222,7 +222,7 @@ class DialectClientV1Agent(FrameRouter):
         def opened(result: Any) -> Any:
             given = members(result)
             v1_id = text(given.get("sessionId"))
-            modes = [each.get("id") for each in objects(members(given.get("modes")).get("availableModes"))]
+            modes = [offered.get("id") for offered in objects(members(given.get("modes")).get("availableModes"))]
             if mode in modes:
                 asked = {"sessionId": v1_id, "modeId": mode}
                 self.ask("agent", "session/set_mode", asked, lambda _: finish(v1_id), refused)
@@ -402,7 +402,8 @@ class DialectClientV1Agent(FrameRouter):
     def _create_terminal(self, request_id: Any, params: Frame) -> None:
         words = [text(params.get("command")), *map(str, params.get("args") or ())]
         variables = [
-            f"{text(each.get('name'))}={shlex.quote(text(each.get('value')))}" for each in objects(params.get("env"))
+            f"{text(variable.get('name'))}={shlex.quote(text(variable.get('value')))}"
+            for variable in objects(params.get("env"))
         ]
         limit = params.get("outputByteLimit")
 

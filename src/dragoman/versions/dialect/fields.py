@@ -128,15 +128,15 @@ def block_text(block: Frame, losses: Losses) -> str:
 def tool_text(content: Any, output_of: dict[str, str], losses: Losses) -> str:
     """The content of a tool call as text: diffs as patches, terminals by their output so far."""
     parts = []
-    for each in objects(content):
-        if each.get("type") == "diff":
-            old = each.get("oldText")
+    for item in objects(content):
+        if item.get("type") == "diff":
+            old = item.get("oldText")
             before = old if isinstance(old, str) else None
-            parts.append(git_patch(text(each.get("path")), before, text(each.get("newText"))))
-        elif each.get("type") == "terminal":
-            parts.append(output_of.get(text(each.get("terminalId")), ""))
+            parts.append(git_patch(text(item.get("path")), before, text(item.get("newText"))))
+        elif item.get("type") == "terminal":
+            parts.append(output_of.get(text(item.get("terminalId")), ""))
         else:
-            parts.append(block_text(members(each.get("content")), losses))
+            parts.append(block_text(members(item.get("content")), losses))
     return "\n".join(part for part in parts if part)
 
 
@@ -193,7 +193,7 @@ def servers_to_v1(value: Any, losses: Losses) -> list[Frame]:
     made: list[Frame] = []
     for server in objects(value):
         name, url = text(server.get("name")), text(server.get("url"))
-        secrets = {key: each for key, each in members(server.get("credentials")).items() if isinstance(each, str)}
+        secrets = {key: secret for key, secret in members(server.get("credentials")).items() if isinstance(secret, str)}
         if secrets:
             losses.add("credentials")
         if url.startswith("stdio://"):

@@ -169,7 +169,7 @@ def block(value: Any, losses: Losses) -> Frame | None:
 
 def blocks(value: Any, losses: Losses) -> list[Frame]:
     """Content blocks, without those of unknown types."""
-    return [made for each in items(value) if (made := block(each, losses)) is not None]
+    return [made for item in items(value) if (made := block(item, losses)) is not None]
 
 
 def system_prompt(params: Frame, losses: Losses) -> Frame:
@@ -194,18 +194,18 @@ def form_answer(result: Any, losses: Losses) -> Any:
 
 def _is_form_value(value: Any) -> bool:
     if isinstance(value, list):
-        return all(isinstance(each, str) for each in value)
+        return all(isinstance(item, str) for item in value)
     return isinstance(value, (str, int, float, bool))
 
 
-def tool_content(each: Frame, losses: Losses) -> list[Frame]:
+def tool_content(item: Frame, losses: Losses) -> list[Frame]:
     """One item of a tool call's content; the caller handles terminals."""
-    match each.get("type"):
+    match item.get("type"):
         case "content":
-            made = block(each.get("content"), losses)
-            return [] if made is None else [{**each, "content": made}]
+            made = block(item.get("content"), losses)
+            return [] if made is None else [{**item, "content": made}]
         case "diff":
-            return diffs.to_v1(each, losses)
+            return diffs.to_v1(item, losses)
         case _:
             losses.add("content-kind")
             return []

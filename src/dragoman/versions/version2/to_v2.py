@@ -101,7 +101,7 @@ def config_options(value: Any, losses: Losses) -> list[Frame]:
         if option.get("type") == "select":
             given = objects(option.get("options"))
             # Version 2 requires a value in each group, and one at all.
-            choices = [_choice(each) for each in given if "group" not in each or objects(each.get("options"))]
+            choices = [_choice(choice) for choice in given if "group" not in choice or objects(choice.get("options"))]
             if len(choices) != len(given) or not choices:
                 losses.add("empty-select")
             if not choices:
@@ -157,7 +157,7 @@ def block(value: Any) -> Any:
 
 def blocks(value: Any) -> list[Any]:
     """Content blocks."""
-    return [block(each) for each in items(value)]
+    return [block(item) for item in items(value)]
 
 
 def system_prompt(params: Frame) -> Frame:
@@ -196,7 +196,7 @@ def tool_patch(call: Frame, content: Callable[[Any], list[Frame]]) -> Frame:
         elif name == "locations":
             value = locations(value)
         elif name == "_meta":
-            value = {key: each for key, each in members(value).items() if key not in _TERMINAL_KEYS}
+            value = {key: item for key, item in members(value).items() if key not in _TERMINAL_KEYS}
             if not value:
                 continue
         made[name] = value
@@ -206,13 +206,13 @@ def tool_patch(call: Frame, content: Callable[[Any], list[Frame]]) -> Frame:
 def tool_content(value: Any, has_terminal: Callable[[Any], bool], losses: Losses) -> list[Frame]:
     """The content of a tool call. A terminal is kept only if it was made known as one of the agent's own."""
     made: list[Frame] = []
-    for each in objects(value):
-        if each.get("type") == "diff":
-            made.append(diffs.to_v2(each))
-        elif each.get("type") == "content":
-            made.append({**each, "content": block(each.get("content"))})
-        elif each.get("type") != "terminal" or has_terminal(each.get("terminalId")):
-            made.append(each)
+    for item in objects(value):
+        if item.get("type") == "diff":
+            made.append(diffs.to_v2(item))
+        elif item.get("type") == "content":
+            made.append({**item, "content": block(item.get("content"))})
+        elif item.get("type") != "terminal" or has_terminal(item.get("terminalId")):
+            made.append(item)
         else:
             losses.add("terminal-reference")
     return made

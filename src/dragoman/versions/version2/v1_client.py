@@ -186,7 +186,7 @@ class V1ClientV2Agent(FrameRouter):
 
     def _set_mode(self, request_id: Any, params: Frame) -> None:
         session = self._session(params.get("sessionId"))
-        option = next((each for each in session.options if each.get("category") == "mode"), None)
+        option = next((candidate for candidate in session.options if candidate.get("category") == "mode"), None)
         if option is None:
             self.fail("client", request_id, error(INVALID_PARAMS, "the agent has no modes"))
             return

@@ -245,8 +245,8 @@ class V1Session:
         message.content = whole
         if is_echo:
             return
-        for each in to_v1.blocks(rest, self._losses):
-            chunk = {"sessionUpdate": _CHUNKS[role], "messageId": message.shown_id, "content": each}
+        for sent_block in to_v1.blocks(rest, self._losses):
+            chunk = {"sessionUpdate": _CHUNKS[role], "messageId": message.shown_id, "content": sent_block}
             self._send({**chunk, **kept(update, "_meta")})
 
     def _is_echo(self, message_id: str, content: KnownContent) -> bool:

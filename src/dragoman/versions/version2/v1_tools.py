@@ -100,9 +100,9 @@ class ShownTools:
         made = to_v1.tool_patch(update, self._losses)
         if "content" in update:
             content: list[Frame] = []
-            for each in objects(update["content"]):
-                if each.get("type") != "terminal":
-                    content += to_v1.tool_content(each, self._losses)
+            for part in objects(update["content"]):
+                if part.get("type") != "terminal":
+                    content += to_v1.tool_content(part, self._losses)
             made["content"] = content
         return made
 
@@ -134,14 +134,14 @@ class ShownTools:
 
     def on_content_chunk(self, update: Frame) -> None:
         """One more item of content."""
-        tool_id, each = update.get("toolCallId"), members(update.get("content"))
+        tool_id, part = update.get("toolCallId"), members(update.get("content"))
         if not isinstance(tool_id, str):
             return
         if tool_id not in self._tools:
             self.on_tool({"toolCallId": tool_id})
         self._losses.add("content-chunks")
         tool = self._tools[tool_id]
-        self._append(tool_id, tool, each, {})
+        self._append(tool_id, tool, part, {})
         self._grown(tool_id, tool)
 
     def on_terminal(self, update: Frame) -> None:
@@ -210,17 +210,17 @@ class ShownTools:
 
     def _replace_content(self, tool_id: str, tool: _Tool, content: list[Any], made: Frame) -> None:
         tool.content, tool.size = [], 0
-        for each in content:
-            self._append(tool_id, tool, members(each), made)
+        for part in content:
+            self._append(tool_id, tool, members(part), made)
         self._add_content(tool_id, tool, made)
 
-    def _append(self, tool_id: str, tool: _Tool, each: Frame, made: Frame) -> None:
-        if each.get("type") != "terminal":
-            shown = to_v1.tool_content(each, self._losses)
+    def _append(self, tool_id: str, tool: _Tool, part: Frame, made: Frame) -> None:
+        if part.get("type") != "terminal":
+            shown = to_v1.tool_content(part, self._losses)
             tool.content.append(shown)
             tool.size += len(str(shown))
             return
-        terminal_id = text(each.get("terminalId"))
+        terminal_id = text(part.get("terminalId"))
         tool.content.append(terminal_id)
         terminal = self._terminals.setdefault(terminal_id, _Terminal())
         if terminal.tool_id is not None:
@@ -248,15 +248,15 @@ class ShownTools:
             self._send(made)
 
     def _add_content(self, tool_id: str, tool: _Tool, made: Frame) -> None:
-        made["content"] = [item for each in tool.content for item in self._shown(tool_id, each)]
+        made["content"] = [item for part in tool.content for item in self._shown(tool_id, part)]
         tool.sent_size = tool.size
         self._unsent.pop(tool_id, None)
 
-    def _shown(self, tool_id: str, each: list[Frame] | str) -> list[Frame]:
-        if not isinstance(each, str):
-            return each
+    def _shown(self, tool_id: str, part: list[Frame] | str) -> list[Frame]:
+        if not isinstance(part, str):
+            return part
         if self._reads_terminals:
-            return [{"type": "terminal", "terminalId": each}]
-        terminal = self._terminals[each]
+            return [{"type": "terminal", "terminalId": part}]
+        terminal = self._terminals[part]
         output = plain(terminal.text()) if terminal.tool_id == tool_id else ""
         return [{"type": "content", "content": {"type": "text", "text": output}}] if output else []

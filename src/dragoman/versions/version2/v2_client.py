@@ -357,7 +357,7 @@ class V2ClientV1Agent(FrameRouter):
         self.ask("agent", "session/prompt", held.translated, lambda result: ended(stop(result)), failed)
 
     def _withdraw(self, session: V2Session, is_meant: Callable[[HeldPrompt], bool]) -> None:
-        for held in [each for each in session.held if is_meant(each)]:
+        for held in [prompt for prompt in session.held if is_meant(prompt)]:
             session.held.remove(held)
             self.fail("client", held.id, _WITHDRAWN)
 

@@ -160,17 +160,17 @@ class V2ClientAtHost(V2ClientV1Agent):
     def _cancel(self, params: Any) -> None:
         """Withdraw the waiting prompts of this client; cancel the turn unless it is another's and one was waiting."""
         session_id = text(members(params).get("sessionId"))
-        waiting = [each for each in self._sent.values() if each.session_id == session_id and not each.is_started]
-        is_own = any(each.session_id == session_id and each.is_started for each in self._sent.values())
-        for each in waiting:
-            self.notify("agent", "$/cancel_request", {"requestId": each.host_id})
+        waiting = [sent for sent in self._sent.values() if sent.session_id == session_id and not sent.is_started]
+        is_own = any(sent.session_id == session_id and sent.is_started for sent in self._sent.values())
+        for sent in waiting:
+            self.notify("agent", "$/cancel_request", {"requestId": sent.host_id})
         if is_own or not waiting:
             self.notify("agent", "session/cancel", params)
 
     def _take_back(self, request_id: Any) -> bool:
-        for each in self._sent.values():
-            if each.prompt.id == request_id and not each.is_started:
-                self.notify("agent", "$/cancel_request", {"requestId": each.host_id})
+        for sent in self._sent.values():
+            if sent.prompt.id == request_id and not sent.is_started:
+                self.notify("agent", "$/cancel_request", {"requestId": sent.host_id})
                 return True
         return False
 
@@ -189,9 +189,9 @@ class V2ClientAtHost(V2ClientV1Agent):
         if self._knows_host or not isinstance(result, dict):
             return result
         sessions = []
-        for each in objects(result.get("sessions")):
-            meta = self.shown_meta(each.get("_meta"))
-            sessions.append(without(each, "_meta") if not meta else {**each, "_meta": meta})
+        for session in objects(result.get("sessions")):
+            meta = self.shown_meta(session.get("_meta"))
+            sessions.append(without(session, "_meta") if not meta else {**session, "_meta": meta})
         return {**result, "sessions": sessions}
 
     def _left(self, session_id: str) -> Frame:
@@ -202,7 +202,7 @@ class V2ClientAtHost(V2ClientV1Agent):
         super().on_closed(side)
         if side == "agent":
             lost = error(-32603, "the connection to the host was lost")
-            for each in self._sent.values():
-                if not each.is_started:
-                    self.fail("client", each.prompt.id, lost)
+            for sent in self._sent.values():
+                if not sent.is_started:
+                    self.fail("client", sent.prompt.id, lost)
             self._sent.clear()

@@ -232,7 +232,9 @@ class V2Session:
         self._modes = {**self._modes, "currentModeId": mode_id}
         option = self._mode_option()
         if option is not None:
-            self._options = [{**each, "currentValue": mode_id} if each is option else each for each in self._options]
+            self._options = [
+                {**other, "currentValue": mode_id} if other is option else other for other in self._options
+            ]
 
     def _on_mode(self, update: Frame) -> None:
         self.set_mode(update.get("currentModeId"))

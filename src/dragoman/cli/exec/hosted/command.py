@@ -57,9 +57,9 @@ def execute_hosted(call: CliCall) -> int:
         _check_queued(options)
     if not request.waits and options.form != "text":
         return _queue(request)
-    is_plain = options.form == "text" and options.progress in ("none", "plain")
+    is_plain = options.form in ("text", "json") and options.progress in ("none", "plain")
     if is_plain and not any(getattr(options, each) for each in _SHOWN):
-        return run_request(request, is_quiet=options.progress == "none")
+        return run_request(request, is_quiet=options.progress == "none", form=options.form)
     from dragoman.cli.exec.hosted.shown import run_shown
 
     return run_shown(request, options)
@@ -95,6 +95,6 @@ def _queue(request: TurnRequest) -> int:
     turn = HostedTurn(request, TextView(is_quiet=True))
     end = turn.run()
     if end.error is not None or end.signal:
-        return finish_text(turn, end, is_quiet=True)
+        return finish_text(end, is_quiet=True)
     write_queued(request, turn)
     return exits.OK

@@ -16,13 +16,13 @@ import msgspec
 from dragoman.cli.exec.agent_options import pass_options, refused
 from dragoman.cli.exec.mcp import configured_servers, read_servers
 from dragoman.cli.exec.options import Options
-from dragoman.cli.exec.permission import restricting_rules
 from dragoman.cli.exec.rules import typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent
 from dragoman.host.local.environment import allowed_names, pick
 from dragoman.host.local.thin import HostRefused
 from dragoman.registry.built_in import is_built_in, runs_built_in
+from dragoman.runs.terms import restricting_rules
 from dragoman.schema import encode
 
 if TYPE_CHECKING:
@@ -225,10 +225,10 @@ class SessionOpener:
 
 async def _apply_by_role(socket: str, found: dict[str, Any], options: Options, facts: Any) -> None:
     from dragoman.cli.console import write_note
-    from dragoman.cli.exec.settings import apply_settings, enter_asking_mode
     from dragoman.client import connect
     from dragoman.client.legacy_models import LegacyModels
     from dragoman.host.local.build import hello
+    from dragoman.runs.opening import apply_settings, enter_asking_mode
 
     models = LegacyModels()
     async with connect(f"unix:{socket}", meta={"dragoman": hello()}, observers=[models]) as agent:

@@ -47,10 +47,7 @@ class TextView:
 
         write_note(text)
 
-    def decided(self, decision: "dict[str, Any]") -> None:
-        pass
-
-    def protected(self) -> None:
+    def violated(self) -> None:
         pass
 
     @property

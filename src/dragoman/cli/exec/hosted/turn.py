@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from dragoman.rpc import Observer
-    from dragoman.runs.result import RunViolation
 
     class TurnView(Protocol):
         """Shows a turn."""
@@ -36,11 +35,8 @@ if TYPE_CHECKING:
         def note(self, text: str) -> None:
             """A line for the user."""
 
-        def decided(self, decision: "dict[str, Any]") -> None:
-            """A rule decided about a request of the agent."""
-
-        def protected(self) -> None:
-            """A protected file was changed without a permission."""
+        def violated(self) -> None:
+            """Something was done although a rule denies it, or a protected file was changed without a permission."""
 
         @property
         def wants_stop(self) -> bool:
@@ -77,8 +73,8 @@ class HostedEnd:
         """A user was at this terminal, so that a question without an answer is the user's decision."""
         self.report: dict[str, Any] = {}
         """What the host decided and did in the turn."""
-        self.violations: list[RunViolation] = []
-        """What the agent did although a rule denies it, if that was watched."""
+        self.reached: dict[str, float] = {}
+        """When the session was open, the prompt sent and the turn over, by the monotonic clock."""
 
     @property
     def is_success(self) -> bool:
@@ -86,7 +82,7 @@ class HostedEnd:
         return (
             self.stop_reason == "end_turn"
             and not (self.is_empty or self.error or self.signal or self.is_timed_out)
-            and not (report.get("decisions") or report.get("changes"))
+            and not (report.get("permissions") or report.get("violations"))
         )
 
 
@@ -101,8 +97,10 @@ class TurnRequest:
         """Whether it waits behind a turn that runs; otherwise a busy session is an error."""
         self.waits = True
         self.timeout_seconds: float | None = None
-        self.wants_files = False
-        """Whether the report is to have the files that the host wrote for the agent."""
+        self.wants_result = False
+        """Whether the report is to have the result of the turn, as plain `exec` prints it."""
+        self.wants_patch = False
+        """Whether it is to have a patch of what the turn changed."""
         self.observers: Sequence[Observer] = ()
         """See every line between this program and the host."""
         self.prompt_id = os.urandom(16).hex()
@@ -132,6 +130,7 @@ class HostedTurn:
             NoHost: there is no host.
             CliError: the session cannot be used in this way.
         """
+        self.end.reached["opening"] = monotonic()
         before = getsignal(SIGTERM)
         if before is SIG_DFL:
             signal(SIGTERM, _terminate)
@@ -155,7 +154,12 @@ class HostedTurn:
             self._deadline = monotonic() + self.request.timeout_seconds
         client = self._find_session()
         self._view.opened(self.session)
-        own = {"promptId": self.request.prompt_id, "queue": self.request.queue}
+        own: dict[str, Any] = {"promptId": self.request.prompt_id, "queue": self.request.queue, "report": True}
+        if self.request.wants_result:
+            own["result"] = True
+        if self.request.wants_patch:
+            own["patch"] = True
+        self.end.reached["working"] = monotonic()
         self._prompt = client.request(
             "session/prompt",
             sessionId=self.session["sessionId"],
@@ -168,12 +172,12 @@ class HostedTurn:
         self._follow(client)
         if self._is_plain:
             return
-        asked: dict[str, Any] = {"files": True} if self.request.wants_files else {}
         answer = client.request(
-            "_dragoman/report", sessionId=self.session["sessionId"], promptId=self.request.prompt_id, **asked
+            "_dragoman/report", sessionId=self.session["sessionId"], promptId=self.request.prompt_id
         )
         client.set_timeout(_CANCEL_SECONDS)
         self.end.report = client.result(answer, self._other).get("report") or {}
+        self.end.is_empty = self.end.stop_reason == "end_turn" and self.end.report.get("isEmpty") is True
 
     # The session
 
@@ -256,6 +260,7 @@ class HostedTurn:
                 self._interrupt(client, ending)
 
     def _answered(self, message: "dict[str, Any]") -> None:
+        self.end.reached["done"] = monotonic()
         self._is_ours = False  # what comes while the report is awaited belongs to the next turn
         if "error" in message:
             self.end.error = HostRefused(message["error"])  # the report of the turn may say why
@@ -278,10 +283,8 @@ class HostedTurn:
                 self._is_ours = self._is_ours or params.get("promptId") == self.request.prompt_id
             case "_dragoman/notice":
                 self._view.note(str(params.get("text", "")))
-                if params.get("kind") == "protected_file":
-                    self._view.protected()
-            case "_dragoman/answered" if isinstance(params.get("decision"), dict):
-                self._view.decided(params["decision"])
+                if params.get("kind") in ("protected_file", "violation"):
+                    self._view.violated()
             case "session/request_permission" | "elicitation/create":
                 self._ask(message)
             case _ if "id" in message and "method" in message:

@@ -35,7 +35,9 @@ def read_words(words: "Sequence[str]") -> "dict[str, str] | None":
         if key in found or not value:
             return None
         found[key] = value
-    is_plain = "session" in found and "prompt" in found and found.get("output", "text") == "text"
+    is_plain = "session" in found and "prompt" in found and found.get("output", "text") in ("text", "json")
+    if found.get("output") == "json" and ("no_wait" in found or ("quiet" not in found and os.isatty(2))):
+        return None  # another document, or progress on a terminal
     # A mention of a file is read elsewhere; annotations for GitHub are another form of progress.
     return found if is_plain and "@" not in found["prompt"] and "GITHUB_ACTIONS" not in os.environ else None
 
@@ -53,15 +55,19 @@ def run_plain(words: "Sequence[str]") -> int | None:
     request = TurnRequest(given["session"], cwd, [{"type": "text", "text": given["prompt"]}])
     request.queue = "queue" in given or "no_wait" in given
     request.waits = "no_wait" not in given
-    return run_request(request, is_quiet="quiet" in given)
+    return run_request(request, is_quiet="quiet" in given, form=given.get("output", "text"))
 
 
-def run_request(request: "TurnRequest", *, is_quiet: bool) -> int:
-    """Run a turn whose answer is text; gives the exit code."""
-    if os.isatty(2) and not is_quiet and request.waits:
+def run_request(request: "TurnRequest", *, is_quiet: bool, form: str = "text") -> int:
+    """Run a turn whose answer is text, or one JSON document; gives the exit code."""
+    if os.isatty(2) and not is_quiet and request.waits and form == "text":
         from dragoman.cli.exec.hosted.shown import run_shown
 
         return run_shown(request)
+    if form == "json":
+        from dragoman.cli.exec.hosted.document import run_document
+
+        return run_document(request, is_quiet=is_quiet)
     from dragoman.cli.exec.hosted.text import TextView
     from dragoman.cli.exec.hosted.turn import HostedTurn
 
@@ -74,10 +80,11 @@ def run_request(request: "TurnRequest", *, is_quiet: bool) -> int:
 
             note_queued(request)
         return 0
-    end.is_empty = end.stop_reason == "end_turn" and view.is_empty
+    if not end.report:  # a host of another version, or nothing was recorded
+        end.is_empty = end.stop_reason == "end_turn" and view.is_empty
     view.write()
     if end.is_success:
         return 0
     from dragoman.cli.exec.hosted.ending import finish_text
 
-    return finish_text(turn, end)
+    return finish_text(end, is_quiet=False)

@@ -60,10 +60,10 @@ class SessionChecks:
             self._permission(frame, session)
         elif isinstance(value, v2.CancelSessionNotification):
             session.cancelled |= {
-                each
+                request
                 for direction in ("c2a", "a2c")
-                for each in self._facts.open_requests(direction, frame.session_id)
-                if each.method in ("session/prompt", "session/request_permission")
+                for request in self._facts.open_requests(direction, frame.session_id)
+                if request.method in ("session/prompt", "session/request_permission")
             }
         elif isinstance(value, v2.CancelToolCallRequest | v2.CancelTerminalRequest):
             session.tools.check_cancel(frame, value, self._facts)

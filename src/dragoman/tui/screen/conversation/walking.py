@@ -6,14 +6,14 @@ without colour.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
-from dragoman.tui.screen.keys.actions import load_function
 from dragoman.view.copied import copied_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dragoman.tui.screen.app import TerminalApp
     from dragoman.tui.screen.conversation.transcript import Transcript
     from dragoman.view.rails.values import RailLine
 
@@ -208,7 +208,9 @@ class BlockWalk:
             return
         blocks = transcript.layout_of.blocks_at(self._position, transcript.shown)
         text = "\n".join(map(copied_text, blocks))
-        load_function("conversation.copy:copy_text")(transcript.app, text)
+        from dragoman.tui.screen.conversation.copy import copy_text
+
+        copy_text(cast("TerminalApp", transcript.app), text)
 
     def _open_images(self) -> None:
         transcript = self._transcript

@@ -6,11 +6,15 @@ that a screen which is not opened costs nothing. Both get the words behind the s
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
+
+    from dragoman.tui.screen.app import TerminalApp
+
+ActionFunction: TypeAlias = "Callable[[TerminalApp, str], object]"
+"""Gets the app and the words behind the slash command."""
 
 
 class Action(NamedTuple):
@@ -20,8 +24,6 @@ class Action(NamedTuple):
     keys: tuple[str, ...]
     """As Textual names them; none for an action that only has a slash command."""
     help: str
-    run: str = ""
-    """`module:function` below `tui/screen/`, which gets the app and the argument; empty for a method of the app."""
     is_priority: bool = True
     """Whether the key works wherever the keyboard is; otherwise the part that has it goes first."""
     group: str = "conversation"
@@ -30,41 +32,40 @@ class Action(NamedTuple):
 
 ACTIONS: Final = (
     Action("stop", ("escape",), "stop the turn", is_priority=False),
-    Action("walk", ("tab",), "into the question, the conversation, and back to the input", "keys.moving:move_focus"),
-    Action("open", ("ctrl+t",), "thoughts and long outputs open or closed", "keys.moving:toggle_open"),
-    Action("login", (), "log in to the agent", "questions.login:log_in", group="agent"),
-    Action("diff", ("alt+d",), "review what a turn changed, /diff TURN", "changes.review:review_turn"),
-    Action("rewind", (), "take turns back (Esc twice with an empty input)", "changes.rewind:rewind_menu"),
-    Action("redo", (), "bring back what the last rewind took", "changes.rewind:redo_menu"),
-    Action("traffic", ("alt+t",), "messages between host and agent", "reporting.inspector:show_traffic"),
-    Action("export", (), "write the session, /export md|html|json [FILE]", "reporting.export:export"),
-    Action("report", (), "a report for a bug, without private contents", "reporting.export:report"),
-    Action("queue", ("ctrl+q",), "prompts that wait: edit, reorder, delete", "input.queue:choose_queued"),
-    Action("steer", ("ctrl+s",), "pass the text to the turn that runs", "input.steer:steer"),
-    Action("editor", ("ctrl+g",), "edit the draft in $VISUAL or $EDITOR", "outside:edit_draft"),
-    Action("pager", ("ctrl+o",), "the conversation in $PAGER", "outside:page_conversation"),
-    Action("copy", ("alt+c",), "copy the last answer; /copy all the conversation", "conversation.copy:copy_answer"),
-    Action("paste", (), "attach the image in the clipboard", "conversation.copy:paste_clipboard"),
-    Action("select", ("alt+s",), "the mouse for the terminal, to select there", "conversation.copy:release_mouse"),
-    Action("suspend", ("ctrl+z",), "stop this program; fg brings it back", "outside:suspend_client"),
-    Action("page_up", ("pageup",), "scroll up", "keys.moving:page_up"),
-    Action("page_down", ("pagedown",), "scroll down; End follows again", "keys.moving:page_down"),
-    Action("sessions", ("ctrl+p",), "sessions", "sessions.sessions:choose_session", group="sessions"),
+    Action("walk", ("tab",), "into the question, the conversation, and back to the input"),
+    Action("open", ("ctrl+t",), "thoughts and long outputs open or closed"),
+    Action("login", (), "log in to the agent", group="agent"),
+    Action("diff", ("alt+d",), "review what a turn changed, /diff TURN"),
+    Action("rewind", (), "take turns back (Esc twice with an empty input)"),
+    Action("redo", (), "bring back what the last rewind took"),
+    Action("traffic", ("alt+t",), "messages between host and agent"),
+    Action("export", (), "write the session, /export md|html|json [FILE]"),
+    Action("report", (), "a report for a bug, without private contents"),
+    Action("queue", ("ctrl+q",), "prompts that wait: edit, reorder, delete"),
+    Action("steer", ("ctrl+s",), "pass the text to the turn that runs"),
+    Action("editor", ("ctrl+g",), "edit the draft in $VISUAL or $EDITOR"),
+    Action("pager", ("ctrl+o",), "the conversation in $PAGER"),
+    Action("copy", ("alt+c",), "copy the last answer; /copy all the conversation"),
+    Action("paste", (), "attach the image in the clipboard"),
+    Action("select", ("alt+s",), "the mouse for the terminal, to select there"),
+    Action("suspend", ("ctrl+z",), "stop this program; fg brings it back"),
+    Action("page_up", ("pageup",), "scroll up"),
+    Action("page_down", ("pagedown",), "scroll down; End follows again"),
+    Action("sessions", ("ctrl+p",), "sessions", group="sessions"),
     Action(
         "new",
         ("ctrl+n",),
         "a new session, /new AGENT with another agent",
-        "sessions.sessions:begin_session",
         group="sessions",
     ),
-    Action("next", ("alt+right",), "the next session", "sessions.sessions:next_session", group="sessions"),
-    Action("previous", ("alt+left",), "the session before", "sessions.sessions:previous_session", group="sessions"),
-    Action("mode", ("shift+tab",), "the next mode, /mode NAME", "choices.options:next_mode", group="agent"),
-    Action("model", ("alt+m",), "the model, /model NAME", "choices.options:choose_model", group="agent"),
-    Action("options", (), "modes and options of the agent", "choices.options:choose_option", group="agent"),
+    Action("next", ("alt+right",), "the next session", group="sessions"),
+    Action("previous", ("alt+left",), "the session before", group="sessions"),
+    Action("mode", ("shift+tab",), "the next mode, /mode NAME", group="agent"),
+    Action("model", ("alt+m",), "the model, /model NAME", group="agent"),
+    Action("options", (), "modes and options of the agent", group="agent"),
     Action("columns", ("f2",), "the columns at the sides", group="screen"),
-    Action("settings", (), "settings of this client", "choices.settings_screen:show_settings", group="screen"),
-    Action("help", ("f1",), "this list; ? in an empty input", "keys.help:show_help", group="screen"),
+    Action("settings", (), "settings of this client", group="screen"),
+    Action("help", ("f1",), "this list; ? in an empty input", group="screen"),
     Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on", group="screen"),
     Action("leave", ("ctrl+d",), "leave, with an empty input; the work goes on", group="screen"),
 )
@@ -98,10 +99,81 @@ def own_action(word: str, argument: str, theirs: Collection[str]) -> Action | No
     return None if name == word and word in theirs and not is_list else action_named(name)
 
 
-def load_function(place: str) -> Any:
-    """Import the function that a place `module:function` below `tui/screen/` names."""
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"dragoman.tui.screen.{module}"), name)
+def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
+    """Import the function of an action; None for a method of the app."""
+    found: dict[str, ActionFunction] = {}
+    match name:
+        case "walk" | "open" | "page_up" | "page_down":
+            from dragoman.tui.screen.keys import moving
+
+            found = {
+                "walk": moving.move_focus,
+                "open": moving.toggle_open,
+                "page_up": moving.page_up,
+                "page_down": moving.page_down,
+            }
+        case "login":
+            from dragoman.tui.screen.questions import login
+
+            found = {"login": login.log_in}
+        case "diff":
+            from dragoman.tui.screen.changes import review
+
+            found = {"diff": review.review_turn}
+        case "rewind" | "redo":
+            from dragoman.tui.screen.changes import rewind
+
+            found = {"rewind": rewind.rewind_menu, "redo": rewind.redo_menu}
+        case "traffic":
+            from dragoman.tui.screen.reporting import inspector
+
+            found = {"traffic": inspector.show_traffic}
+        case "export" | "report":
+            from dragoman.tui.screen.reporting import export
+
+            found = {"export": export.export, "report": export.report}
+        case "queue":
+            from dragoman.tui.screen.input import queue
+
+            found = {"queue": queue.choose_queued}
+        case "steer":
+            from dragoman.tui.screen.input import steer
+
+            found = {"steer": steer.steer}
+        case "editor" | "pager" | "suspend":
+            from dragoman.tui.screen import outside
+
+            found = {
+                "editor": outside.edit_draft,
+                "pager": outside.page_conversation,
+                "suspend": outside.suspend_client,
+            }
+        case "copy" | "paste" | "select":
+            from dragoman.tui.screen.conversation import copy
+
+            found = {"copy": copy.copy_answer, "paste": copy.paste_clipboard, "select": copy.release_mouse}
+        case "sessions" | "new" | "next" | "previous":
+            from dragoman.tui.screen.sessions import sessions
+
+            found = {
+                "sessions": sessions.choose_session,
+                "new": sessions.begin_session,
+                "next": sessions.next_session,
+                "previous": sessions.previous_session,
+            }
+        case "mode" | "model" | "options":
+            from dragoman.tui.screen.choices import options
+
+            found = {"mode": options.next_mode, "model": options.choose_model, "options": options.choose_option}
+        case "settings":
+            from dragoman.tui.screen.choices import settings_screen
+
+            found = {"settings": settings_screen.show_settings}
+        case "help":
+            from dragoman.tui.screen.keys import help
+
+            found = {"help": help.show_help}
+    return found.get(name)
 
 
 def shown_key(key: str) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from dragoman.text.visible import label
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.keys.actions import load_function
 from dragoman.tui.screen.questions.action_card import ActionCard
 from dragoman.tui.screen.questions.card import QuestionCard
 
@@ -112,9 +111,13 @@ class Cards:
             else:
                 self._answer(card, card.selected, read_at)
         elif key == "v" and card.id == "card":
-            load_function("questions.question_screen:open_question")(self._app, question)
+            from dragoman.tui.screen.questions.question_screen import open_question
+
+            open_question(self._app, question)
         elif key == "w" and card.is_settled(read_at):
-            load_function("questions.question_screen:ask_reason")(self._app, question)
+            from dragoman.tui.screen.questions.question_screen import ask_reason
+
+            ask_reason(self._app, question)
         else:
             return card.scroll_key(key)
         return True

@@ -15,7 +15,6 @@ from dragoman.text.visible import label
 from dragoman.tui.external import pager_command
 from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 from dragoman.tui.reporting.reports import facts_of
-from dragoman.tui.screen.keys.actions import load_function
 from dragoman.tui.screen.outside import handed_over
 from dragoman.tui.screen.parts import Choice
 from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
@@ -119,4 +118,6 @@ async def _open_log(app: TerminalApp) -> None:
 
 
 def _copy(app: TerminalApp, text: str) -> None:
-    load_function("conversation.copy:copy_text")(app, text)
+    from dragoman.tui.screen.conversation.copy import copy_text
+
+    copy_text(app, text)

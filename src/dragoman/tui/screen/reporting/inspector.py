@@ -13,7 +13,6 @@ from dragoman.text.terminal import cells, escape_json, fit, size
 from dragoman.text.visible import label
 from dragoman.trace.inspect.screen import is_loud
 from dragoman.tui.reporting.traffic import METHOD, TrafficModel, is_broken, kind_of, what_of
-from dragoman.tui.screen.keys.actions import load_function
 from dragoman.tui.screen.painted import PaintedScreen, head_line, key_rows
 from dragoman.view.rails import by_words
 
@@ -295,7 +294,9 @@ class InspectorScreen(PaintedScreen):
         if row is None:
             return
         text = self.model.pretty(row)
-        load_function("conversation.copy:copy_text")(self.terminal, text)
+        from dragoman.tui.screen.conversation.copy import copy_text
+
+        copy_text(self.terminal, text)
         self.message = f"copied {len(text)} characters"
 
     def do_export(self) -> None:

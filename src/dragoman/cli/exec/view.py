@@ -1,4 +1,4 @@
-"""The output of a run: the chosen form on stdout, everything for people on stderr.
+"""The view of a run: the chosen form on stdout, everything for people on stderr.
 
 Owns the four forms, and that no known key is in any of them. A result is written once, as a whole, and in every form
 but `raw`, which is the conversation itself. A failure of stdout is kept and reported at the end: it takes precedence
@@ -22,20 +22,35 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from dragoman.cli.exec.activity import Activity
-    from dragoman.cli.exec.connection import RunConnection
     from dragoman.cli.exec.events import Event
     from dragoman.cli.exec.options import Form, Options, ProgressForm
     from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.progress import Progress
+    from dragoman.client.connection import HasStderr
     from dragoman.policy.decide import Decision
     from dragoman.rpc import Observer
+    from dragoman.runs.agent_run import GuardedRun
+    from dragoman.runs.events import (
+        Asking,
+        CommandEnded,
+        Decided,
+        Initialized,
+        Noted,
+        Opened,
+        RunEvent,
+        TerminalOutput,
+        TurnStarted,
+        Updated,
+        Violated,
+    )
     from dragoman.runs.result import Error, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
     from dragoman.runs.tool_calls import ToolWatch
     from dragoman.schema import v1
     from dragoman.state import SessionState
+    from dragoman.text.secrets import SplitMask
 
 
-class Output:
+class ExecView:
     """Both streams of one run."""
 
     def __init__(self, form: Form) -> None:
@@ -44,7 +59,9 @@ class Output:
         """The folder of the run."""
         self.progress: Progress | None = None
         self.progress_form: ProgressForm = "none"
-        self.conn: RunConnection | None = None
+        self.run: GuardedRun | None = None
+        self.transport: HasStderr | None = None
+        """Leads to the agent's program."""
         self._options: Options | None = None
         self.activity: Activity | None = None
         """What the run is doing."""
@@ -57,6 +74,7 @@ class Output:
         self._written: dict[str, int] = {}  # a hash of the last event of each key
         self.secrets = Secrets(os.environ)
         """Keys that are masked in everything that is written."""
+        self._log_mask: SplitMask | None = None
 
     def show_progress(self, options: Options) -> None:
         """Show progress on stderr in the chosen form, from the start of the agent's program on."""
@@ -116,22 +134,86 @@ class Output:
             self.note(f"starting {request.entry.name}")
         self.tick()
         if self._has_events:
-            from dragoman.cli.exec.connection import describe_agent
             from dragoman.cli.exec.events import StartingEvent
+            from dragoman.runs.record import describe_agent
 
-            self._event(StartingEvent(agent=describe_agent(request)))
+            self._event(StartingEvent(agent=describe_agent(request.terms())))
 
-    def initialized(self, conn: RunConnection) -> None:
-        """The agent has answered `initialize`."""
-        self.conn = conn
+    def take(self, event: RunEvent) -> None:
+        """Show an event of the run."""
+        kind = type(event).__name__  # by name: the types are loaded after the agent's program was started
+        getattr(self, f"_on_{kind.lower()}", _nothing)(event)
+
+    def _on_updated(self, event: Updated) -> None:
+        run = self.run
+        session = None if run is None else run.session
+        if run is None or session is None or event.session_id != session.id:
+            return
+        for update in event.updates:
+            if self.activity is not None:
+                self.activity.note_update(update)
+            self.update(update, session.state, run.record.tools)
+
+    def _on_decided(self, event: Decided) -> None:
+        from dragoman.runs.result import permission
+
+        self.decided(event.decision, permission(event.decision))
+
+    def _on_commandended(self, event: CommandEnded) -> None:
+        from dragoman.runs.result import finished_command
+
+        self.command_finished(finished_command(event.command, event.hint))
+
+    def _on_violated(self, event: Violated) -> None:
+        self.violated(event.violation)
+
+    def _on_terminaloutput(self, event: TerminalOutput) -> None:
+        self.terminal_output(event.terminal_id, event.data)
+
+    def _on_asking(self, event: Asking) -> None:
+        if self.activity is not None:
+            self.activity.asking = event.title
+
+    def _on_noted(self, event: Noted) -> None:
+        self.note(event.text)
+
+    def _on_turnstarted(self, event: TurnStarted) -> None:
+        if self.activity is not None:
+            self.activity.enter("working")
         self.tick()
-        if self._has_events and conn.agent is not None:
+
+    def _on_initialized(self, event: Initialized) -> None:
+        if self.activity is not None:
+            self.activity.enter("opening")
+        self.tick()
+        if self._has_events:
             from dragoman.cli.exec.events import InitializedEvent
 
-            methods = [str(getattr(method, "id", "")) for method in conn.agent.auth_methods]
             self._event(
                 InitializedEvent(
-                    agent=conn.described(), protocol_version=conn.agent.protocol_version, login_methods=methods
+                    agent=event.agent,
+                    protocol_version=event.protocol_version,
+                    login_methods=list(event.login_methods),
+                )
+            )
+
+    def _on_opened(self, event: Opened) -> None:
+        if event.is_scripted:
+            self.note("the agent is scripted: it plays a script and calls no model")
+        if self.progress_form in ("plain", "github") and self.run is not None:
+            self.note(self._heartbeat.opened(self.run))
+        self.tick()
+        if self._has_events and self.run is not None:
+            from dragoman.cli.exec.events import OpenedEvent
+
+            self._event(
+                OpenedEvent(
+                    session_id=event.session_id,
+                    agent=self.run.record.agent,
+                    scripted=event.is_scripted,
+                    is_resumed=event.is_resumed,
+                    model=event.model,
+                    mode=event.mode,
                 )
             )
 
@@ -142,31 +224,6 @@ class Output:
 
             self._event(RetryEvent(number, of, retry))
         self.note(f"{retry.message}; trying again in {retry.waited_ms / 1000:g} s ({number} of {of})")
-
-    def asking(self, title: str) -> None:
-        """The user is being asked for a permission; an empty title: not any more."""
-        if self.activity is not None:
-            self.activity.asking = title
-
-    def opened(self, conn: RunConnection) -> None:
-        if conn.is_scripted:
-            self.note("the agent is scripted: it plays a script and calls no model")
-        if self.progress_form in ("plain", "github"):
-            self.note(self._heartbeat.opened(conn))
-        self.tick()
-        if self._has_events and conn.session is not None:
-            from dragoman.cli.exec.events import Opened
-
-            self._event(
-                Opened(
-                    session_id=conn.session.id,
-                    agent=conn.described(),
-                    scripted=conn.is_scripted,
-                    is_resumed=conn.is_resumed,
-                    model=conn.model,
-                    mode=conn.mode,
-                )
-            )
 
     def update(self, update: v1.SessionUpdate, state: SessionState, tools: ToolWatch) -> None:
         """Show an update that was folded into `state`."""
@@ -354,11 +411,11 @@ class Output:
         if self.activity is None or self._is_finished:
             return
         self.activity.has_open_form = self.progress is not None and self.progress.is_held
-        session, tail = (None, "") if self.conn is None else (self.conn.session, self.conn.stderr_tail)
+        session = None if self.run is None else self.run.session
         state = None if session is None else session.state
-        doing = self.activity.now(state, tail)
+        doing = self.activity.now(state, self.stderr_tail)
         if self.progress_form == "terminal" and self.progress is not None:
-            self.progress.show_status(self._heartbeat.status(self.conn, doing, self.activity.elapsed_seconds))
+            self.progress.show_status(self._heartbeat.status(self.run, doing, self.activity.elapsed_seconds))
         elif self.progress_form == "json" and self._heartbeat.is_due():
             from dragoman.cli.exec.events import ProgressEvent
             from dragoman.runs.result import RunWaiting
@@ -367,10 +424,22 @@ class Output:
             spent = round(self.activity.elapsed_seconds * 1000)
             self._to_stderr(ProgressEvent(RunWaiting(doing.what, doing.name or None), spent, used))
         elif self.progress is not None and self._heartbeat.is_due(self.progress.count):
-            self.note(self._heartbeat.still(self.conn, doing, self.activity.elapsed_seconds))
+            self.note(self._heartbeat.still(self.run, doing, self.activity.elapsed_seconds))
 
-    def agent_log(self, text: str) -> None:
-        """Show what the agent writes to stderr (`--verbose`)."""
+    @property
+    def stderr_tail(self) -> str:
+        """The end of what the agent wrote to stderr."""
+        return "" if self.transport is None else self.transport.stderr_tail
+
+    def agent_log(self, data: bytes, *, is_end: bool = False) -> None:
+        """Show what the agent writes to stderr (`--verbose`); a key that comes in two pieces is masked, too."""
+        if self._log_mask is None:
+            from dragoman.text.secrets import SplitMask
+
+            self._log_mask = SplitMask(self.secrets)
+        text = (self._log_mask.feed(data) + (self._log_mask.finish() if is_end else b"")).decode(errors="replace")
+        if not text:
+            return
         if self.progress is not None:
             self.progress.log(text)
         elif self.progress_form == "json":
@@ -397,7 +466,7 @@ class Output:
 
         try:
             with open(path, "a", encoding="utf-8", errors="replace") as file:
-                file.write(self.secrets.mask(job_summary(result, None if self.conn is None else self.conn.model)))
+                file.write(self.secrets.mask(job_summary(result, None if self.run is None else self.run.model)))
         except OSError as error:
             self.note(f"the job summary cannot be written: {error.strerror}")
 
@@ -416,16 +485,20 @@ class Output:
         console.write_error(self.secrets.mask(error.message), self.secrets.mask(error.hint or ""))
 
 
-def _frames(output: Output) -> Observer:
+def _frames(view: ExecView) -> Observer:
     from dragoman.rpc import Observer
 
     class Frames(Observer):
         """Writes every frame as it is; the direction of each follows from its content."""
 
         def received(self, line: bytes) -> None:
-            output.write_json(line + b"\n")
+            view.write_json(line + b"\n")
 
         def sent(self, line: bytes) -> None:
-            output.write_json(line + b"\n")
+            view.write_json(line + b"\n")
 
     return Frames()
+
+
+def _nothing(event: object) -> None:
+    """Show nothing: the event has no place of its own in any form."""

@@ -15,16 +15,16 @@ from dragoman.errors import RequestError, StoreError
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
-    from dragoman.cli.exec.connection import RunConnection
-    from dragoman.cli.exec.output import Output
-    from dragoman.cli.exec.request import RunRequest
+    from dragoman.client import RemoteAgent, Session
     from dragoman.registry.agents import AgentEntry
     from dragoman.runs.result import RunResult
     from dragoman.schema import v1
     from dragoman.store.ledger import Ledger
+    from dragoman.text.secrets import Secrets
+    from dragoman.view.blocks import ShownTerminal
 
 # What `kill -9` may cost of a running turn. Writing a long turn takes longer, so the pause grows with it.
 SAVE_SECONDS: Final = 2.0
@@ -37,14 +37,32 @@ def ledger_name(entry: AgentEntry) -> str:
 
 
 class RunLedger:
-    """The ledger as one run uses it; does nothing if the user does not want one."""
+    """The ledger as one run uses it.
 
-    def __init__(self, request: RunRequest, output: Output) -> None:
-        self._request = request
-        self._output = output
-        self._is_wanted = request.uses_ledger
+    Args:
+        entry: the program of the agent.
+        roots: the folders of the session, its own first.
+        secrets: masked in everything that is written.
+        note: called with a sentence if the run cannot be written.
+        terminals: what the terminals of the last turn show now.
+    """
+
+    def __init__(
+        self,
+        entry: AgentEntry,
+        roots: Sequence[str],
+        *,
+        secrets: Secrets,
+        note: Callable[[str], object],
+        terminals: Callable[[], list[ShownTerminal]],
+    ) -> None:
+        self._entry = entry
+        self._roots = roots
+        self._secrets = secrets
+        self._note = note
+        self._terminals = terminals
         self._ledger: Ledger | None = None
-        self._conn: RunConnection | None = None
+        self._session: Session | None = None
         self._number: Future[int] | None = None
         self._ending: Future[None] | None = None
         self._timer: TimerHandle | None = None
@@ -52,8 +70,6 @@ class RunLedger:
 
     def open(self) -> None:
         """Open the file; called in a thread while the agent starts."""
-        if not self._is_wanted:
-            return
         from dragoman.settings.places import data_dir
         from dragoman.store.ledger import FILE_NAME, Ledger
 
@@ -62,49 +78,56 @@ class RunLedger:
         except (StoreError, OSError) as error:
             self._give_up(error)
 
-    async def join(self, conn: RunConnection) -> None:
+    async def join(self, agent: RemoteAgent, session: Session) -> None:
         """Leave the turn to a host elsewhere that writes the same ledger: one session is one entry."""
         from dragoman.registry.elsewhere import host_of
 
-        if not self._is_wanted or conn.agent is None or conn.session is None:
-            return
-        if not host_of(self._request.entry.command):
+        if not host_of(self._entry.command):
             return
         from dragoman.settings.places import data_dir
         from dragoman.store.ledger import FILE_NAME, identify_ledger
 
         file = identify_ledger(data_dir() / FILE_NAME)
         with suppress(RequestError):  # it is not such a host
-            asked = {"sessionId": conn.session.id, "file": file}
-            answer = await conn.agent.request("_dragoman/ledger", asked)
+            asked = {"sessionId": session.id, "file": file}
+            answer = await agent.request("_dragoman/ledger", asked)
             if file is not None and isinstance(answer, dict) and answer.get("isWritten") is True:
                 self.close()
 
-    def begin(self, conn: RunConnection, prompt: Sequence[v1.ContentBlock]) -> None:
-        """Write that the turn begins; called before the prompt is sent."""
-        if self._ledger is None or conn.session is None or conn.agent is None:
+    def begin(
+        self,
+        agent: RemoteAgent,
+        session: Session,
+        prompt: Sequence[v1.ContentBlock],
+        text: str,
+        *,
+        is_new: bool,
+        is_scripted: bool,
+    ) -> None:
+        """Write that a turn begins; called before the prompt is sent. `text` is the prompt as a user reads it."""
+        if self._ledger is None:
             return
         from dragoman.schema import is_advertised
         from dragoman.store.ledger import NewEntry
         from dragoman.store.ledger_record import pack, record_prompt
 
-        self._conn = conn
-        request, capabilities, mask = self._request, conn.agent.capabilities, self._output.secrets.mask
+        self._session = session
+        mask = self._secrets.mask
         offered = ("sessionCapabilities.resume", "loadSession")
         entry = NewEntry(
-            agent=mask(ledger_name(request.entry)),
-            command=tuple(map(mask, request.entry.command)),
-            session_id=conn.session.id,
-            folder=request.options.cwd,
-            directories=request.options.directories,
+            agent=mask(ledger_name(self._entry)),
+            command=tuple(map(mask, self._entry.command)),
+            session_id=session.id,
+            folder=self._roots[0],
+            directories=tuple(self._roots[1:]),
             title=self._title(),
-            first_prompt=mask(" ".join(request.prompt.text.split())),
-            can_reopen=any(is_advertised(capabilities, name) for name in offered),
-            is_scripted=conn.is_scripted,
+            first_prompt=mask(" ".join(text.split())),
+            can_reopen=any(is_advertised(agent.capabilities, name) for name in offered),
+            is_scripted=is_scripted,
         )
         with suppress(StoreError):
-            record = pack(record_prompt(prompt), self._output.secrets.mask_bytes)
-            self._number = self._ledger.begin_turn(entry, record, is_new=not conn.is_resumed)
+            record = pack(record_prompt(prompt), self._secrets.mask_bytes)
+            self._number = self._ledger.begin_turn(entry, record, is_new=is_new)
             self._ledger.prune()
 
     def update(self) -> None:
@@ -116,23 +139,23 @@ class RunLedger:
 
     def _save(self) -> None:
         self._timer = None
-        if self._ledger is None or self._conn is None or self._number is None:
+        if self._ledger is None or self._number is None:
             return
         started = monotonic()
         if self._number.done() and self._number.exception() is None:
             with suppress(StoreError):
-                self._ledger.save_turn(self._number.result(), self._record(self._conn))
+                self._ledger.save_turn(self._number.result(), self._record())
         self._pause = max(SAVE_SECONDS, (monotonic() - started) * _SHARE)
 
     def end(self, result: RunResult) -> None:
         """Write how the turn ended."""
-        if self._ledger is None or self._conn is None or self._number is None:
+        if self._ledger is None or self._number is None:
             return
         from dragoman.store.ledger import EndedTurn, TouchedFile
 
         if self._timer is not None:
             self._timer.cancel()
-        mask = self._output.secrets.mask
+        mask = self._secrets.mask
         ended = EndedTurn(
             exit_code=result.exit_code,
             stop_reason=result.stop_reason,
@@ -141,7 +164,7 @@ class RunLedger:
             files=tuple(TouchedFile(mask(each.path), each.change) for each in result.files_changed),
         )
         try:
-            self._ending = self._ledger.end_turn(self._number.result(), self._record(self._conn), ended)
+            self._ending = self._ledger.end_turn(self._number.result(), self._record(), ended)
         except StoreError as error:
             self._give_up(error)
 
@@ -160,19 +183,18 @@ class RunLedger:
             ledger.close()
 
     def _title(self) -> str | None:
-        session = None if self._conn is None else self._conn.session
-        title = None if session is None else session.state.title
-        return self._output.secrets.mask(title) if title else None
+        title = None if self._session is None else self._session.state.title
+        return self._secrets.mask(title) if title else None
 
-    def _record(self, conn: RunConnection) -> bytes | None:
+    def _record(self) -> bytes | None:
         """Return the turn so far; None if it has not begun, because the prompt could not be sent."""
         from dragoman.store.ledger_record import pack, record_turn
 
-        if conn.session is None or not conn.session.state.turns:
+        state = None if self._session is None else self._session.state
+        if state is None or not state.turns:
             return None
-        state = conn.session.state
-        return pack(record_turn(state, state.turns[-1], conn.shown_terminals()), self._output.secrets.mask_bytes)
+        return pack(record_turn(state, state.turns[-1], self._terminals()), self._secrets.mask_bytes)
 
     def _give_up(self, error: Exception) -> None:
-        self._output.note(f"this run is not in the ledger of sessions: {error}")
+        self._note(f"this run is not in the ledger of sessions: {error}")
         self.close()

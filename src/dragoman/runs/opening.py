@@ -1,4 +1,4 @@
-"""Applies `--mode`, `--model` and `--set` to a session, by matching them with what the session offers.
+"""Opens the session of a run, new or an earlier one, and sets its mode, model and options by what it offers.
 
 Agents offer the same setting in several places: a mode as a session mode or as an option of category `mode`, a model as
 an option of category `model` or as in an older draft of the protocol.
@@ -6,19 +6,90 @@ an option of category `model` or as in an older draft of the protocol.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from dragoman.cli.exits import CliError
-from dragoman.errors import RequestError
-from dragoman.schema import v1
+from msgspec import Struct
+
+from dragoman.errors import METHOD_NOT_FOUND, ConfigError, RequestError
+from dragoman.schema import is_advertised, v1
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from dragoman.cli.exec.options import Options
-    from dragoman.client import Session
+    from dragoman.client import RemoteAgent, Session
     from dragoman.client.legacy_models import LegacyModels
     from dragoman.registry.facts import AgentFacts
+
+
+# A history is replayed from a file; in the recordings that takes less than a tenth of a second.
+HISTORY_SECONDS: Final = 5.0
+
+
+class SessionOpening(Struct, frozen=True, kw_only=True):
+    """What a session is opened with."""
+
+    session_id: str | None = None
+    """The session to continue; None for a new one."""
+    flag: str = "--resume"
+    """How the user named it, for an error."""
+    servers: Sequence[v1.McpServer] = ()
+    mode: str | None = None
+    model: str | None = None
+    settings: Sequence[tuple[str, str]] = ()
+    """Options of the session by their ids, in the user's words."""
+    system_prompt: str | None = None
+    """Appended to the agent's own; needs a capability that is not stable."""
+    meta: Mapping[str, Any] = {}
+    enters_asking_mode: bool = False
+    """Whether a well-known agent is put into the mode in which it asks."""
+
+
+async def open_session(
+    agent: RemoteAgent, opening: SessionOpening, roots: Sequence[str], *, replays_late: bool = False
+) -> Session:
+    """Open a new session, or the one to continue, without its history if the agent can: it is not shown.
+
+    Args:
+        agent: the agent, initialized.
+        opening: what the session is opened with.
+        roots: the folders of the session, its own first.
+        replays_late: the agent replays a history after its answer.
+
+    Raises:
+        ConfigError: the agent cannot reopen a session.
+        RequestError: the agent refuses.
+    """
+    cwd, id = roots[0], opening.session_id
+    given: dict[str, Any] = {"mcp_servers": opening.servers, "additional_directories": roots[1:]}
+    given["meta"] = opening.meta or None
+    if opening.system_prompt is not None:
+        given["append_system_prompt"] = opening.system_prompt
+    if id is None:
+        return await agent.new_session(cwd, **given)
+    can_load = is_advertised(agent.capabilities, "loadSession")
+    if is_advertised(agent.capabilities, "sessionCapabilities.resume"):
+        try:
+            return await agent.resume_session(id, cwd, **given)
+        except RequestError as error:  # one real agent offers it and does not have it
+            if error.code != METHOD_NOT_FOUND or not can_load:
+                raise
+    if not can_load:
+        raise ConfigError(
+            f"{opening.flag}: this agent can neither resume nor load a session",
+            hint=f"leave out {opening.flag} for a new session; what was done before: dragoman sessions list",
+        )
+    session = await agent.load_session(id, cwd, **given)
+    if replays_late:
+        # Wait until the agent has sent its commands, which it does after the history.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HISTORY_SECONDS):
+                if not session.state.commands:
+                    async for received in session.updates():
+                        if isinstance(received.update, v1.AvailableCommandsUpdate):
+                            break
+    return session
 
 
 class OfferedValue(NamedTuple):
@@ -28,11 +99,24 @@ class OfferedValue(NamedTuple):
     name: str
 
 
-async def apply_settings(session: Session, options: Options, models: LegacyModels | None) -> None:
+class ChosenSettings(Protocol):
+    """What the user chose for a session; `SessionOpening` and the options of `exec` are such."""
+
+    @property
+    def mode(self) -> str | None: ...
+
+    @property
+    def model(self) -> str | None: ...
+
+    @property
+    def settings(self) -> Sequence[tuple[str, str]]: ...
+
+
+async def apply_settings(session: Session, options: ChosenSettings, models: LegacyModels | None) -> None:
     """Set what the user asked for. The model is set first, because the other options can depend on it.
 
     Raises:
-        CliError: the session does not offer one of them.
+        ConfigError: the session does not offer one of them.
     """
     if options.model is not None:
         await _set_model(session, options.model, models)
@@ -89,7 +173,7 @@ async def _set_mode(session: Session, wanted: str) -> None:
             await session.set_config_option(option.id, value)
         return
     if session.state.modes is None:
-        raise CliError(f"--mode {wanted}: this agent has no modes", hint="remove --mode")
+        raise ConfigError(f"--mode {wanted}: this agent has no modes", hint="remove --mode")
     value = _match("--mode", wanted, _offered_modes(session))
     if value != session.state.mode:
         await session.set_mode(value)
@@ -110,7 +194,7 @@ async def _set_model(session: Session, wanted: str, models: LegacyModels | None)
         choices = [OfferedValue(model.model_id, model.name) for model in models.offered]
         await session.set_model(_match("--model", wanted, choices))
     else:
-        raise CliError(
+        raise ConfigError(
             f"--model {wanted}: this agent offers no choice of model",
             hint="set the model in the agent's own configuration",
         )
@@ -122,13 +206,13 @@ async def _set_option(session: Session, key: str, text: str) -> None:
     option = next((option for option in options if option.id == key), None)
     if isinstance(option, v1.SessionConfigBoolean):
         if text not in ("true", "false"):
-            raise CliError(f"--set {key}={text}: it takes true or false", hint=f"--set {key}=true")
+            raise ConfigError(f"--set {key}={text}: it takes true or false", hint=f"--set {key}=true")
         await session.set_config_option(key, text == "true")
     elif isinstance(option, v1.SessionConfigSelect):
         await session.set_config_option(key, _match(f"--set {key}", text, _choices(option)))
     else:
         names = ", ".join(option.id for option in options) or "none"
-        raise CliError(f"--set {key}: this agent has no such option", hint=f"its options: {names}")
+        raise ConfigError(f"--set {key}: this agent has no such option", hint=f"its options: {names}")
 
 
 def _of_category(session: Session, category: str) -> v1.SessionConfigSelect | None:
@@ -165,4 +249,4 @@ def _match(flag: str, wanted: str, choices: Sequence[OfferedValue]) -> str:
         if len(found) == 1:
             return found[0]
     known = ", ".join(choice.value for choice in choices) or "none"
-    raise CliError(f"{flag} {wanted}: this agent does not offer it", hint=f"it offers: {known}")
+    raise ConfigError(f"{flag} {wanted}: this agent does not offer it", hint=f"it offers: {known}")

@@ -1,0 +1,153 @@
+"""What happens in a run, as events: one agent, one session, turn by turn.
+
+The events are reported in the order of the wire. They are data, so that a view, a record of the turn and a host can
+take the same ones. Does not depend on where they are shown.
+"""
+
+from __future__ import annotations
+
+from time import time
+from typing import TYPE_CHECKING, TypeAlias
+
+from msgspec import Struct, field
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dragoman.errors import ConnectionClosed
+    from dragoman.policy.decide import Decision
+    from dragoman.process.sandbox import ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
+    from dragoman.runs.result import RunAgent, RunViolation
+    from dragoman.schema import v1
+
+
+class EndOfTurn(Struct, frozen=True, kw_only=True):
+    """How a turn ended: with the agent's response, with an error, or without either."""
+
+    response: v1.PromptResponse | None = None
+    error: Exception | None = None
+    was_cancelled: bool = False
+    """This side asked the agent to stop. It may still report that it is done."""
+    gave_up: bool = False
+    """The agent did not react to that in time; nothing is known about what it does."""
+
+
+class Initialized(Struct, frozen=True, kw_only=True, tag=True):
+    """The agent has answered: its own name and version are known, and how one can log in."""
+
+    agent: RunAgent
+    protocol_version: int
+    login_methods: tuple[str, ...]
+    at: float = field(default_factory=time)
+
+
+class Opened(Struct, frozen=True, kw_only=True, tag=True):
+    """The session is open and set up; a prompt may be sent."""
+
+    session_id: str
+    is_resumed: bool
+    is_scripted: bool
+    mode: str | None
+    model: str | None
+    at: float = field(default_factory=time)
+
+
+class TurnStarted(Struct, frozen=True, kw_only=True, tag=True):
+    """A prompt is sent next."""
+
+    prompt_id: str
+    at: float = field(default_factory=time)
+
+
+class Updated(Struct, frozen=True, kw_only=True, tag=True):
+    """Updates that came together, folded into the session's state; `lines` are the messages as they came."""
+
+    session_id: str
+    updates: Sequence[v1.SessionUpdate]
+    lines: Sequence[bytes]
+    at: float = field(default_factory=time)
+
+
+class Asking(Struct, frozen=True, kw_only=True, tag=True):
+    """The user is being asked for a permission; an empty title: not any more."""
+
+    title: str
+    at: float = field(default_factory=time)
+
+
+class Decided(Struct, frozen=True, kw_only=True, tag=True):
+    """Something was allowed, denied or cancelled. Reported before the agent gets its answer."""
+
+    decision: Decision
+    at: float = field(default_factory=time)
+
+
+class TerminalOutput(Struct, frozen=True, kw_only=True, tag=True):
+    """Output of a command that this program runs for the agent."""
+
+    terminal_id: str
+    data: bytes
+    at: float = field(default_factory=time)
+
+
+class CommandEnded(Struct, frozen=True, kw_only=True, tag=True):
+    """A command that this program ran for the agent has ended; `hint` says how to run it outside of its sandbox."""
+
+    command: FinishedCommand
+    hint: str | None = None
+    at: float = field(default_factory=time)
+
+
+class ProtectedChanged(Struct, frozen=True, kw_only=True, tag=True):
+    """Protected files changed without a permission, by a command or, if there is none, by the agent itself."""
+
+    changes: Sequence[ProtectedChange]
+    command: str | None = None
+    at: float = field(default_factory=time)
+
+
+class Violated(Struct, frozen=True, kw_only=True, tag=True):
+    """The agent did something although a rule denies it, or a protected file changed without a permission."""
+
+    violation: RunViolation
+    at: float = field(default_factory=time)
+
+
+class Noted(Struct, frozen=True, kw_only=True, tag=True):
+    """A sentence for the user."""
+
+    text: str
+    at: float = field(default_factory=time)
+
+
+class AgentEnded(Struct, frozen=True, kw_only=True, tag=True):
+    """The connection to the agent has ended, by either side."""
+
+    reason: ConnectionClosed | None
+    at: float = field(default_factory=time)
+
+
+class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
+    """The turn is over, and what it changed is known."""
+
+    prompt_id: str
+    end: EndOfTurn
+    at: float = field(default_factory=time)
+
+
+RunEvent: TypeAlias = (
+    Initialized
+    | Opened
+    | TurnStarted
+    | Updated
+    | Asking
+    | Decided
+    | TerminalOutput
+    | CommandEnded
+    | ProtectedChanged
+    | Violated
+    | Noted
+    | AgentEnded
+    | TurnEnded
+)

@@ -1,0 +1,78 @@
+"""Both ways of `dragoman exec` give the same document for the same turn."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.ways import SessionPlace
+
+ODD_NAMES = ("acts-unasked", "shows-diffs", "reports-refusals-as-completed")
+
+
+def comparable(result: dict[str, Any]) -> str:
+    """A result without what differs between two runs of one agent: ids, times, and how long it took."""
+    for name in ("session_id", "duration_ms", "durations"):
+        result[name] = None
+    for call in result["tool_calls"]:
+        call["started_at"], call["ended_at"] = call["started_at"] is not None, call["ended_at"] is not None
+    return re.sub(r"call_[0-9a-f]+", "call", repr(result))
+
+
+@pytest.fixture
+def there(tmp_path: Path) -> Iterator[SessionPlace]:
+    found = SessionPlace(tmp_path)
+    try:
+        yield found
+    finally:
+        found.end()
+
+
+@pytest.mark.parametrize("prompt", ["hello", "tools", "permission", "edit a.txt", "say one\nplan"])
+def test_result_of_the_scripted_agent_is_the_same_in_both_ways(there: SessionPlace, prompt: str) -> None:
+    plain = super(SessionPlace, there).run("-a", "scripted", "--output", "json", prompt)
+    hosted = there.run("-a", "scripted", "--output", "json", prompt)
+    assert hosted.code == plain.code
+    assert comparable(hosted.result) == comparable(plain.result)
+
+
+@pytest.mark.parametrize("odd", ODD_NAMES)
+@pytest.mark.parametrize("words", [(), ("--deny", "execute"), ("--deny", "edit:b.txt", "--fail-on-deny")])
+def test_result_of_an_agent_that_acts_by_itself_is_the_same_in_both_ways(
+    there: SessionPlace, odd: str, words: tuple[str, ...]
+) -> None:
+    plain = super(SessionPlace, there).run("--output", "json", *words, "go", odd=odd)
+    hosted = there.run("--output", "json", *words, "go", odd=odd)
+    assert hosted.code == plain.code
+    assert comparable(hosted.result) == comparable(plain.result)
+
+
+def test_text_of_a_turn_that_breaks_a_rule_ends_with_10_in_a_session_too(there: SessionPlace) -> None:
+    done = there.run("--deny", "execute", "go", odd="acts-unasked")
+    assert done.code == 10
+    assert "violation: execute: git push was done, but is denied by rule execute (--deny)" in done.err
+
+
+def test_document_of_a_warm_session_needs_neither_msgspec_nor_the_state(there: SessionPlace) -> None:
+    assert there.run("-a", "scripted", "hello").code == 0
+    program = (
+        "import sys; before = set(sys.modules); from dragoman.cli.main import main; "
+        "code = main(['exec', '--session', 'session-1', '--output', 'json', '-q', 'hello']); "
+        "assert not {'msgspec', 'asyncio', 'dragoman.state', 'dragoman.schema', 'argparse', 'json', 're'} "
+        "& (set(sys.modules) - before), sorted(sys.modules); sys.exit(code)"
+    )
+    done = subprocess.run(
+        [there.python, "-c", program],
+        cwd=there.project,
+        env=there.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert '"text": "hello"' in done.stdout
