@@ -134,10 +134,17 @@ def write_batch(
     rows = [row for session, events in added.items() for row in pack(db, blobs, session, events)]
     if rows:
         db.execute("INSERT INTO journal (segments) VALUES (?)", (msgspec.msgpack.encode(rows),))
-    for session, at in moved.items():
-        db.execute("UPDATE hosted SET updated_at=max(updated_at, ?) WHERE id=?", (at, session))
+    _update(db, "updated_at=max(updated_at, column2)", 2, list(moved.items()))
+    facts = []
     for session, write in described.items():
-        _describe(db, session, write, changed.get(session) or heads[session])
+        record = write.record
+        assert record is not None
+        head = changed.get(session) or heads[session]
+        facts.append((session, record.agent_session, record.facts, head, record.updated_at))
+        if record.keys != write.owner.record.keys:
+            db.execute("DELETE FROM keys WHERE session=?", (session,))
+            insert_keys(db, record)
+    _update(db, "agent_session=column2, facts=column3, head=column4, updated_at=max(updated_at, column5)", 5, facts)
     return results, changed, rows
 
 
@@ -192,16 +199,18 @@ def _accept(db: sqlite3.Connection, session: str, prompt_id: str, number: int) -
     return None
 
 
-def _describe(db: sqlite3.Connection, session: str, write: LogWrite, head: int) -> None:
-    record = write.record
-    assert record is not None
-    db.execute(
-        "UPDATE hosted SET agent_session=?, facts=?, head=?, updated_at=max(updated_at, ?) WHERE id=?",
-        (record.agent_session, record.facts, head, record.updated_at, session),
-    )
-    if record.keys != write.owner.record.keys:
-        db.execute("DELETE FROM keys WHERE session=?", (session,))
-        insert_keys(db, record)
+def _update(db: sqlite3.Connection, change: str, columns: int, rows: Sequence[tuple[Any, ...]]) -> None:
+    """Change records, many in one statement; the first value of a row is the id."""
+    start, row = 0, f"({','.join('?' * columns)})"
+    for size in _ROWS:
+        while len(rows) - start >= size:
+            part = rows[start : start + size]
+            start += size
+            values = ",".join([row] * size)
+            db.execute(
+                f"UPDATE hosted SET {change} FROM (VALUES {values}) WHERE id=column1",
+                [value for found in part for value in found],
+            )
 
 
 def insert_keys(db: sqlite3.Connection, record: SessionRecord) -> None:

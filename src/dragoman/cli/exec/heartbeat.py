@@ -1,7 +1,7 @@
 """When to show that a run goes on, and in which words: the status line of a terminal, or a line from time to time.
 
 CI systems end a job that prints nothing for some minutes, and a user without a sign of life ends it sooner. Does not
-write anything; `output.py` does.
+write anything; `view.py` does.
 """
 
 from __future__ import annotations
