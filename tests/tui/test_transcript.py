@@ -20,7 +20,7 @@ from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
 from dragoman.text.terminal import cells
 from dragoman.tui.local_host.older_blocks import OlderPage
-from dragoman.tui.screen.conversation import walking
+from dragoman.tui.screen.conversation import copy
 from dragoman.tui.screen.conversation.emulation import EmulatedTerminals
 from dragoman.tui.screen.conversation.highlighting import colour_code
 from dragoman.tui.screen.conversation.transcript import Transcript
@@ -113,7 +113,7 @@ async def test_search_goes_through_the_blocks_and_around(monkeypatch: pytest.Mon
 
 async def test_a_block_is_copied_as_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
     copied: list[str] = []
-    monkeypatch.setattr(walking, "load_function", lambda place: lambda app, text: copied.append(text))
+    monkeypatch.setattr(copy, "copy_text", lambda app, text: copied.append(text))
     async with shown(monkeypatch) as (app, pilot):
         text = "# Head\n\nsome **words** " + "that are long " * 20
         fold(app.talk.state, say(text + EVIL))

@@ -33,6 +33,7 @@ _OF_ALL_TOOLS: Final = (
     "dragoman.policy.verdict",
     "dragoman.workspace.safety",
     "dragoman.process.sandbox.git_config",
+    "dragoman.process.sandbox.confinement",
     "dragoman.process.terminal",
 )
 
