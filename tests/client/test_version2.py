@@ -11,7 +11,7 @@ import pytest
 from dragoman.client import connect
 from dragoman.errors import CapabilityError, ConnectionClosed, LocalProtocolError, RequestError
 from dragoman.schema import v1, v2
-from tests.client.fixtures import AgentLine, client_and_agent, open_session
+from tests.client.fixtures import AgentLine, by_one_stream, client_and_agent, open_session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -406,6 +406,7 @@ async def test_an_unknown_protocol_is_a_mistake_of_the_program() -> None:
         (await opened).close()
 
 
+@by_one_stream
 async def test_a_program_is_called_with_updates_in_the_order_of_the_wire_as_readers_get_them() -> None:
     found: list[tuple[str, str]] = []
 

@@ -12,10 +12,10 @@ import pytest
 from dragoman.errors import RequestError
 from dragoman.schema import Unknown, v1
 from dragoman.state import Message
-from tests.client.fixtures import by_one_stream, client_and_agent, open_session
+from tests.client.fixtures import client_and_agent, in_memory_only, open_session
 
-# All that a test sends at once arrives in one piece only here; over HTTP each session has a stream of its own.
-pytestmark = by_one_stream
+# All that a test sends at once arrives in one piece only here; a socket may cut it anywhere.
+pytestmark = in_memory_only
 
 
 class Order:
