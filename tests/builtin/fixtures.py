@@ -109,6 +109,9 @@ class FakeViewer:
         self._owner.seen += chunks
         self._owner.saw.set()
 
+    async def ready(self) -> None:
+        return
+
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         answer = self._owner.answers(options)
         if asyncio.iscoroutine(answer):

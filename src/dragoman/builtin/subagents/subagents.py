@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, structs
 
 from dragoman.builtin.tools.built_in import ListedTool
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, ConnectionClosed
 from dragoman.settings.project import PROJECT_FOLDER, find_project
 
 if TYPE_CHECKING:
@@ -367,9 +367,10 @@ class SessionSubagents:
         if session.turn is None:
             return UserAnswer(None, NO_USER, "no user can be asked while the subagent works between two turns")
         await session.settle()
-        if session.viewer is None or not session.viewer.is_connected:
+        try:
+            return await session.ask_client(lambda viewer: viewer.ask_about(call, options))
+        except ConnectionClosed:
             return UserAnswer()
-        return await session.viewer.ask_about(call, options)
 
     async def announce(self, call: v1.ToolCallPatch, parent_call_id: str) -> None:
         """Show a call that the user is asked about, as a call below that of the subagent."""
