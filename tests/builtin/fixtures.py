@@ -131,10 +131,13 @@ class FixtureSession(OpenSession):
             context,
             model=fixture.model,
             permissions=ToolPermissions(
-                RecordingRules(fixture), lambda: fixture.mode or self.mode, ("/w",), can_ask=fixture.can_ask
+                RecordingRules(fixture),
+                lambda: fixture.mode or self.mode,
+                ("/w",),
+                ask=self.ask,
+                can_ask=fixture.can_ask,
             ),
             limits=fixture.limits,
-            sleep=fixture.sleep,
         )
 
 
@@ -144,6 +147,7 @@ class SessionFixture:
     def __init__(self, store: Store, session: FixtureSession) -> None:
         session.fixture = self
         session.tools.clear()
+        session.retries.sleep = self.sleep
         self.store = store
         self.session = session
         self.model: Model = ScriptedModel()

@@ -29,6 +29,7 @@ from dragoman.builtin.context.command import Invocation
 from dragoman.builtin.context.commands import commands_update, find_command, invoked, read_commands
 from dragoman.builtin.context.instructions import read_instructions
 from dragoman.builtin.context.titles import begin_title
+from dragoman.builtin.context.window.size import LearnedWindows
 from dragoman.builtin.context.window.window import window_memory
 from dragoman.builtin.hooks.open_hooks import OpenHooks
 from dragoman.builtin.loop import Loop
@@ -46,9 +47,10 @@ from dragoman.builtin.subagents.subagents import SessionSubagents
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
-from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepare_turn
+from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepare_turn, turn_command
 from dragoman.builtin.usage import SessionUsage, total
 from dragoman.builtin.viewer import Viewer, notice_chunk
+from dragoman.builtin.waits import Retries
 from dragoman.errors import ConfigError, ConnectionClosed, DragomanError, StoreError
 from dragoman.policy.modes import MODES
 from dragoman.schema import v1
@@ -86,6 +88,7 @@ class OpenSession:
     """A session that is open, and its client."""
 
     is_closed = False
+    has_sandbox = False
     was_refused = False
     """Whether the last call of the model failed because of its key."""
 
@@ -120,7 +123,6 @@ class OpenSession:
         self.usage = SessionUsage(store, row.id)
         self.subagents = SessionSubagents(self)
         self.skills = SessionSkills(self)
-        self.has_sandbox = False
         self.has_rewound = False
         """Turns were taken back or brought back since the past was read."""
         self.mode_changed = asyncio.Event()
@@ -131,6 +133,7 @@ class OpenSession:
         self._queue = asyncio.Lock()
         self._reading = asyncio.Lock()
         self.steering = Steering()
+        self.retries = Retries(self._set_retrying)
         self._unfinished: tuple[UIMessage, Sequence[UsageRow]] | None = None
         self._left_prompts: list[str] = []
         """Ids of prompts that wait in the stored queue because their process died."""
@@ -422,7 +425,15 @@ class OpenSession:
         try:
             if not was_cancelled:
                 context = await self.context_of(prompt, log)
-                loop = Loop(context, usage)
+                loop = Loop(
+                    context,
+                    usage,
+                    spending=self.usage.spending,
+                    windows=LearnedWindows(self),
+                    retries=self.retries,
+                    steering=self.steering,
+                    command=turn_command(self, prompt),
+                )
                 running = asyncio.create_task(loop.run())
                 await wait_or_cancel(running, self.settings.limits.cleanup_seconds)
         except asyncio.CancelledError as failure:
@@ -483,7 +494,7 @@ class OpenSession:
         if self.turn is not None:
             await self.turn.settle()
 
-    def set_retrying(self, is_retrying: bool) -> None:
+    def _set_retrying(self, is_retrying: bool) -> None:
         self.state = "retrying" if is_retrying else "busy"
 
     def _invocation(self, name: str, arguments: str, viewer: Viewer) -> Invocation:

@@ -223,6 +223,7 @@ class Viewer:
             rules,
             lambda: session.mode,
             self.roots,
+            ask=session.ask,
             asks_about=self.session.extra.get(ASKS_ABOUT, ()),
             runs_safe_commands=settings.safe_commands,
             has_sandbox=self.guard.has_sandbox,

@@ -190,8 +190,8 @@ class ExternalRun:
                 metadata = {**self._row.metadata, "subagent": {**own, "session": run.session.id}}
                 await self._subagents.note_metadata(self._row, metadata)
             response = await self._prompted(run, prompt)
-            while response.stop_reason == "end_turn" and self._parent.hooks is not None:
-                more = await self._parent.hooks.stop(self._text.strip())
+            while response.stop_reason == "end_turn" and self._parent.folder.hooks is not None:
+                more = await self._parent.folder.hooks.stop(self._text.strip())
                 if not more:
                     break
                 response = await self._prompted(run, more)

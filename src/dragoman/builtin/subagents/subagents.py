@@ -438,15 +438,15 @@ async def _hooked(
     context: TurnContext, task_id: str, declared: AgentDeclaration, prompt: str
 ) -> tuple[TurnContext, str]:
     """The context of a run with the user's hooks for it, and the prompt with what they add. Raises: ToolError."""
-    if context.hooks is None:
+    if context.folder.hooks is None:
         return context, prompt
-    hooks = context.hooks.of_subagent(task_id, declared.name)
+    hooks = context.folder.hooks.of_subagent(task_id, declared.name)
     result = await hooks.subagent_start(prompt)
     if result.wish == "deny":
         reason = result.reason or "it gave no reason"
         raise ToolError(f"a hook of the user's does not let the subagent {declared.name} begin: {reason}")
     more = f"{prompt}\n\n{result.context}" if result.context else prompt
-    return structs.replace(context, hooks=hooks), more
+    return structs.replace(context, folder=structs.replace(context.folder, hooks=hooks)), more
 
 
 async def _awaited(work: asyncio.Future[RunEnd]) -> RunEnd:
