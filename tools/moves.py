@@ -31,6 +31,14 @@ MOVED: Final = {
     "dragoman.cli.prompt.reported_exit": "dragoman.state.reported_exit",
     "dragoman.host.terms": "dragoman.runs.terms",
     "dragoman.scripting.changes": "dragoman.runs.changes",
+    "dragoman.tui.draft_keeper": "dragoman.tui.drafts",
+    "dragoman.tui.inline.live": "dragoman.tui.inline.terminal",
+    "dragoman.tui.lines.prompts": "dragoman.tui.lines.client",
+    "dragoman.tui.lines.reading": "dragoman.tui.lines.command_functions",
+    "dragoman.tui.lines.resuming": "dragoman.tui.lines.client",
+    "dragoman.tui.lines.sessions": "dragoman.tui.lines.command_functions",
+    "dragoman.tui.lines.values": "dragoman.tui.lines.command_functions",
+    "dragoman.tui.lines.waiting": "dragoman.tui.lines.command_functions",
 }
 """Where each module was, and where it is."""
 
