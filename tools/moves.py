@@ -39,6 +39,20 @@ MOVED: Final = {
     "dragoman.tui.lines.sessions": "dragoman.tui.lines.command_functions",
     "dragoman.tui.lines.values": "dragoman.tui.lines.command_functions",
     "dragoman.tui.lines.waiting": "dragoman.tui.lines.command_functions",
+    "dragoman.tui.screen.columns": "dragoman.tui.screen.frame",
+    "dragoman.tui.screen.conversation.pictures.cells": "dragoman.tui.screen.conversation.pictures.shown",
+    "dragoman.tui.screen.conversation.pictures.choice": "dragoman.tui.screen.conversation.pictures.shown",
+    "dragoman.tui.screen.farewell": "dragoman.tui.screen.start",
+    "dragoman.tui.screen.hangup": "dragoman.tui.screen.start",
+    "dragoman.tui.screen.input.editing": "dragoman.tui.screen.changes.review",
+    "dragoman.tui.screen.input.steer": "dragoman.tui.screen.input.queue",
+    "dragoman.tui.screen.output": "dragoman.tui.screen.start",
+    "dragoman.tui.screen.questions.action_card": "dragoman.tui.screen.questions.cards",
+    "dragoman.tui.screen.sessions.known": "dragoman.tui.screen.sessions.surroundings",
+    "dragoman.tui.screen.sessions.notify": "dragoman.tui.screen.sessions.surroundings",
+    "dragoman.tui.start.agents_here": "dragoman.tui.start.machine_facts",
+    "dragoman.tui.start.git_branch": "dragoman.tui.screen.sessions.surroundings",
+    "dragoman.tui.start.start_checks": "dragoman.tui.start.machine_facts",
 }
 """Where each module was, and where it is."""
 
