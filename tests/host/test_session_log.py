@@ -223,7 +223,8 @@ async def test_the_collector_of_cycles_does_not_go_through_the_events_in_memory(
             log.append(NewEvent("update", chunk, 1))
         await log.settle()
         run = log.shared_run(published[-1].number - 25, with_number=True)
-        assert run is not None and run.last == log.head
+        assert run is not None
+        assert run.last == log.head
     gc.collect()
     assert len(log.tail(1) or ()) == 500
     assert len(gc.get_objects()) - before < 100
