@@ -102,7 +102,7 @@ class NewEvent(Struct, frozen=True, gc=False):
 
 # Thousands of events stay in memory as the tails of sessions. They refer to nothing that could refer to them, so the
 # collector of cycles need not know them: going through named tuples, it stopped the loop for 0.1 s at a time.
-class LogEvent(Struct, frozen=True, gc=False):
+class LogEvent(Struct, frozen=True, gc=False, array_like=True):
     """An event of a session."""
 
     number: int
