@@ -156,7 +156,7 @@ class ToolPermissions:
     Args:
         mode: returns the mode that applies now; the user may change it during the turn.
         roots: the session's folders, the working folder first.
-        ask: asks the user about the call with this id; without it nobody answers.
+        ask: asks the user about the call with this id; without it there is no answer.
         asks_about: rules of the client; it is asked about what they concern, because it decides by them.
         runs_safe_commands: whether safe commands need no permission.
         has_sandbox: whether mode `auto` can run commands in a sandbox.
@@ -177,7 +177,7 @@ class ToolPermissions:
         self._rules = rules
         self._mode = mode
         self._roots = tuple(roots)
-        self.ask = ask or _ask_nobody
+        self.ask = ask or _no_answer
         self._can_ask = can_ask
         self._asks_about = tuple(asks_about)
         self._runs_safe_commands = runs_safe_commands
@@ -413,7 +413,7 @@ class _Judged(Struct, frozen=True):
     is_free: bool = False
 
 
-async def _ask_nobody(tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
+async def _no_answer(tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
     return UserAnswer()
 
 
