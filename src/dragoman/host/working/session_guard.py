@@ -144,7 +144,7 @@ class SessionGuard:
                 self._begin_events(prompt, record)
 
     def _begin_events(self, prompt: HostedPrompt, record: RunRecord) -> None:
-        """Tell the client what it would have seen at the start of a run of its own."""
+        """Send the client what it would have seen at the start of a run of its own."""
         agent, session = self.guard.agent, self.guard.session
         assert agent is not None
         assert session is not None

@@ -74,7 +74,7 @@ def _run(request: TurnRequest, view: ShownTurn) -> HostedTurn:
     return turn
 
 
-class HostedSession(NamedTuple):
+class FoldedSession(NamedTuple):
     """The session of a hosted run, as far as it is shown."""
 
     id: str
@@ -93,9 +93,9 @@ class HostedRun:
         self._ended: dict[str, FinishedCommand] = {}
 
     @property
-    def session(self) -> HostedSession | None:
+    def session(self) -> FoldedSession | None:
         """The session, once it is known."""
-        return None if self.record.session_id is None else HostedSession(self.record.session_id, self.state)
+        return None if self.record.session_id is None else FoldedSession(self.record.session_id, self.state)
 
     def open(self, session: dict[str, Any]) -> None:
         """Take the session, as the host describes it; the prompt is sent next."""
@@ -239,7 +239,7 @@ class ShownTurn:
     def event(self, event: dict[str, Any]) -> None:
         read = read_event(event)
         if isinstance(read, Initialized):
-            # The host has started the program, perhaps long ago; whoever reads events finds the same ones as always.
+            # The host has started the program, perhaps long ago; a reader of events gets the same ones as always.
             self._view.started(lambda: structs.replace(read.agent, title=None, version=None))
         if isinstance(read, Violated):
             self._has_violation = True
