@@ -1,7 +1,7 @@
 """Text files: the client's when it offers them, the local disk otherwise.
 
 Owns that choice and the local side of it. A relative path is made absolute against the session's folder first. Does
-not check which paths may be used.
+not check which paths may be used. Loaded with the first file of a turn: most agents start without it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Variables in the user's own settings of MCP servers: `${NAME}` and `${NAME:-default}`. Pure.
 
 So a key can stay in the environment, out of the file. A project's file has no variables: it could send any of the
-user's keys to any address.
+user's keys to any address. Loaded only if a server has one: settings are read at every start.
 """
 
 from __future__ import annotations

@@ -4,7 +4,8 @@ A client of version 1 is offered to the agent as it is; an agent that speaks onl
 gets the translated request. A client of version 2 is offered with the members of both versions; an agent that answers
 with version 1, or refuses, gets a second `initialize` with version 1 on the same connection, once. After a failed
 `initialize`, and before any other request, all measured agents accept another one. An agent that asks for a login
-(-32000) has understood the request, so that is passed on.
+(-32000) has understood the request, so that is passed on. Loaded only if the version has to be found out: it imports
+the translators of version 2.
 """
 
 from __future__ import annotations
