@@ -98,12 +98,12 @@ class AgentConnection:
         return self._checks
 
     def _refresh_checks(self) -> None:
-        """In place: open sessions share the table."""
+        """Make the table of checks again, in place: open sessions share it."""
         if self._checks:
             self._checks.update(make_update_checks(self.client, takes_unstable=self._registered.takes_unstable))
 
     async def serve(self) -> None:
-        """Runs until the connection ends and everything that ran on it has ended too."""
+        """Run until the connection ends and everything that ran on it has ended too."""
         if 2 in self._agent.versions:
             first = VersionedClient(self.peer, self._transport, lambda: self._is_initialized, make_v2_translator)
             self._transport.start(first)
@@ -115,7 +115,7 @@ class AgentConnection:
             await self._close()
 
     async def _close(self) -> None:
-        """Ends the connection if that did not happen yet, and waits for what was cancelled by that."""
+        """End the connection if that did not happen yet, and wait for what was cancelled by that."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self.peer.close("the agent stopped serving")
@@ -128,7 +128,7 @@ class AgentConnection:
             await self._transport.wait_closed()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs `work` in a task that ends with the connection at the latest."""
+        """Run `work` in a task that ends with the connection at the latest."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -180,7 +180,7 @@ class AgentConnection:
     # Requests about the connection
 
     def _initialize(self, params: v1.InitializeRequest) -> Coroutine[Any, Any, object]:
-        """Takes effect here and now, so that no later frame can come before it; a repetition is fine (rule 48)."""
+        """Initialize here and now, so that no later frame can come before it; a repetition is fine (rule 48)."""
         self.client._meet(params)
         self._is_initialized = True
         self._refresh_checks()
@@ -197,7 +197,7 @@ class AgentConnection:
     def _authenticate(
         self, call: Call, method: Method, handler: Handler, params: v1.AuthenticateRequest
     ) -> Coroutine[Any, Any, object]:
-        """Only for methods the client was shown, and never for `terminal` ones (rules 67, 68)."""
+        """Authenticate, only by methods that the client was shown, and never by `terminal` ones (rules 67, 68)."""
         if all(
             isinstance(each, (Unknown, v1.AuthMethodTerminal)) or each.id != params.method_id
             for each in self._auth_methods()
@@ -239,7 +239,10 @@ async def _value(value: T) -> T:
 def answer_initialize(
     registered: Registered, name: v1.Implementation, methods: Sequence[v1.AuthMethod], meta: Mapping[str, Any] | None
 ) -> v1.InitializeResponse:
-    """The version is always ours: it is the requested one or the latest we speak, and no other exists."""
+    """Answer `initialize`.
+
+    The version is always ours: the requested one or the latest we speak, and no other exists.
+    """
     return v1.InitializeResponse(
         PROTOCOL_VERSION,
         agent_capabilities=capabilities_of(registered, meta),
@@ -251,7 +254,7 @@ def answer_initialize(
 def shown_methods(
     methods: Sequence[v1.AuthMethod], *, takes_terminal: bool, reads_legacy: bool = False
 ) -> list[v1.AuthMethod]:
-    """The auth methods this client may see: `terminal` ones only if it can open a terminal (rule 69).
+    """Return the auth methods this client may see: `terminal` ones only if it can open a terminal (rule 69).
 
     Args:
         reads_legacy: the client runs the command in `_meta["terminal-auth"]`, as clients did before the protocol had
@@ -273,7 +276,7 @@ def _shown(method: v1.AuthMethod, takes_terminal: bool, reads_legacy: bool) -> v
 
 
 def capabilities_of(registered: Registered, meta: Mapping[str, Any] | None) -> v1.AgentCapabilities:
-    """Exactly what the handlers serve; markers are objects, flags are booleans (rules 57, 58)."""
+    """Return exactly what the handlers serve; markers are objects, flags are booleans (rules 57, 58)."""
 
     def marker(method: str, kind: type[T]) -> T | UnsetType:
         return kind() if method in registered.requests else UNSET

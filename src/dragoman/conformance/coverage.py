@@ -150,7 +150,7 @@ class Coverage(NamedTuple):
 
 
 def coverage() -> list[Coverage]:
-    """One entry per rule and side it binds, in the order of the rules."""
+    """Return one entry per rule and side it binds, in the order of the rules."""
     by_rule: dict[tuple[int, Binds], list[Case]] = {}
     for side in SIDES:
         for case in load_cases(side):
@@ -171,7 +171,7 @@ def coverage() -> list[Coverage]:
 
 
 def coverage_page() -> str:
-    """docs/spec/coverage.md."""
+    """Make docs/spec/coverage.md."""
     entries = coverage()
     parts = [
         "# Which rule is judged by which case",

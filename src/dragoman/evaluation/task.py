@@ -182,7 +182,7 @@ class Task(Struct, frozen=True, kw_only=True):
     """What `task.toml` states and this program does not use."""
 
     def script(self, solution: Solution) -> Path:
-        """The file that plays a solution with the scripted model."""
+        """Return the file that plays a solution with the scripted model."""
         return self.folder / SOLUTIONS[solution] / SCRIPT
 
     @property
@@ -191,7 +191,7 @@ class Task(Struct, frozen=True, kw_only=True):
         return tuple(name for name in self.settings.programs if shutil.which(name) is None)
 
     def reasons_to_skip(self, *, is_sandboxed: bool = False) -> tuple[str, ...]:
-        """Why it is not run now: the obstacles, missing programs, and what a sandbox would prevent."""
+        """Return why it is not run now: the obstacles, missing programs, and what a sandbox would prevent."""
         missing = tuple(f"the program {name} is not on the PATH" for name in self.missing_programs)
         closed = ("it uses 127.0.0.1, which commands in the sandbox cannot reach",)
         return self.obstacles + missing + (closed if is_sandboxed and self.settings.needs_loopback else ())

@@ -89,7 +89,7 @@ class Credentials:
         return found
 
     def _forget_other_place(self, before: StoredKey | None, place: KeyPlace) -> None:
-        """A key that moves from the keyring to the file must not stay in the keyring."""
+        """Remove from the keyring a key that moves to the file."""
         if before is not None and before.place == "keyring" and place == "file":
             with suppress(ConfigError):  # a keyring that is gone holds nothing that could be used
                 remove_from_keyring(before.provider)

@@ -103,7 +103,7 @@ class TreeRules:
         return known
 
     def inside(self, above: FolderRules, folder: str, *, has_rules: bool, is_repository: bool) -> FolderRules:
-        """The rules of a folder, from those of the folder above it."""
+        """Return the rules of a folder, from those of the folder above it."""
         rules = above
         if has_rules or is_repository:
             place = os.path.join(self._root, folder)
@@ -120,7 +120,7 @@ class TreeRules:
         return rules
 
     def of(self, folder: str) -> FolderRules:
-        """The rules of a folder that was not reached by a walk."""
+        """Return the rules of a folder that was not reached by a walk."""
         known = self._folders.get(folder)
         if known is not None:
             return known
@@ -134,7 +134,7 @@ class TreeRules:
         return self.inside(above, folder, has_rules=True, is_repository=is_repository)
 
     def covers(self, rules: FolderRules, path: str, name: str, *, is_folder: bool) -> tuple[bool, bool]:
-        """Whether a path belongs to the snapshots, and for a folder whether only tracked files in it do."""
+        """Return whether a path belongs to the snapshots, and for a folder whether only tracked files in it do."""
         if self._left_out and os.path.join(self._root, path) in self._left_out:
             return False, True
         if not rules.is_ignored and not self._is_ignored(rules, path, name, is_folder=is_folder):
@@ -336,7 +336,10 @@ class Scanner:
     # The next looks
 
     def _compare(self, base: Tree) -> tuple[dict[int, os.stat_result | None], dict[int, os.stat_result | None]]:
-        """The folders and files that differ, by their index, with their new status; None for those that are gone."""
+        """Return the folders and files that differ, by their index, with their new status.
+
+        None for those that are gone.
+        """
         prefix, lstat = self._prefix, os.lstat
         dirty: dict[int, os.stat_result | None] = {}
         for at, (folder, row) in enumerate(zip(base.folders, base.rows, strict=True)):
@@ -398,7 +401,7 @@ class Scanner:
         return tree
 
     def _reread(self, tree: Tree, base: Tree, at: int, changed: dict[int, os.stat_result | None]) -> None:
-        """A folder with the same names, in which files were written."""
+        """Look at a folder with the same names, in which files were written."""
         tree.add_folder(base.folders[at], base.rows[at])
         start, stop = base.span(at)
         for place in range(start, stop):
@@ -430,7 +433,7 @@ class Scanner:
     def _relist(
         self, tree: Tree, base: Tree, at: int, status: os.stat_result, changed: dict[int, os.stat_result | None]
     ) -> bool:
-        """A folder with other names than before; False if it is gone."""
+        """Look at a folder with other names than before; return False if it is gone."""
         folder = base.folders[at]
         try:
             found = self._list(folder)

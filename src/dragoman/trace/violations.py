@@ -1,4 +1,4 @@
-"""Finds the rules of docs/spec/rules.md, and of rules-v2.md for version 2, that recorded traffic breaks.
+"""The rules of docs/spec/rules.md, and of rules-v2.md for version 2, that recorded traffic breaks.
 
 Owns the findings and the order in which the checks of `checks/` are applied to a frame. Nothing is sent, so only what
 the recording proves is reported: a `Finding` of level MUST, MUST NOT or SCHEMA is a fault of the side that sent the

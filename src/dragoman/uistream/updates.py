@@ -37,7 +37,7 @@ _TITLE: Final = "Shorten the conversation"
 
 
 def stop_reason_of(finish_reason: str) -> str | None:
-    """The ACP stop reason for a finish reason; None for `error`, since ACP reports that as an error response."""
+    """Return the ACP stop reason for a finish reason; None for `error`, since ACP reports that as an error response."""
     if finish_reason == "error":
         return None
     return _STOP_REASONS.get(finish_reason, "end_turn")
@@ -111,14 +111,17 @@ class Projector:
         }
 
     def project(self, chunk: c.Chunk) -> Sequence[v1.SessionUpdate]:
-        """The updates this chunk makes, in order. A chunk of an unknown type makes none."""
+        """Return the updates this chunk makes, in order. A chunk of an unknown type makes none."""
         started = self.calls.settle(chunk)
         projected = self._table.get(type(chunk))
         updates = () if projected is None else projected(chunk)
         return [*started, *updates] if started else updates
 
     def settle(self) -> Sequence[v1.SessionUpdate]:
-        """The updates for what only a pause of the stream shows: calls that run by now. To be called when it rests."""
+        """Return the updates for what only a pause of the stream shows: calls that run by now.
+
+        To be called when it rests.
+        """
         return self.calls.settle()
 
     @property
@@ -129,7 +132,7 @@ class Projector:
 
     @staticmethod
     def user_message(message: UIMessage) -> list[v1.SessionUpdate]:
-        """A message of the user, as a loaded session repeats it."""
+        """Return a message of the user, as a loaded session repeats it."""
         return [v1.UserMessageChunk(block, message.id) for block in blocks_of(message.parts)]
 
     # Messages
@@ -179,7 +182,7 @@ class Projector:
         return [v1.UserMessageChunk(v1.TextContent(text), chunk.id) for text in texts if isinstance(text, str)]
 
     def _reset_step(self, chunk: c.ResetStep) -> Sequence[v1.SessionUpdate]:
-        """v1 cannot take text back, so a message of its own, between the two answers, says that the first is void."""
+        """Say that the first answer is void, in a message between the two: version 1 cannot take text back."""
         ends = self.calls.end_all(DISCARDED)
         shown, self._shown_in_step = self._shown_in_step, set()
         id = UNSET if self._message_id is None else f"{self._message_id}.{self._passages}.reset"
@@ -209,7 +212,7 @@ class Projector:
         return (v1.Plan(entries),)
 
     def _usage(self, data: Any) -> Sequence[v1.SessionUpdate]:
-        """Skipped while the size of the context window is unknown."""
+        """Show the usage, unless the size of the context window is unknown."""
         used, size = data.get("used"), data.get("size")
         if not isinstance(used, int) or not isinstance(size, int):
             return ()
@@ -279,7 +282,7 @@ class CompactionUpdates:
         self._open: str | None = None
 
     def project(self, data: Any) -> Sequence[v1.SessionUpdate]:
-        """The updates for one state of a compaction. A stored one has only its end."""
+        """Return the updates for one state of a compaction. A stored one has only its end."""
         id, status = data["id"], data.get("status", "completed")
         is_new = self._open != id
         self._open = id if status == "in_progress" else None
@@ -290,7 +293,7 @@ class CompactionUpdates:
         return self._fail(id, status, str(data.get("error", "")), is_new=is_new)
 
     def end_all(self) -> Sequence[v1.SessionUpdate]:
-        """The turn was cancelled while a compaction ran; the conversation is as it was."""
+        """End a compaction that ran when the turn was cancelled; the conversation is as it was."""
         id, self._open = self._open, None
         return () if id is None else self._fail(id, "cancelled", "", is_new=False)
 

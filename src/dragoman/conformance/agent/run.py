@@ -1,4 +1,4 @@
-"""Runs the cases for agents: which share a connection, and what counts after a failure.
+"""The run of the cases for agents: which share a connection, and what counts after a failure.
 
 A case that did not pass on a shared connection runs again on one of its own, and only that result counts: no case fails
 because of what another one left behind.
@@ -65,7 +65,7 @@ class AgentRun(CheckRun[AgentProbe]):
         return probe
 
     async def meet(self, cases: Sequence[Case]) -> Any:
-        """Sees whether the program starts, answers initialize and, if that was asked for, gets through a plain turn."""
+        """See whether the program starts, answers initialize and, if that was asked for, gets through a plain turn."""
         broken: CaseResult | None = None
         async with self.connection() as probe:
             try:
@@ -84,7 +84,7 @@ class AgentRun(CheckRun[AgentProbe]):
         return probe.answered.get("agentInfo")
 
     def units(self, cases: Sequence[Case]) -> list[list[Case]]:
-        """Cases that share a set-up in as many rows as there are jobs, and every other case alone.
+        """Group cases that share a set-up in as many rows as there are jobs, and every other case alone.
 
         An agent that does not answer initialize is judged by that alone, instead of by waiting for the rest.
         """
@@ -107,7 +107,7 @@ class AgentRun(CheckRun[AgentProbe]):
                 self.add(await self._judge_set_up(case, probe))
 
     async def _run_shared(self, unit: list[Case]) -> list[Case]:
-        """Runs the cases on one connection; returns those that need one of their own."""
+        """Run the cases on one connection; return those that need one of their own."""
         again: list[Case] = []
         left = list(unit)
         while left:
@@ -127,7 +127,7 @@ class AgentRun(CheckRun[AgentProbe]):
         return again
 
     async def _judge_set_up(self, case: Case, probe: AgentProbe) -> CaseResult:
-        """Judges by a case after the handshake of its set-up, which belongs to the evidence."""
+        """Judge by a case after the handshake of its set-up, which belongs to the evidence."""
         probe.services.reset()
         if case.setup and not probe.answered:
             try:
@@ -176,7 +176,7 @@ async def play_plain_turn(probe: AgentProbe) -> CaseResult | None:
 
 
 async def _cancel(probe: AgentProbe) -> None:
-    """Cancels a turn as soon as something comes; a turn that is over before is as good."""
+    """Cancel a turn as soon as something comes; a turn that is over before is as good."""
     turn = await probe.act("slow")
     await turn.first("update", lambda message: message.method == "session/update")
     probe.cancel(turn.session_id)
@@ -184,7 +184,7 @@ async def _cancel(probe: AgentProbe) -> None:
 
 
 def _broken(step: str, message: str, probe: AgentProbe) -> CaseResult:
-    """The finding: the lines that are not messages, if there are any, otherwise the step that was not answered."""
+    """Make the finding: the lines that are not messages, if there are any, otherwise the step that was not answered."""
     noise = [each for each in probe.incoming if not each.body and each.line.strip()]
     if noise:
         first = shorten(noise[0].line.decode(errors="replace"), _EXCERPT_CHARACTERS)

@@ -87,7 +87,7 @@ class AgentTool:
         return result
 
     def for_pydantic_ai(self) -> Any:
-        """A `pydantic_ai.Tool`, for `Agent(..., tools=[...])`. Progress is an event `agent_tool_progress`.
+        """Make a `pydantic_ai.Tool`, for `Agent(..., tools=[...])`. Progress is an event `agent_tool_progress`.
 
         Raises:
             ConfigError: pydantic-ai is not installed.
@@ -95,7 +95,7 @@ class AgentTool:
         return _pydantic_tool(self)
 
     def for_langchain(self) -> Any:
-        """A `StructuredTool` of LangChain, for `create_agent(..., tools=[...])` and graphs of LangGraph.
+        """Make a `StructuredTool` of LangChain, for `create_agent(..., tools=[...])` and graphs of LangGraph.
 
         Raises:
             ConfigError: LangChain is not installed.
@@ -115,7 +115,7 @@ def as_tool(
     token: str | None = None,
     **options: Any,
 ) -> AgentTool:
-    """An ACP agent as a tool of another agent.
+    """Make an ACP agent a tool of another agent.
 
     Args:
         agent: its name (`"claude"`), its command (`["python", "my_agent.py"]`), its URL, or a connection to it.
@@ -156,7 +156,7 @@ def _describe(name: str, session: SessionScope) -> str:
 
 @cache
 def progress_event() -> type[CustomEvent]:
-    """The event that reports what the agent behind a tool is doing; its name is `agent_tool_progress`."""
+    """Make the event that reports what the agent behind a tool is doing; its name is `agent_tool_progress`."""
     from dataclasses import dataclass
 
     from pydantic_ai import CustomEvent
@@ -172,7 +172,7 @@ def progress_event() -> type[CustomEvent]:
 
 
 def _pydantic_tool(tool: AgentTool) -> Any:
-    """The tool for an agent of pydantic-ai. Raises: ConfigError if pydantic-ai is not there."""
+    """Make the tool for an agent of pydantic-ai. Raises: ConfigError if pydantic-ai is not there."""
     try:
         import pydantic_ai
         from pydantic_ai.exceptions import UserError
@@ -203,7 +203,10 @@ def _pydantic_tool(tool: AgentTool) -> Any:
 
 
 def _langchain_tool(tool: AgentTool) -> Any:
-    """The tool for an agent of LangChain, or a node of LangGraph. Raises: ConfigError if LangChain is not there."""
+    """Make the tool for an agent of LangChain, or a node of LangGraph.
+
+    Raises: ConfigError if LangChain is not there.
+    """
     try:
         tools = import_module("langchain_core.tools")
         config_type = import_module("langchain_core.runnables").RunnableConfig
@@ -241,7 +244,7 @@ def _langchain_tool(tool: AgentTool) -> Any:
 
 
 def _stream_writer() -> Callable[[Any], None] | None:
-    """The custom stream of the graph that runs; None outside of one."""
+    """Return the custom stream of the graph that runs; None outside of one."""
     try:
         writer: Callable[[Any], None] = import_module("langgraph.config").get_stream_writer()
     except (ImportError, RuntimeError, KeyError):

@@ -46,7 +46,7 @@ class Version2State:
         self.background: tuple[v2.BackgroundWork, ...] | None = None
 
     def steps(self, known: dict[type, Callable[[Any], object]]) -> dict[type, Callable[[Any], object]]:
-        """The steps of all updates of version 2, given those of version 1."""
+        """Return the steps of all updates of version 2, given those of version 1."""
 
         def same(step: Callable[[Any], object]) -> Callable[[Any], object]:
             def read(update: Any) -> None:
@@ -139,7 +139,7 @@ class GrowingList(Sequence[T_co]):
         self._length = len(self._items)
 
     def grown(self, more: Iterable[T_co]) -> GrowingList[T_co]:
-        """This list with more items; the items are copied only if another value was grown from this one before."""
+        """Return this list with more items, which are copied only if another value was grown from this one before."""
         made: GrowingList[T_co] = GrowingList.__new__(GrowingList)
         made._items = self._items if self._length == len(self._items) else self._items[: self._length]
         made._items.extend(more)

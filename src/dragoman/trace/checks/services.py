@@ -95,7 +95,7 @@ def _answer_create(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def _terminal(request: DecodedFrame | None, facts: Facts) -> TerminalFacts | None:
-    """The terminal that a request is about, if it is known."""
+    """Return the terminal that a request is about, if it is known."""
     value = request.value if request is not None else None
     return facts.terminals.get(value.terminal_id) if isinstance(value, _TERMINAL_REQUESTS) else None
 

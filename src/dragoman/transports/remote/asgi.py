@@ -40,7 +40,7 @@ _SETTLE_SECONDS: Final = 0.05
 
 
 class AsgiStreamWriter:
-    """Gives events to the ASGI server, which does not return while the client does not read."""
+    """The writer of a stream for the ASGI server, which does not return while the client does not read."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class AsgiStreamWriter:
         self._is_news.set()
 
     def lost(self) -> None:
-        """The response has ended."""
+        """Give the stream back when the response has ended."""
         if not self._is_lost and self._connection is not None:
             self._is_lost = True
             self.unsent_bytes = 0
@@ -118,7 +118,7 @@ class AsgiStreamWriter:
 
 
 class AsgiApplication:
-    """Serves ACP over Streamable HTTP and WebSocket inside an ASGI server."""
+    """ACP over Streamable HTTP and WebSocket inside an ASGI server."""
 
     def __init__(
         self,
@@ -201,7 +201,7 @@ class AsgiApplication:
         return examine(Head(method, _target(scope), headers, _peer(scope)), self.server.rules)
 
     async def _body(self, receive: Receive, held: HeldBytes) -> bytes | GateRefusal | None:
-        """The body; None if the client is gone."""
+        """Return the body; None if the client is gone."""
         parts: list[bytes] = []
         size = 0
         try:
@@ -302,7 +302,7 @@ async def _carry(send: Send, reply: StreamedReply, more: tuple[tuple[bytes, byte
 
 
 async def _unless_gone(receive: Receive, work: Awaitable[T]) -> T | None:
-    """The result of `work`, which is cancelled if the client goes away first."""
+    """Return the result of `work`, which is cancelled if the client goes away first."""
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_gone(receive))
     try:
@@ -320,7 +320,9 @@ async def _gone(receive: Receive) -> None:
 
 
 def _ending(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
-    """What closes the socket behind a refusal: the rest of a smuggled request is not read as another one."""
+    """Return the header that closes the socket behind a refusal: the rest of a smuggled request is not read as another
+    one.
+    """
     return ((b"connection", b"close"),) if scope.get("http_version", "1.1").startswith("1") else ()
 
 
@@ -330,7 +332,10 @@ def _peer(scope: Scope) -> str:
 
 
 def _target(scope: Scope) -> bytes:
-    """The path as it came, below the place where the application is mounted; mounted at a path, that path is `/acp`."""
+    """Return the path as it came, below the place where the application is mounted.
+
+    Mounted at a path, that path is `/acp`.
+    """
     raw = scope.get("raw_path")
     path = bytes(raw) if raw else scope["path"].encode("utf-8", "surrogateescape")
     root = scope.get("root_path", "").encode("utf-8", "surrogateescape").rstrip(b"/")

@@ -125,7 +125,7 @@ class HttpSocket(asyncio.Protocol):
             self._stream.has_room()
 
     def shut_down(self) -> None:
-        """The server ends."""
+        """Close the socket, because the server ends."""
         if not self._is_busy or self._stream is not None:
             self._io.close()
             self._loop.call_later(_DISCARD_SECONDS, self._io.abort)
@@ -191,7 +191,7 @@ class HttpSocket(asyncio.Protocol):
             self._body.append(data)
 
     def _release(self) -> None:
-        """The body is not held any more."""
+        """Let go of the body."""
         self._body = []
         if self._held is not None:
             self._held.set(0)
@@ -366,7 +366,7 @@ class ServerWebSocket(WebSocketTransport):
         return self._gone
 
     def shut_down(self, reason: str) -> None:
-        """The server ends; the peer above learns it from the end of the socket."""
+        """End with the server; the peer above learns it from the end of the socket."""
         if self._receiver is None:
             self.close_with(GOING_AWAY, reason)
         else:

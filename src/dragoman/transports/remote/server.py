@@ -84,18 +84,18 @@ class ServedWebSocket(Transport, Protocol):
         """Done when the socket is closed."""
 
     def shut_down(self, reason: str) -> None:
-        """The server ends."""
+        """End with the server."""
 
 
 class StreamResponse(Writer, Protocol):
     """A response that can carry a stream."""
 
     def prepare(self, connection: HttpConnection, session: str | None) -> None:
-        """What it is to carry."""
+        """Take what the response is to carry."""
 
 
 class RemoteServer:
-    """Serves ACP over Streamable HTTP and WebSocket."""
+    """A server of ACP over Streamable HTTP and WebSocket."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class RemoteServer:
         self._sockets.discard(each)
 
     def left(self, peer: str) -> None:
-        """A socket of this address was closed."""
+        """Count one socket of this address less."""
         self._addresses[peer] -= 1
         if self._addresses[peer] <= 0:
             del self._addresses[peer]
@@ -240,7 +240,7 @@ class RemoteServer:
     # HTTP
 
     async def answer(self, entered: Entered, body: bytes, peer: str) -> PageReply:
-        """The answer to everything but a stream of ACP and an upgrade."""
+        """Answer everything but a stream of ACP and an upgrade."""
         page = self._pages.get(entered.path) or self._pages.get(entered.path[: entered.path.find("/", 1) + 1])
         if page is not None:
             return await page(entered, body)
@@ -307,7 +307,7 @@ class RemoteServer:
         return None if expired is None else HttpReply(410, b'{"oldest":%d,"head":%d}' % expired, JSON)
 
     def find(self, entered: Entered) -> HttpConnection:
-        """The connection a request names. One of another principal is unknown to it.
+        """Return the connection that a request names. One of another principal is unknown to it.
 
         Raises:
             NotServed: there is none.

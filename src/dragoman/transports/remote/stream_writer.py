@@ -35,7 +35,7 @@ class StreamWriter:
         self._connection, self._session = connection, session
 
     def open(self) -> None:
-        """The head of the response was sent."""
+        """Begin to write: the head of the response was sent."""
         early, self._early = self._early or [], None
         # At the mark where senders go on: a buffer that empties without a word would leave them waiting forever.
         self._io.set_write_buffer_limits(high=LOW_MARK_BYTES, low=LOW_MARK_BYTES)
@@ -70,7 +70,7 @@ class StreamWriter:
             self._end()
 
     def no_room(self) -> None:
-        """The socket is full: the client does not read, or reads slowly."""
+        """Take note that the socket is full: the client does not read, or reads slowly."""
         self.is_full = True
         if self._stalled is None:
             self._stalled = self._loop.call_later(self._stall_seconds, self._io.abort)
@@ -142,7 +142,7 @@ class PageWriter:
             await pieces.aclose()
 
     def no_room(self) -> None:
-        """The socket is full: the client does not read, or reads slowly."""
+        """Take note that the socket is full: the client does not read, or reads slowly."""
         self._has_room.clear()
 
     def has_room(self) -> None:
