@@ -18,10 +18,9 @@ from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import fold
 from dragoman.tui.screen.choices.settings_screen import use_settings
-from dragoman.tui.screen.conversation.pictures import choice, shown
-from dragoman.tui.screen.conversation.pictures.cells import PLACEHOLDER
+from dragoman.tui.screen.conversation.pictures import shown
 from dragoman.tui.screen.conversation.pictures.decoding import half_pixels
-from dragoman.tui.screen.conversation.pictures.shown import PictureDrawing, ShownPictures
+from dragoman.tui.screen.conversation.pictures.shown import PLACEHOLDER, PictureDrawing, ShownPictures
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.start import ScreenStart
@@ -123,7 +122,7 @@ async def test_without_pillow_there_is_the_line_and_who_asked_for_pictures_learn
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use_terminal(monkeypatch)
-    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    monkeypatch.setattr(shown, "find_spec", lambda name: None)
     async with opened(monkeypatch, start=ScreenStart(ui=UiMembers(pictures="blocks"))) as (app, pilot):
         fold(app.talk.state, answer(encoded(stripes(40, 40))))
         await painted(app, pilot)

@@ -11,7 +11,7 @@ pytest.importorskip("textual")
 from dragoman.errors import ConfigError, RequestError
 from dragoman.tui.questions.failures import explain
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.questions.action_card import ActionCard
+from dragoman.tui.screen.questions.cards import ActionCard
 from tests.tui.test_questions import Clock
 from tests.tui.test_screen import grid, painted, shown
 

@@ -15,8 +15,8 @@ from dragoman.text.colour import Painter
 from dragoman.tui.inline.coloured import text_of_line
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.answers import LineAnswers
+from dragoman.tui.lines.client import resume_place
 from dragoman.tui.lines.commands import COMMANDS, help_lines, own_command
-from dragoman.tui.lines.resuming import resume_place
 from dragoman.tui.screen.keys.actions import ACTIONS
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import ASCII, RailView

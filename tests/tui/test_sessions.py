@@ -16,7 +16,7 @@ from dragoman.tui.local_host import session_rows
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions import sessions, surroundings
 from dragoman.tui.screen.sessions.attached import MOST_ATTACHED
-from dragoman.tui.screen.sessions.known import KnownSessions
+from dragoman.tui.screen.sessions.surroundings import KnownSessions
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.start.preferences import agent_key
 from dragoman.tui.values import AskedQuestion, ListedSession, short_agent

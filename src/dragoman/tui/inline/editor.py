@@ -28,7 +28,7 @@ from dragoman.tui.completion import (
     file_suggestions,
     word_at,
 )
-from dragoman.tui.draft_keeper import DraftKeeper
+from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.lines.commands import COMMANDS
 from dragoman.tui.values import short_agent

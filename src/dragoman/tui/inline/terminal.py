@@ -25,27 +25,34 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from dragoman.errors import DragomanError
 from dragoman.text.colour import Painter
-from dragoman.text.terminal import cells, clip, fit, one_line, printed
+from dragoman.text.terminal import cells, clip, duration, fit, one_line, printed
+from dragoman.text.visible import label
 from dragoman.tui.inline.coloured import text_of_line
 from dragoman.tui.inline.editor import InlineEditor
 from dragoman.tui.inline.keys import HELP, key_bindings
-from dragoman.tui.inline.live import INPUT_LINES, LIVE_LINES, status_line
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.client import LineClient, is_leaving
+from dragoman.tui.question_lines import answers_of
+from dragoman.tui.screen.header import HeaderFacts, current_mode, current_model, usage_words
 from dragoman.tui.terminal.terminal_facts import ascii_signs
+from dragoman.tui.values import short_agent
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from dragoman.tui.attachments import Chip
+    from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.interface import Opening
-    from dragoman.view.rails import RailLine
+    from dragoman.tui.values import AskedQuestion
+    from dragoman.view.rails import Glyphs, RailLine
 
 _TICK_SECONDS: Final = 0.15
 _HINT_SECONDS: Final = 3.0
 _ESCAPE_SECONDS: Final = 0.1
 """Esc alone is an Esc after so long; the Esc that begins Alt+number comes with its key."""
+LIVE_LINES: Final = 6
+INPUT_LINES: Final = 4
 
 
 class _InlineOutput(Vt100_Output):
@@ -288,3 +295,49 @@ def work_inline(
 
     asyncio.run(work())
     return 0
+
+
+def status_line(talk: HostedConversation, glyphs: Glyphs, width: int, *, is_answering: bool, hint: str) -> RailLine:
+    """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
+    text, style = _status(talk, glyphs, is_answering=is_answering)
+    if hint:
+        text, style = f"{glyphs.note} {hint}", "warn"
+    return ((clip(text, max(1, width - 1)), style),)
+
+
+def _status(talk: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> tuple[str, str]:
+    dot = f" {glyphs.dot} "
+    question = talk.questions[0] if talk.questions else None
+    if question is not None:
+        return f"{glyphs.needs_you} {_asked(question, is_answering=is_answering)}", "warn"
+    if talk.phase == "failed":
+        return f"{glyphs.failed} failed{dot}/retry, or choose above", "bad"
+    if talk.phase != "ready":
+        return f"{glyphs.offline} {'looking for the host' if talk.phase == 'lost' else talk.phase}", "dim"
+    waiting = len(talk.queued)
+    if talk.is_running:
+        started = talk.started_at
+        time = "" if started is None else f" {duration(int(talk.clock() - started))}"
+        parts = [f"{glyphs.running} working{time}", *_step(talk), *([f"{waiting} queued"] if waiting else [])]
+        return dot.join([*parts, "Esc stops"]), "warn"
+    facts = HeaderFacts(talk.folder, talk.agent, has_unicode=not glyphs.cut.isascii())
+    agent = label(short_agent(talk.agent), 20, "")
+    parts = [agent, current_model(talk.state), current_mode(talk.state), *usage_words(talk.state, facts, 0)]
+    return dot.join([*(part for part in parts if part), "Enter send", "/help", "Ctrl+D leave"]), "dim"
+
+
+def _asked(question: AskedQuestion, *, is_answering: bool) -> str:
+    clear = [str(answer.number) for answer in answers_of(question.request) if answer.is_clear and answer.number < 10]
+    numbers = f"{clear[0]}-{clear[-1]}" if len(clear) > 1 else "".join(clear)
+    if is_answering:
+        return f"type the number of an answer, {numbers}; Esc goes back to the input"
+    return f"needs your answer: Tab, then {numbers}; or Alt+number; Esc stops the turn"
+
+
+def _step(talk: HostedConversation) -> list[str]:
+    plan = talk.state.plan
+    if not plan:
+        return []
+    done = sum(entry.status == "completed" for entry in plan)
+    current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
+    return [f"step {min(done + 1, len(plan))} of {len(plan)}{f': {label(current, 40)}' if current else ''}"]

@@ -25,10 +25,8 @@ from dragoman.errors import DragomanError
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 from dragoman.tui.local_host.older_blocks import is_too_long
-from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
 from dragoman.tui.screen.conversation.transcript import Transcript
-from dragoman.tui.screen.frame import FrameLines
-from dragoman.tui.screen.hangup import follow_signals
+from dragoman.tui.screen.frame import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column, FrameLines
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
@@ -36,14 +34,12 @@ from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_functio
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import type_keys
 from dragoman.tui.screen.keys.textual_keys import adapt_keys
-from dragoman.tui.screen.output import driver_for_output, is_behind
 from dragoman.tui.screen.parts import OneLine
-from dragoman.tui.screen.questions.action_card import ActionCard
-from dragoman.tui.screen.questions.card import QuestionCard
-from dragoman.tui.screen.questions.cards import Cards
+from dragoman.tui.screen.questions.card import CardView, QuestionCard
+from dragoman.tui.screen.questions.cards import ActionCard, Cards
 from dragoman.tui.screen.sessions.attached import AttachedSessions
 from dragoman.tui.screen.sessions.surroundings import Surroundings
-from dragoman.tui.screen.start import ScreenStart, theme_of
+from dragoman.tui.screen.start import ScreenStart, driver_for_output, follow_signals, is_behind, last_exchange, theme_of
 from dragoman.tui.screen.strips import use_ascii
 from dragoman.tui.terminal.terminal_facts import is_remote
 from dragoman.view.rails import ASCII, UNICODE, RailView
@@ -191,8 +187,6 @@ class TerminalApp(App[None]):
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
         view = RailView(self.size.width, self.glyphs)
-        from dragoman.tui.screen.farewell import last_exchange
-
         self.last_exchange = last_exchange(self.talk.state, view)
         await self.attached.leave_all()
         for task in self._work:
@@ -439,6 +433,38 @@ class TerminalApp(App[None]):
         except Exception as error:
             # Nothing waits for this work: without a note, the screen would only stand still.
             self.note(f"an error in dragoman itself: {type(error).__name__}: {error}")
+
+    def action_walk(self, argument: str = "") -> None:
+        """Move the keyboard from the input to the question or the conversation, and back."""
+        if len(self.screen_stack) > 1:
+            self.screen.focus_next()
+            return
+        card, action = self.query_one("#card", QuestionCard), self.query_one(ActionCard)
+        transcript, prompt = self.query_one(Transcript), self.query_one(PromptInput)
+        if prompt.has_focus and prompt.accept_suggestion():
+            return
+        if prompt.has_focus:
+            (card if card.display else action if action.display else transcript).focus()
+        elif card.has_focus or action.has_focus:
+            transcript.focus()
+        else:
+            prompt.focus()
+
+    def action_open(self, argument: str = "") -> None:
+        """Open or close thoughts and long outputs."""
+        self.query_one(Transcript).toggle_open()
+
+    def action_page_up(self, argument: str = "") -> None:
+        """Scroll the question if it has the keyboard, else the conversation."""
+        self._scrolled().scroll_page_up(animate=False)
+
+    def action_page_down(self, argument: str = "") -> None:
+        """Scroll the same part down."""
+        self._scrolled().scroll_page_down(animate=False)
+
+    def _scrolled(self) -> CardView | Transcript:
+        focused = self.focused
+        return focused if isinstance(focused, CardView) else self.query_one(Transcript)
 
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""

@@ -28,7 +28,7 @@ from dragoman.tui.attachments import (
     written_out,
 )
 from dragoman.tui.completion import OwnCommand, mentions
-from dragoman.tui.draft_keeper import DraftKeeper
+from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.screen.input.completion_menu import CompletionMenu
 from dragoman.tui.screen.input.input_hint import InputHint

@@ -1,4 +1,7 @@
-"""The prompts that wait for their turn: to edit, reorder or delete them."""
+"""The prompts that wait for their turn: to edit, reorder or delete them; and text for the turn that runs.
+
+Such a text goes to the agent at once where the agent takes it, else by stopping the turn, if the user wants that.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,10 @@ from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
 from dragoman.text.visible import label
+from dragoman.tui.attachments import written_out
+from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.parts import LeftOnce
+from dragoman.tui.screen.parts import Choice, LeftOnce
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from dragoman.tui.values import TypedPrompt
 
 _KEYS = "Enter edit · Shift+Up, Shift+Down (or K, J) move · d delete · Esc back"
+_MOST_CHARACTERS = 1 << 20
 
 
 def choose_queued(app: TerminalApp, argument: str = "") -> None:
@@ -126,3 +132,50 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
     def action_leave(self) -> None:
         """Close the list."""
         _ = self.dismiss(None)
+
+
+def steer(app: TerminalApp, argument: str = "") -> None:
+    """Pass the text of the input, or the words of the command, to the turn that runs."""
+    prompt = app.query_one(PromptInput)
+    text = argument.strip() or prompt.text.strip()
+    if not text:
+        note(app, "type what the agent should know, then Ctrl+S")
+    elif not app.talk.is_running:
+        if not argument:
+            _ = prompt.take_text()
+        prompt.send(text)
+    elif app.talk.accepts.steer:
+        if not argument:
+            _ = prompt.take_text()
+        _ = app.talk.steer(text, written_out(text, prompt.chips, _MOST_CHARACTERS))
+        note(app, "passed to the turn that runs; it is the next prompt if the agent does not take it")
+    else:
+        _offer(app, text, is_typed=not argument)
+
+
+def _offer(app: TerminalApp, text: str, *, is_typed: bool) -> None:
+    rows = ["wait for the end of the turn", "stop the turn and send this now", "back to the draft"]
+
+    def use(chosen: int | None) -> None:
+        prompt = app.query_one(PromptInput)
+        if chosen not in (0, 1):
+            if not is_typed:
+                prompt.put_before(text)
+            return
+        if is_typed:
+            _ = prompt.take_text()
+        if chosen == 1:
+            app.start(stop_and_send(app, text))
+        else:
+            prompt.send(text)
+
+    _ = app.push_screen(Choice("this agent takes no text while it works", rows), use)
+
+
+async def stop_and_send(app: TerminalApp, text: str) -> None:
+    """Stop the turn, and let this prompt be the next one, before those that wait."""
+    prompt = app.query_one(PromptInput)
+    made = await prompt.build(text)
+    sent = app.talk.send(text, made)
+    await app.talk.reorder([sent, *app.talk.queued])
+    await app.talk.cancel()

@@ -1,4 +1,7 @@
-"""The list of all keys and slash commands, as they are bound, grouped, and searched by typing."""
+"""The list of all keys and slash commands, as they are bound, grouped, and searched by typing.
+
+Loaded when it is first opened, with the picker that shows it.
+"""
 
 from __future__ import annotations
 

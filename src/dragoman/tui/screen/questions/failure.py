@@ -1,4 +1,7 @@
-"""Failures on the full screen: a card with what happened and what was kept, and keys to go on."""
+"""Failures on the full screen: a card with what happened and what was kept, and keys to go on.
+
+Loaded with the first failure: the first frame needs neither the places of the host nor programs in the foreground.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 from dragoman.tui.reporting.reports import facts_of
 from dragoman.tui.screen.outside import handed_over
 from dragoman.tui.screen.parts import Choice
-from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+from dragoman.tui.screen.questions.cards import CardSheet, SheetKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

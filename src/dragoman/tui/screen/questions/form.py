@@ -23,7 +23,7 @@ from dragoman.text.terminal import clip
 from dragoman.text.visible import label, paragraphs
 from dragoman.tui.questions.form_values import SECRET, introduction, page_lines
 from dragoman.tui.screen.parts import LeftOnce
-from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+from dragoman.tui.screen.questions.cards import CardSheet, SheetKey
 from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails import by_words
 

@@ -8,7 +8,7 @@ from dragoman.errors import DragomanError, LoginFailed
 from dragoman.host.local.start import NoHost
 from dragoman.text.terminal import one_line
 from dragoman.tui.questions.logins import log_in_by_terminal, method_lines, methods_of, use
-from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+from dragoman.tui.screen.questions.cards import CardSheet, SheetKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,7 +1,8 @@
 """A permission request on the whole screen, and the line in which the user says why it is rejected.
 
 The rules of the card hold here, too: the question must have been in sight, and read to its end for an answer that
-allows. It closes by itself when the question is gone.
+allows. It closes by itself when the question is gone. Loaded when it is first opened: Textual's `Input` is not needed
+before that.
 """
 
 from __future__ import annotations

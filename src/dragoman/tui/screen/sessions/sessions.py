@@ -10,7 +10,7 @@ from dragoman.errors import ConfigError
 from dragoman.text.terminal import cells, fit
 from dragoman.text.visible import label
 from dragoman.tui.local_host.session_rows import end_session, fork_session, in_order
-from dragoman.tui.screen.columns import short_folder, state_sign
+from dragoman.tui.screen.frame import short_folder, state_sign
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.picker import Picker, PickRow
 from dragoman.tui.values import ListedSession, short_agent
