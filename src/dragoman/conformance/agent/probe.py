@@ -188,7 +188,7 @@ class AgentProbe(Probe):
     # Asking
 
     async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
-        """Shake hands; `changes` replace members of the params. The answer may be an error."""
+        """Initialize; `changes` replace members of the params. The answer may be an error."""
         params = {"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": CLIENT, **changes}
         answer = await self.call("initialize", params)
         self.answered = answer.fields

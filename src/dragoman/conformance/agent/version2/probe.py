@@ -96,7 +96,7 @@ class Version2Probe(AgentProbe):
         return preset(preset_for(str(info.get("name") if isinstance(info, dict) else "")))
 
     async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
-        """Shake hands in version 2; `changes` replace members of the params, UNSET leaves one out."""
+        """Initialize in version 2; `changes` replace members of the params, UNSET leaves one out."""
         params = {"protocolVersion": 2, "info": INFO, "capabilities": CAPABILITIES, **changes}
         answer = await self.call("initialize", {name: each for name, each in params.items() if each is not None})
         self.answered = answer.fields
