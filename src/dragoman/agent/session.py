@@ -7,6 +7,7 @@ sessions are requested.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +17,7 @@ from dragoman.agent.updates import UpdateSender
 from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from dragoman.agent.client import RemoteClient
     from dragoman.agent.connection import AgentConnection
@@ -35,7 +35,9 @@ T = TypeVar("T")
 class AgentSession(UpdateSender):
     """A session: its folder, its client, and methods that send updates at any time, in and between turns.
 
-    `extra` is for your handlers, to keep what they need in later turns; the library does not use it.
+    `extra` is for your handlers, to keep what they need in later turns; the library does not use it. `on_cancel` is
+    called when the client cancels or closes the session, also if no prompt of this client runs: for an agent whose
+    session has work that another connection began. It may be called more than once.
     """
 
     __slots__ = (
@@ -45,11 +47,13 @@ class AgentSession(UpdateSender):
         "_late",
         "_opened_by",
         "_turns",
+        "_until_open",
         "additional_directories",
         "cwd",
         "extra",
         "id",
         "mcp_servers",
+        "on_cancel",
     )
 
     def __init__(self, connection: AgentConnection, session_id: str, request: Any, opened_by: Call) -> None:
@@ -58,9 +62,12 @@ class AgentSession(UpdateSender):
         self.additional_directories: tuple[str, ...] = tuple(request.additional_directories or ())
         self.mcp_servers: tuple[v1.McpServer, ...] = tuple(request.mcp_servers or ())
         self.extra: dict[str, Any] = {}
+        self.on_cancel: Callable[[], None] | None = None
         self._connection = connection
         # The request that opens this session, until it is answered.
         self._opened_by: Call | None = opened_by
+        self._until_open: list[asyncio.Future[None]] | None = []
+        """Those who wait for that; None when it was answered, or will not be."""
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._late: list[v1.SessionUpdate] = []
@@ -140,6 +147,16 @@ class AgentSession(UpdateSender):
         else:
             self._late.append(update)
 
+    async def wait_until_open(self) -> None:
+        """Returns when the answer that opens the session was written, or will not be; at once if it is open.
+
+        A question before that is about a session that the client does not know.
+        """
+        if self._until_open is not None:
+            opening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._until_open.append(opening)
+            await opening
+
     def child(self, session_id: str) -> UpdateSender:
         """Sends updates of a subagent's session to this client, after a SubagentUpdate of this session announced it."""
         sender = UpdateSender()
@@ -168,6 +185,7 @@ class AgentSession(UpdateSender):
     def _open(self) -> None:
         """The answer that names the session was written."""
         self._opened_by = None
+        self._wake()
         self._post = self._connection.peer.post
         for frame in self._held:
             self._post(frame)
@@ -178,11 +196,18 @@ class AgentSession(UpdateSender):
     def _end(self, why: Exception) -> None:
         """No update is sent any more; sending one raises `why`."""
         self._held = []
+        self._wake()
 
         def refuse(frame: bytes) -> bool:
             raise why
 
         self._post = refuse
+
+    def _wake(self) -> None:
+        waiting, self._until_open = self._until_open, None
+        for opening in waiting or ():
+            if not opening.done():  # the task that waited may have been cancelled
+                opening.set_result(None)
 
     def _begin(self, call: Call, request: v1.PromptRequest, *, may_overlap: bool) -> Turn:
         """A new turn. It is registered before anything can wait, so that no cancel can miss it.
@@ -199,6 +224,8 @@ class AgentSession(UpdateSender):
 
     def _cancel(self) -> None:
         """Cancels the running turn and those that wait behind it. Nothing runs: nothing happens (rule 200)."""
+        if self.on_cancel is not None:
+            self.on_cancel()
         for turn in list(self._turns):
             turn._cancel()
 

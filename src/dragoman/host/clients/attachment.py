@@ -18,7 +18,7 @@ import msgspec
 
 from dragoman.errors import StoreError
 from dragoman.host.clients.terminal_view import TerminalView
-from dragoman.host.history.frames import notice_frame, update_frame, user_chunk
+from dragoman.host.history.frames import notice_frame, stored_update, update_frame, user_chunk
 from dragoman.host.history.replay import blocks_of, message_id_of
 from dragoman.host.working.prompts import TAKEN
 from dragoman.wire import write_notification
@@ -137,20 +137,20 @@ class Attachment:
 
     def _pass(self, events: list[LogEvent]) -> bool:
         """Move the cursor over events; True if nothing may follow for now."""
-        knows_us = self.client.kind.knows_us
+        log, knows_us = self.session.log, self.client.kind.knows_us
         frames: list[bytes] = []
         first = events[0]
         for event in events:
-            if event is not first and not frames and self._begins_shared_run(event):
+            # What comes next is the same bytes for other clients: `pump` goes on with the run.
+            if event is not first and not frames and not self._is_behind and log.begins_run(event):
                 return False
             self.cursor = event.number
             if self._is_behind and event.number > self._behind_from:
                 self._passed_bytes += len(event.body)
-            if event.kind == "update":
-                prepared = self.session.log.prepared(event)
-                if prepared.is_for_all:
-                    frames.append(prepared.frame(with_number=knows_us))
-                    continue
+            frame = log.shared_frame(event, with_number=knows_us)
+            if frame is not None:
+                frames.append(frame)
+                continue
             if frames:
                 self.client.peer.post(b"".join(frames))
                 frames = []
@@ -159,10 +159,6 @@ class Attachment:
         if frames:
             self.client.peer.post(b"".join(frames))
         return False
-
-    def _begins_shared_run(self, event: LogEvent) -> bool:
-        """Whether what comes next is the same bytes for other clients."""
-        return not self._is_behind and event.kind == "update" and self.session.log.is_shared(event)
 
     def answered(self) -> None:
         """The answer to a prompt was written: what comes after it may follow."""
@@ -220,7 +216,7 @@ class Attachment:
         """Send what the event means to this client; True if nothing may follow for now."""
         match event.kind:
             case "update":
-                self._update(self.session.log.prepared(event).stored, event.number)
+                self._update(stored_update(event.body), event.number)
             case "prompt":
                 self._prompts[event.number] = event.body
                 if len(self._prompts) > _PROMPTS:
