@@ -277,7 +277,7 @@ class ToolPermissions:
         return judge_with_facts(self._rules_now(self._mode()), request, self._folders()).verdict
 
     def _folders(self) -> SessionFolders:
-        """Return the folders of the session, resolved anew for each request: links may change between two of them."""
+        """Return the folders of the session, resolved again for each request: links may change between two of them."""
         from dragoman.workspace.folders import SessionFolders
 
         return SessionFolders(self._roots[0], self._roots[1:])
