@@ -102,7 +102,7 @@ async def test_nothing_is_written_to_the_terminal_while_a_login_program_has_it(
     async with shown(monkeypatch) as (app, pilot):
         seen: list[bool] = []
 
-        async def log_in(talk: object, method: object) -> None:
+        async def log_in(conversation: object, method: object) -> None:
             seen.append(app.is_outside)
 
         monkeypatch.setattr(login, "log_in_by_terminal", log_in)

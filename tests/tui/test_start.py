@@ -159,7 +159,7 @@ async def test_a_question_on_a_small_screen_leaves_the_input_in_sight(monkeypatc
     options = [v1.PermissionOption(option_id="no", name="Reject", kind="reject_once")]
     async with opened(monkeypatch, (40, 10)) as (app, pilot):
         asked = AskedQuestion("q", v1.RequestPermissionRequest(session_id="s", tool_call=call, options=options), 0.0)
-        app.talk.questions.append(asked)
+        app.conversation.questions.append(asked)
         await painted(app, pilot)
         await pilot.press(*"typed")
         await painted(app, pilot)
@@ -175,8 +175,8 @@ async def test_what_stays_in_the_terminal_does_not_claim_that_the_agent_ended(mo
 
     monkeypatch.setattr(HostedConversation, "leave", leave)
     async with opened(monkeypatch) as (app, _):
-        app.talk.state.begin_turn([v1.TextContent("work")])
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("at it")))
+        app.conversation.state.begin_turn([v1.TextContent("work")])
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("at it")))
     assert app.last_exchange == ["❯ work", "│ at it"]
 
 

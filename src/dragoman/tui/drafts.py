@@ -127,12 +127,12 @@ def _is_elsewhere(draft: Draft) -> bool:
 class DraftKeeper:
     """The draft of one input. `tick` is called several times a second."""
 
-    def __init__(self, talk: Callable[[], HostedConversation], note: Callable[[str], None]) -> None:
-        self._talk_now = talk
+    def __init__(self, shown_conversation: Callable[[], HostedConversation], note: Callable[[str], None]) -> None:
+        self._shown_conversation = shown_conversation
         self._note = note
-        self._talk = talk()
-        self._session = self._talk.session_id
-        self._folder = self._talk.folder
+        self._conversation = shown_conversation()
+        self._session = self._conversation.session_id
+        self._folder = self._conversation.folder
         self._drafts = DraftFolder(self._folder)
         self._unsaved: tuple[str, Sequence[Chip]] | None = None
         self._shown: tuple[str, Sequence[Chip]] = ("", ())
@@ -178,13 +178,13 @@ class DraftKeeper:
 
         A session that gets its id is the same one. The draft of the session that is left stays with it.
         """
-        talk = self._talk_now()
-        session, folder = talk.session_id, talk.folder
-        if talk is self._talk and session == self._session and folder == self._folder:
+        conversation = self._shown_conversation()
+        session, folder = conversation.session_id, conversation.folder
+        if conversation is self._conversation and session == self._session and folder == self._folder:
             return None
-        is_same = talk is self._talk and self._session is None and folder == self._folder
-        before, left = self._session, self._talk
-        self._session, self._talk = session, talk
+        is_same = conversation is self._conversation and self._session is None and folder == self._folder
+        before, left = self._session, self._conversation
+        self._session, self._conversation = session, conversation
         text, chips = self._shown
         self._unsaved = None
         if is_same:
@@ -202,20 +202,20 @@ class DraftKeeper:
         except OSError as error:
             self._failed(error)
             found = None
-        found = found or self._without_session.pop(talk, None) or Draft("")
+        found = found or self._without_session.pop(conversation, None) or Draft("")
         self._shown = (found.text, found.chips)
         return found
 
-    def put_before(self, talk: HostedConversation, text: str, chips: Sequence[Chip]) -> None:
+    def put_before(self, conversation: HostedConversation, text: str, chips: Sequence[Chip]) -> None:
         """Put a text before the draft of a conversation, on disk: its input is not on the screen."""
-        folder = DraftFolder(talk.folder)
+        folder = DraftFolder(conversation.folder)
         try:
-            before = folder.load(talk.session_id) or self._without_session.get(talk) or Draft("")
-            is_shown = talk.session_id is None or talk is self._talk
+            before = folder.load(conversation.session_id) or self._without_session.get(conversation) or Draft("")
+            is_shown = conversation.session_id is None or conversation is self._conversation
             whole = Draft(f"{text}\n{before.text}" if before.text.strip() else text, [*chips, *before.chips])
-            if talk.session_id is None:
-                self._without_session[talk] = whole
-            folder.save(talk.session_id, Draft(whole.text, whole.chips, os.getpid(), is_shown, time()))
+            if conversation.session_id is None:
+                self._without_session[conversation] = whole
+            folder.save(conversation.session_id, Draft(whole.text, whole.chips, os.getpid(), is_shown, time()))
         except OSError as error:
             self._failed(error)
 

@@ -135,7 +135,7 @@ class InlineTerminal:
 
     def changed(self) -> None:
         if self._app is not None:
-            if not self.client.talk.questions:
+            if not self.client.conversation.questions:
                 self.is_answering = False
             self._app.invalidate()
 
@@ -143,7 +143,7 @@ class InlineTerminal:
 
     def hint(self, text: str) -> None:
         """Show a sentence in the status line for a moment."""
-        self._hint = (one_line(text), self.client.talk.clock() + _HINT_SECONDS)
+        self._hint = (one_line(text), self.client.conversation.clock() + _HINT_SECONDS)
         self.changed()
 
     def submit(self, text: str) -> None:
@@ -168,7 +168,7 @@ class InlineTerminal:
 
     def whole(self) -> list[str]:
         """Return the last part that was printed shortened, whole."""
-        return [] if self._blocks is None else self._blocks.whole(self.client.talk.state)
+        return [] if self._blocks is None else self._blocks.whole(self.client.conversation.state)
 
     def save(self) -> None:
         """Keep the draft: another program gets the terminal."""
@@ -209,7 +209,7 @@ class InlineTerminal:
         room = LIVE_LINES - 1 - self._entry_rows()
         rows = self.editor.rows
         if not rows:
-            return [] if self._blocks is None else self._blocks.open_lines(self.client.talk.state, min(room, 3))
+            return [] if self._blocks is None else self._blocks.open_lines(self.client.conversation.state, min(room, 3))
         chosen = self.editor.chosen
         top = max(0, min((chosen or 0) - room // 2, len(rows) - room))
         lines: list[RailLine] = []
@@ -229,11 +229,11 @@ class InlineTerminal:
     def _status(self) -> ANSI:
         text, until = self._hint
         line = status_line(
-            self.client.talk,
+            self.client.conversation,
             self.glyphs,
             self.width(),
             is_answering=self.is_answering,
-            hint=text if self.client.talk.clock() < until else "",
+            hint=text if self.client.conversation.clock() < until else "",
         )
         return ANSI(self._signs(text_of_line(line, has_colour=self._has_colour)))
 
@@ -272,7 +272,7 @@ class InlineTerminal:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self.editor.tick()
-            if self._hint[0] and self.client.talk.clock() >= self._hint[1]:
+            if self._hint[0] and self.client.conversation.clock() >= self._hint[1]:
                 self._hint = ("", 0.0)
                 self.changed()
 
@@ -297,32 +297,42 @@ def work_inline(
     return 0
 
 
-def status_line(talk: HostedConversation, glyphs: Glyphs, width: int, *, is_answering: bool, hint: str) -> RailLine:
+def status_line(
+    conversation: HostedConversation, glyphs: Glyphs, width: int, *, is_answering: bool, hint: str
+) -> RailLine:
     """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
-    text, style = _status(talk, glyphs, is_answering=is_answering)
+    text, style = _status(conversation, glyphs, is_answering=is_answering)
     if hint:
         text, style = f"{glyphs.note} {hint}", "warn"
     return ((clip(text, max(1, width - 1)), style),)
 
 
-def _status(talk: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> tuple[str, str]:
+def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> tuple[str, str]:
     dot = f" {glyphs.dot} "
-    question = talk.questions[0] if talk.questions else None
+    question = conversation.questions[0] if conversation.questions else None
     if question is not None:
         return f"{glyphs.needs_you} {_asked(question, is_answering=is_answering)}", "warn"
-    if talk.phase == "failed":
+    if conversation.phase == "failed":
         return f"{glyphs.failed} failed{dot}/retry, or choose above", "bad"
-    if talk.phase != "ready":
-        return f"{glyphs.offline} {'looking for the host' if talk.phase == 'lost' else talk.phase}", "dim"
-    waiting = len(talk.queued)
-    if talk.is_running:
-        started = talk.started_at
-        time = "" if started is None else f" {duration(int(talk.clock() - started))}"
-        parts = [f"{glyphs.running} working{time}", *_step(talk), *([f"{waiting} queued"] if waiting else [])]
+    if conversation.phase != "ready":
+        return (
+            f"{glyphs.offline} {'looking for the host' if conversation.phase == 'lost' else conversation.phase}",
+            "dim",
+        )
+    waiting = len(conversation.queued)
+    if conversation.is_running:
+        started = conversation.started_at
+        time = "" if started is None else f" {duration(int(conversation.clock() - started))}"
+        parts = [f"{glyphs.running} working{time}", *_step(conversation), *([f"{waiting} queued"] if waiting else [])]
         return dot.join([*parts, "Esc stops"]), "warn"
-    facts = HeaderFacts(talk.folder, talk.agent, has_unicode=not glyphs.cut.isascii())
-    agent = label(short_agent(talk.agent), 20, "")
-    parts = [agent, current_model(talk.state), current_mode(talk.state), *usage_words(talk.state, facts, 0)]
+    facts = HeaderFacts(conversation.folder, conversation.agent, has_unicode=not glyphs.cut.isascii())
+    agent = label(short_agent(conversation.agent), 20, "")
+    parts = [
+        agent,
+        current_model(conversation.state),
+        current_mode(conversation.state),
+        *usage_words(conversation.state, facts, 0),
+    ]
     return dot.join([*(part for part in parts if part), "Enter send", "/help", "Ctrl+D leave"]), "dim"
 
 
@@ -334,8 +344,8 @@ def _asked(question: AskedQuestion, *, is_answering: bool) -> str:
     return f"needs your answer: Tab, then {numbers}; or Alt+number; Esc stops the turn"
 
 
-def _step(talk: HostedConversation) -> list[str]:
-    plan = talk.state.plan
+def _step(conversation: HostedConversation) -> list[str]:
+    plan = conversation.state.plan
     if not plan:
         return []
     done = sum(entry.status == "completed" for entry in plan)

@@ -108,13 +108,13 @@ class LineClient:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.terminal = terminal
-        self.talk = HostedConversation(opening, self, session_id=session_id, clock=clock)
+        self.conversation = HostedConversation(opening, self, session_id=session_id, clock=clock)
         self.answers = LineAnswers(
-            self.talk, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
+            self.conversation, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
         )
         self.prompts = PromptSender(self)
         self.preferences = Preferences(data_dir() / FILE_NAME)
-        self.talk.prepare = prepare_by(self.preferences, self.note)
+        self.conversation.prepare = prepare_by(self.preferences, self.note)
         self.rows: list[ListedSession] = []
         """The sessions that were listed last."""
         self.withdrawn_at = 0.0
@@ -122,9 +122,9 @@ class LineClient:
         self._changes: LineChanges | None = None
         self._transcript = terminal.transcript()
         self._is_dirty = asyncio.Event()
-        self._quiet_since = self.talk.clock()
+        self._quiet_since = self.conversation.clock()
         self._phase = ""
-        self._written: tuple[str | None, SessionState] = (None, self.talk.state)
+        self._written: tuple[str | None, SessionState] = (None, self.conversation.state)
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -137,14 +137,14 @@ class LineClient:
         if self._changes is None:
             from dragoman.tui.lines.changes import LineChanges
 
-            self._changes = LineChanges(self.talk, self.write)
+            self._changes = LineChanges(self.conversation, self.write)
         return self._changes
 
     async def run(self, reading: asyncio.Future[Any], first: str | None = None) -> None:
         """Serve the conversation until `reading` is over; then leave it, and say how to come back."""
         if first:
-            _ = self.talk.send(first)
-        tasks = [asyncio.ensure_future(work) for work in (self.talk.run(), self._draw(), self._beat())]
+            _ = self.conversation.send(first)
+        tasks = [asyncio.ensure_future(work) for work in (self.conversation.run(), self._draw(), self._beat())]
         try:
             # One of ours ends only by a defect: it is raised below, instead of a client that stands still.
             _ = await asyncio.wait({reading, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -153,9 +153,9 @@ class LineClient:
         finally:
             _ = reading.cancel()
             _ = await asyncio.wait({reading})
-            running = self.talk.is_running
+            running = self.conversation.is_running
             self.prompts.close()
-            await self.talk.leave()
+            await self.conversation.leave()
             for task in tasks:
                 task.cancel()
             for task in tasks:
@@ -169,7 +169,7 @@ class LineClient:
     def write(self, *lines: str) -> None:
         """Append lines, which are safe."""
         if lines:
-            self._quiet_since = self.talk.clock()
+            self._quiet_since = self.conversation.clock()
             self.terminal.write(lines)
 
     def width(self) -> int:
@@ -184,38 +184,38 @@ class LineClient:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _show(self, *, is_over: bool = False) -> None:
-        self.write(*self._transcript.feed(self.talk.state, watched=self.talk.watched, is_over=is_over))
-        self._written = (self.talk.session_id, self.talk.state)
-        if self.talk.phase != self._phase:
-            self._phase = self.talk.phase
+        self.write(*self._transcript.feed(self.conversation.state, watched=self.conversation.watched, is_over=is_over))
+        self._written = (self.conversation.session_id, self.conversation.state)
+        if self.conversation.phase != self._phase:
+            self._phase = self.conversation.phase
             self._show_phase()
         self.answers.show_trouble()
         self.terminal.changed()
 
     def _show_phase(self) -> None:
-        talk = self.talk
-        if talk.phase == "ready":
-            agent = f" with {label(talk.agent, 60)}" if talk.agent else ""
-            title = f": {label(talk.state.title, 80)}" if talk.state.title else ""
-            self.write(f"note: session {label(talk.session_id or '', 60)}{agent}{title}")
-        elif talk.phase == "failed":
+        conversation = self.conversation
+        if conversation.phase == "ready":
+            agent = f" with {label(conversation.agent, 60)}" if conversation.agent else ""
+            title = f": {label(conversation.state.title, 80)}" if conversation.state.title else ""
+            self.write(f"note: session {label(conversation.session_id or '', 60)}{agent}{title}")
+        elif conversation.phase == "failed":
             self.answers.show_trouble()
             self.write("note: /retry tries again, /new AGENT uses another agent")
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            started = self.talk.started_at
+            started = self.conversation.started_at
             self.answers.watch()
             self.terminal.changed()
-            is_quiet = self.talk.clock() - self._quiet_since >= _BEAT_SECONDS
+            is_quiet = self.conversation.clock() - self._quiet_since >= _BEAT_SECONDS
             if started is not None and is_quiet and not self.terminal.has_status:
-                self.write(f"note: still working, {duration(self.talk.clock() - started)}")
+                self.write(f"note: still working, {duration(self.conversation.clock() - started)}")
 
     def _farewell(self, *, running: bool) -> None:
-        if self.talk.session_id is not None:
+        if self.conversation.session_id is not None:
             state = "still running; " if running else ""
-            self.write(f"note: {state}dragoman attach {label(self.talk.session_id, 80)} brings you back")
+            self.write(f"note: {state}dragoman attach {label(self.conversation.session_id, 80)} brings you back")
 
     # What the conversation calls
 
@@ -224,17 +224,17 @@ class LineClient:
 
     def reloaded(self) -> None:
         session_id, before = self._written
-        state = self.talk.state
-        is_again = session_id is not None and session_id == self.talk.session_id
+        state = self.conversation.state
+        is_again = session_id is not None and session_id == self.conversation.session_id
         if is_again:
             self.write(*self._transcript.feed(before, is_over=True))
         self._transcript = self.terminal.transcript()
         if is_again:
             self._transcript.resume(state, *resume_place(before, state))
-        is_over = not self.talk.is_running
-        self.write(*self._transcript.feed(state, watched=self.talk.watched, is_over=is_over))
+        is_over = not self.conversation.is_running
+        self.write(*self._transcript.feed(state, watched=self.conversation.watched, is_over=is_over))
         self._transcript.omit_prompts()
-        self._written = (self.talk.session_id, state)
+        self._written = (self.conversation.session_id, state)
 
     def asked(self, question: AskedQuestion) -> None:
         self._show(is_over=True)
@@ -242,7 +242,7 @@ class LineClient:
         self.terminal.changed()
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        self.withdrawn_at = self.talk.clock()
+        self.withdrawn_at = self.conversation.clock()
         self.write(f"note: the question is closed: {one_line(why)}")
         self.terminal.changed()
 
@@ -259,7 +259,7 @@ class LineClient:
             self.answers.show_trouble()
         elif (stop_reason != "end_turn" or prompt is None) and not self.terminal.has_status:
             self.write(f"note: the turn ended: {_ENDINGS.get(stop_reason or '', stop_reason or 'interrupted')}")
-        waiting = len(self.talk.queued)
+        waiting = len(self.conversation.queued)
         if not self.terminal.has_status:
             self.write(f"-- done{f', {waiting} waiting' if waiting else ''}")
 
@@ -289,7 +289,7 @@ class LineClient:
             return
         if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
-            command = own_command(word, [theirs.name for theirs in self.talk.state.commands])
+            command = own_command(word, [theirs.name for theirs in self.conversation.state.commands])
             function = None if command is None else load_function(command.name)
             if function is not None:
                 await function(self, rest.strip())
@@ -303,9 +303,9 @@ class LineClient:
         """Ctrl-C: stop the command or the turn that runs. False if there is none."""
         if self.prompts.stop_shell():
             return True
-        if not self.talk.is_running:
+        if not self.conversation.is_running:
             return False
-        await self.talk.cancel()
+        await self.conversation.cancel()
         return True
 
 
@@ -330,23 +330,23 @@ class PromptSender:
 
     async def send(self, text: str) -> TypedPrompt:
         """Send a text with what is attached to it. It waits while a turn runs."""
-        client, talk = self._client, self._client.talk
+        client, conversation = self._client, self._client.conversation
         for chip in self._next:
             text = f"{text} {chip.word}"
         self._next = []
         async with self._building:
             blocks = await self._build(text)
-            is_waiting = talk.is_running or talk.phase != "ready"
-            sent = talk.send(text, blocks)
+            is_waiting = conversation.is_running or conversation.phase != "ready"
+            sent = conversation.send(text, blocks)
         if is_waiting and not client.terminal.has_status:
-            client.write(f"note: waiting, {len(talk.queued)} in the queue")
+            client.write(f"note: waiting, {len(conversation.queued)} in the queue")
         return sent
 
     async def _build(self, text: str) -> Sequence[v1.ContentBlock]:
         if not mentions(text) and not chips_in(text, self.chips):
             return ()
-        talk = self._client.talk
-        made = await asyncio.to_thread(build, text, talk.folder, dict(self.chips), talk.accepts)
+        conversation = self._client.conversation
+        made = await asyncio.to_thread(build, text, conversation.folder, dict(self.chips), conversation.accepts)
         for note in made.notes:
             self._client.write(f"note: {one_line(note)}")
         return made.blocks
@@ -382,7 +382,7 @@ class PromptSender:
     async def _run(self, command: ShellCommand, *, is_shared: bool) -> None:
         client = self._client
         client.write(f"shell: {label(command.command, 200)}")
-        work = asyncio.ensure_future(command.run(client.talk.folder, client.width() - 2))
+        work = asyncio.ensure_future(command.run(client.conversation.folder, client.width() - 2))
         shown = 0
         try:
             while not work.done():

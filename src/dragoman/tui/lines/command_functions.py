@@ -46,10 +46,10 @@ async def stop(client: LineClient, words: str) -> None:
 
 async def list_queue(client: LineClient, words: str) -> None:
     """List the prompts that wait."""
-    if not client.talk.queued:
+    if not client.conversation.queued:
         client.write("note: nothing waits")
         return
-    for number, prompt in enumerate(client.talk.queued, 1):
+    for number, prompt in enumerate(client.conversation.queued, 1):
         client.write(
             f"{number}: {label(prompt.text, 100)}{' (passed to the turn that runs)' if prompt.is_steered else ''}"
         )
@@ -60,7 +60,7 @@ async def drop(client: LineClient, words: str) -> None:
     """Take a prompt back."""
     prompt = _chosen(client, words, "/drop takes the number of a prompt in /queue")
     if prompt is not None:
-        taken = client.talk.take_back(prompt)
+        taken = client.conversation.take_back(prompt)
         client.write("note: taken back" if taken else f"note: {prompt.place_words}")
 
 
@@ -70,17 +70,17 @@ async def edit(client: LineClient, words: str) -> None:
     prompt = _chosen(client, number, "/edit takes the number of a prompt in /queue, and its new text")
     if prompt is None:
         return
-    place = client.talk.queued.index(prompt)
+    place = client.conversation.queued.index(prompt)
     text = text.strip()
     if not text and not client.terminal.has_input:
         client.write("note: type the new text behind the number: /edit N TEXT")
-    elif not client.talk.take_back(prompt):
+    elif not client.conversation.take_back(prompt):
         client.write(f"note: {prompt.place_words}")
     elif text:
         sent = await client.prompts.send(text)
-        order = [prompt for prompt in client.talk.queued if prompt is not sent]
+        order = [prompt for prompt in client.conversation.queued if prompt is not sent]
         order.insert(place, sent)
-        await client.talk.reorder(order)
+        await client.conversation.reorder(order)
         client.write(f"note: changed: {label(text, 100)}")
     else:
         _ = client.terminal.give_back(prompt.text)
@@ -93,13 +93,13 @@ async def move(client: LineClient, words: str) -> None:
     prompt = _chosen(client, number, "/move takes the number of a prompt in /queue, and the number it gets")
     if prompt is None:
         return
-    order = client.talk.queued
+    order = client.conversation.queued
     if not (to.isascii() and to.isdigit()) or not 1 <= int(to[:6]) <= len(order):
         client.write(f"note: the places are 1 to {len(order)}")
         return
     order.remove(prompt)
     order.insert(int(to) - 1, prompt)
-    await client.talk.reorder(order)
+    await client.conversation.reorder(order)
     await list_queue(client, "")
 
 
@@ -107,10 +107,10 @@ async def steer(client: LineClient, words: str) -> None:
     """Pass a text to the turn that runs, where the agent takes it."""
     if not words:
         client.write("note: /steer takes what the agent should know")
-    elif not client.talk.is_running:
+    elif not client.conversation.is_running:
         _ = await client.prompts.send(words)
-    elif client.talk.accepts.steer:
-        _ = client.talk.steer(words, written_out(words, client.prompts.chips, _MOST_CHARACTERS))
+    elif client.conversation.accepts.steer:
+        _ = client.conversation.steer(words, written_out(words, client.prompts.chips, _MOST_CHARACTERS))
         client.write("note: passed to the turn that runs; it is the next prompt if the agent does not take it")
     else:
         _ = client.terminal.give_back(words)
@@ -118,7 +118,7 @@ async def steer(client: LineClient, words: str) -> None:
 
 
 def _chosen(client: LineClient, number: str, otherwise: str) -> TypedPrompt | None:
-    waiting = client.talk.queued
+    waiting = client.conversation.queued
     if not (number.isascii() and number.isdigit()) or not 1 <= int(number[:6]) <= len(waiting):
         client.write(f"note: {otherwise}")
         return None
@@ -130,7 +130,7 @@ def _chosen(client: LineClient, number: str, otherwise: str) -> TypedPrompt | No
 
 async def copy_answer(client: LineClient, words: str) -> None:
     """Copy the last answer; with `all`, the conversation as Markdown."""
-    state = client.talk.state
+    state = client.conversation.state
     if words == "all":
         from dragoman.view.build import blocks_of
         from dragoman.view.markdown import to_markdown
@@ -146,7 +146,7 @@ async def copy_answer(client: LineClient, words: str) -> None:
 
 async def show_thought(client: LineClient, words: str) -> None:
     """Write the last thought of the agent whole."""
-    text = last_answer(client.talk.state, "thought")
+    text = last_answer(client.conversation.state, "thought")
     if not text:
         client.write("note: the agent sent no thought")
         return
@@ -157,10 +157,12 @@ async def show_traffic(client: LineClient, words: str) -> None:
     """Write the last messages between host and agent. Raises: RequestError, ConnectionClosed."""
     from dragoman.tui.reporting.traffic import METHOD, TrafficModel, is_broken, kind_of, what_of
 
-    talk, model = client.talk, TrafficModel()
-    if talk.remote is None or talk.session_id is None:
+    conversation, model = client.conversation, TrafficModel()
+    if conversation.remote is None or conversation.session_id is None:
         raise DragomanError("there is no session to look at")
-    answer = await talk.remote.request(METHOD, {"sessionId": talk.session_id, "wait": False, **model.asked()})
+    answer = await conversation.remote.request(
+        METHOD, {"sessionId": conversation.session_id, "wait": False, **model.asked()}
+    )
     _ = await asyncio.to_thread(model.feed, answer)
     count = min(int(words[:4]), 1_000) if words.isascii() and words.isdigit() else _SHOWN_MESSAGES
     for row in list(model.rows)[-count:] if count else []:
@@ -181,14 +183,14 @@ async def show_traffic(client: LineClient, words: str) -> None:
 
 async def list_sessions(client: LineClient, words: str) -> None:
     """List the sessions of the folder; with `all`, or if it has none, of every folder. Raises: RequestError."""
-    rows = in_order(await client.talk.sessions())
-    here = [row for row in rows if row.folder == client.talk.folder]
+    rows = in_order(await client.conversation.sessions())
+    here = [row for row in rows if row.folder == client.conversation.folder]
     client.rows = rows if words == "all" or not here else here
     if not rows:
         client.write("note: there are no sessions")
         return
     for number, row in enumerate(client.rows, 1):
-        client.write(f"{number}: {', '.join(_row_parts(row, client.talk.folder))}")
+        client.write(f"{number}: {', '.join(_row_parts(row, client.conversation.folder))}")
     left = len(rows) - len(client.rows)
     more = f"; /sessions all shows {left} of other folders" if left else ""
     client.write(f"note: /open N goes to one{more}")
@@ -213,21 +215,21 @@ def _row_parts(row: ListedSession, folder: str) -> Iterator[str]:
 async def open_session(client: LineClient, words: str) -> None:
     """Go to a session of the list. Raises: RequestError."""
     if not client.rows:
-        client.rows = in_order(await client.talk.sessions())
+        client.rows = in_order(await client.conversation.sessions())
     if not (words.isascii() and words.isdigit()) or not 1 <= int(words[:6]) <= len(client.rows):
         client.write("note: /open takes the number of a session in /sessions")
         return
-    await client.talk.switch(client.rows[int(words) - 1])
+    await client.conversation.switch(client.rows[int(words) - 1])
 
 
 async def begin_session(client: LineClient, words: str) -> None:
     """Begin a session, with another agent if one is named."""
-    await client.talk.switch(None, agent=words or None)
+    await client.conversation.switch(None, agent=words or None)
 
 
 async def retry(client: LineClient, words: str) -> None:
     """Try again after a failure."""
-    client.talk.retry()
+    client.conversation.retry()
 
 
 # Mode, model, options and settings
@@ -235,7 +237,7 @@ async def retry(client: LineClient, words: str) -> None:
 
 async def choose_mode(client: LineClient, words: str) -> None:
     """List the modes, or use one: by its number or its name. Raises: RequestError, ConnectionClosed."""
-    await _choose(client, modes_of(client.talk.state), words, "mode")
+    await _choose(client, modes_of(client.conversation.state), words, "mode")
 
 
 # Mode, model, options and settings
@@ -243,12 +245,12 @@ async def choose_mode(client: LineClient, words: str) -> None:
 
 async def choose_model(client: LineClient, words: str) -> None:
     """List the models, or use one: by its number or its name. Raises: RequestError, ConnectionClosed."""
-    await _choose(client, models_of(client.talk.state), words, "model")
+    await _choose(client, models_of(client.conversation.state), words, "model")
 
 
 async def set_option(client: LineClient, words: str) -> None:
     """List the options, or set one to a value, by number or name. Raises: RequestError, ConnectionClosed."""
-    options = {option.id: option for option in known_options(client.talk.state)}
+    options = {option.id: option for option in known_options(client.conversation.state)}
     key, _, value = words.partition(" ")
     if not options:
         client.write("note: the agent has no options")
@@ -272,7 +274,7 @@ async def _choose(client: LineClient, values: Sequence[OptionValue], words: str,
             now = ", chosen" if offer.is_current else ""
             client.write(f"{number}: {label(offer.name, 40)} ({label(str(offer.value), 40)}){now}{more}")
         command = what if what in ("mode", "model") else "options"
-        ours = "dragoman:" if any(theirs.name == command for theirs in client.talk.state.commands) else ""
+        ours = "dragoman:" if any(theirs.name == command for theirs in client.conversation.state.commands) else ""
         key = "" if command == what else f" {label(what, 40)}"
         client.write(f"note: /{ours}{command}{key} N, or a name, uses one")
     else:
@@ -285,7 +287,7 @@ async def _use(client: LineClient, values: Sequence[OptionValue], words: str, wh
     if not any(words == offer.value for offer in same) and is_number:
         same = [values[int(words) - 1]]
     if len({offer.value for offer in same}) == 1:
-        await set_and_remember(client.talk, client.preferences, same[0], client.note)
+        await set_and_remember(client.conversation, client.preferences, same[0], client.note)
     elif same:
         names = ", ".join(label(offer.name, 30) for offer in same[:5])
         client.write(f"note: several are like {label(words, 30)}: {names}")
@@ -311,7 +313,7 @@ async def show_settings(client: LineClient, words: str) -> None:
             client.write(f"remembered: {label(agent, 30)}, {label(option, 30)} = {label(str(value), 40)}")
     if words.startswith("forget "):
         option = words.removeprefix("forget ").strip()
-        client.preferences.forget(agent_key(client.talk.agent), option)
+        client.preferences.forget(agent_key(client.conversation.agent), option)
         client.write(f"note: {label(option, 40)} is not remembered for this agent")
     else:
         client.write("note: /settings forget OPTION does not remember one of this agent any more")

@@ -51,7 +51,7 @@ def review_turn(app: TerminalApp, argument: str = "") -> None:
 
 
 async def _review(app: TerminalApp, argument: str) -> None:
-    found = await find_changes(app.talk)
+    found = await find_changes(app.conversation)
     _ = app.push_screen(ReviewScreen(app, found, turn_number(found, argument)))
 
 

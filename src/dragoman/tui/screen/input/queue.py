@@ -31,7 +31,7 @@ _MOST_CHARACTERS = 1 << 20
 
 def choose_queued(app: TerminalApp, argument: str = "") -> None:
     """Show the prompts that wait."""
-    if not app.talk.queued:
+    if not app.conversation.queued:
         app.note("nothing waits")
         return
     _ = app.push_screen(QueueScreen(app))
@@ -74,13 +74,13 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
 
     def _follow(self) -> None:
         """A turn may begin while the list is open: its prompt leaves the list."""
-        if self._app.talk.queued != self._shown:
+        if self._app.conversation.queued != self._shown:
             chosen = self._chosen()
-            waiting = self._app.talk.queued
+            waiting = self._app.conversation.queued
             self._draw(waiting.index(chosen) if chosen in waiting else 0)
 
     def _draw(self, row: int) -> None:
-        self._shown = self._app.talk.queued
+        self._shown = self._app.conversation.queued
         if not self._shown:
             _ = self.dismiss(None)
             return
@@ -98,7 +98,7 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         prompt = self._shown[event.option_index] if event.option_index < len(self._shown) else None
-        if prompt is not None and self._app.talk.take_back(prompt):
+        if prompt is not None and self._app.conversation.take_back(prompt):
             self._app.query_one(PromptInput).put_before(prompt.text)
             _ = self.dismiss(None)
         elif prompt is not None:
@@ -107,7 +107,7 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
 
     def action_move(self, step: int) -> None:
         """Let the chosen prompt run earlier or later."""
-        row, order = self._list.highlighted, list(self._app.talk.queued)
+        row, order = self._list.highlighted, list(self._app.conversation.queued)
         chosen = self._chosen()
         if row is None or chosen not in order:
             return
@@ -115,13 +115,13 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
         other = place + step
         if 0 <= other < len(order):
             order[place], order[other] = order[other], order[place]
-            _ = self._app.talk.reorder(order)
+            _ = self._app.conversation.reorder(order)
             self._draw(other)
 
     def action_drop(self) -> None:
         """Delete the chosen prompt."""
         chosen, row = self._chosen(), self._list.highlighted or 0
-        if chosen is not None and not self._app.talk.take_back(chosen):
+        if chosen is not None and not self._app.conversation.take_back(chosen):
             self._app.note(chosen.place_words)
         self._draw(row)
 
@@ -140,14 +140,14 @@ def steer(app: TerminalApp, argument: str = "") -> None:
     text = argument.strip() or prompt.text.strip()
     if not text:
         note(app, "type what the agent should know, then Ctrl+S")
-    elif not app.talk.is_running:
+    elif not app.conversation.is_running:
         if not argument:
             _ = prompt.take_text()
         prompt.send(text)
-    elif app.talk.accepts.steer:
+    elif app.conversation.accepts.steer:
         if not argument:
             _ = prompt.take_text()
-        _ = app.talk.steer(text, written_out(text, prompt.chips, _MOST_CHARACTERS))
+        _ = app.conversation.steer(text, written_out(text, prompt.chips, _MOST_CHARACTERS))
         note(app, "passed to the turn that runs; it is the next prompt if the agent does not take it")
     else:
         _offer(app, text, is_typed=not argument)
@@ -176,6 +176,6 @@ async def stop_and_send(app: TerminalApp, text: str) -> None:
     """Stop the turn, and let this prompt be the next one, before those that wait."""
     prompt = app.query_one(PromptInput)
     made = await prompt.build(text)
-    sent = app.talk.send(text, made)
-    await app.talk.reorder([sent, *app.talk.queued])
-    await app.talk.cancel()
+    sent = app.conversation.send(text, made)
+    await app.conversation.reorder([sent, *app.conversation.queued])
+    await app.conversation.cancel()

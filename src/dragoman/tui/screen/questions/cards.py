@@ -54,7 +54,7 @@ class Cards:
         card, action = app.query_one("#card", QuestionCard), app.query_one(ActionCard)
         card.clock = action.clock = self.clock
         had_focus = card.has_focus or action.has_focus
-        questions = app.talk.questions
+        questions = app.conversation.questions
         is_waiting = not card.show(questions[0] if questions else None, len(questions))
         sheet = self._current_sheet()
         action.show(None if card.display else sheet)
@@ -65,13 +65,13 @@ class Cards:
     def _current_sheet(self) -> CardSheet | None:
         """Return what the second card shows: a form that waits, what a command put there, or a failure."""
         app = self._app
-        if app.talk.forms:
+        if app.conversation.forms:
             from dragoman.tui.screen.questions.form import form_sheet
 
-            return form_sheet(app, app.talk.forms[0])
+            return form_sheet(app, app.conversation.forms[0])
         if self._sheet is not None:
             return self._sheet
-        if app.talk.trouble is None and not app.talk.silence_seconds:
+        if app.conversation.trouble is None and not app.conversation.silence_seconds:
             return None
         from dragoman.tui.screen.questions.failure import failure_sheet
 
@@ -129,7 +129,7 @@ class Cards:
         if question is not None and option is not None:
             card.closing = f"answered: {label(question.options[number - 1].name, 60)}"
             self._app.query_one("#card", QuestionCard).closing = card.closing
-            self._app.talk.answer(question, option)
+            self._app.conversation.answer(question, option)
         self._app.changed()
 
     def _sheet_key(self, card: ActionCard, event: events.Key) -> None:

@@ -48,7 +48,7 @@ class QuestionScreen(LeftOnce[None], ModalScreen[None]):
         self.set_interval(0.1, self._look)
 
     def _look(self) -> None:
-        if self._question not in self._terminal.talk.questions:
+        if self._question not in self._terminal.conversation.questions:
             _ = self.dismiss(None)
 
     def on_key(self, event: events.Key) -> None:
@@ -104,7 +104,7 @@ def ask_reason(app: TerminalApp, question: AskedQuestion) -> None:
         return
 
     def say(reason: str | None) -> None:
-        if reason is not None and not app.talk.reject(question, reason):
+        if reason is not None and not app.conversation.reject(question, reason):
             app.note("the question is not open any more; nothing was answered")
 
     _ = app.push_screen(ReasonScreen(question), say)

@@ -54,7 +54,7 @@ class Surroundings:
 
         app = self._app
         await asyncio.to_thread(self.notifier.look_at_tmux)
-        for problem in await in_turn(problems_here, app.talk.folder):
+        for problem in await in_turn(problems_here, app.conversation.folder):
             app.note(problem)
         self.welcome = await in_turn(agents_here)
         app.changed()
@@ -62,7 +62,7 @@ class Surroundings:
 
     async def look_at_branch(self) -> None:
         """Read the branch of the folder that is shown."""
-        branch = await asyncio.to_thread(branch_of, self._app.talk.folder)
+        branch = await asyncio.to_thread(branch_of, self._app.conversation.folder)
         if branch != self.branch:
             self.branch = branch
             self._app.changed()
@@ -70,23 +70,23 @@ class Surroundings:
     async def look_at_sessions(self) -> None:
         """Ask the host for its sessions; one that needs the user is reported once."""
         app = self._app
-        if app.talk.phase != "ready":
+        if app.conversation.phase != "ready":
             return
-        rows = await self.known.read(app.talk)
+        rows = await self.known.read(app.conversation)
         for row in rows:
             if row.state != "waiting":
                 self.notifier.pace.forget(row.session_id)
-            elif row.session_id != app.talk.session_id and app.attached.find(row.session_id) is None:
+            elif row.session_id != app.conversation.session_id and app.attached.find(row.session_id) is None:
                 self.needs_user(row.session_id, label(row.shown_name, 40))
         app.rows_changed(rows)
 
     def waiting(self) -> int:
         """Return how many sessions that are not shown need the user."""
-        return self.known.waiting(self._app.talk)
+        return self.known.waiting(self._app.conversation)
 
     def rows(self) -> list[ListedSession]:
         """Return the sessions that are worth showing, in an order that stays."""
-        return self.known.rows(self._app.talk)
+        return self.known.rows(self._app.conversation)
 
     def needs_user(self, session_id: str, name: str) -> None:
         """A session that is not shown needs the user: it rings once."""
@@ -121,12 +121,12 @@ class KnownSessions:
 
         return self._keep(await asyncio.to_thread(rows_before_start))
 
-    async def read(self, talk: HostedConversation) -> list[ListedSession]:
+    async def read(self, conversation: HostedConversation) -> list[ListedSession]:
         """Return the list of the host as it is by now, the last used first. Raises: RequestError."""
-        if talk.phase == "failed":  # it has no connection, and the host has sessions all the same
+        if conversation.phase == "failed":  # it has no connection, and the host has sessions all the same
             return await self.read_before_start()
         try:
-            return self._keep(await talk.sessions())
+            return self._keep(await conversation.sessions())
         except ConnectionClosed:  # it comes back, or the screen says so
             return list(self._listed.values())
 
@@ -140,16 +140,20 @@ class KnownSessions:
         """Return the sessions to show, in an order that stays."""
         found = []
         live = {
-            session.talk.session_id: session.talk for session in self._attached if session.talk.session_id is not None
+            session.conversation.session_id: session.conversation
+            for session in self._attached
+            if session.conversation.session_id is not None
         }
         for id, row in self._listed.items():
-            talk = live.pop(id, None)
-            row = row if talk is None else _current(row, talk)
-            if talk is shown or (row.state not in _HIDDEN and (talk is not None or not row.is_unused)):
+            conversation = live.pop(id, None)
+            row = row if conversation is None else _current(row, conversation)
+            if conversation is shown or (row.state not in _HIDDEN and (conversation is not None or not row.is_unused)):
                 found.append(row)
-        for id, talk in live.items():
-            made = ListedSession(session_id=str(id), name=None, agent=talk.agent, folder=talk.folder, state="idle")
-            found.append(_current(made, talk))
+        for id, conversation in live.items():
+            made = ListedSession(
+                session_id=str(id), name=None, agent=conversation.agent, folder=conversation.folder, state="idle"
+            )
+            found.append(_current(made, conversation))
         return found[:_MOST_SHOWN]
 
     def waiting(self, shown: HostedConversation) -> int:
@@ -157,14 +161,19 @@ class KnownSessions:
         return sum(row.state == "waiting" and row.session_id != shown.session_id for row in self.rows(shown))
 
 
-def _current(row: ListedSession, talk: HostedConversation) -> ListedSession:
+def _current(row: ListedSession, conversation: HostedConversation) -> ListedSession:
     """Return a row with the state that an attached conversation has."""
-    if talk.phase != "ready":
+    if conversation.phase != "ready":
         return row
-    state = "waiting" if talk.questions else "running" if talk.is_running else row.state
-    if state == row.state and state in ("waiting", "running") and not talk.questions and not talk.is_running:
+    state = "waiting" if conversation.questions else "running" if conversation.is_running else row.state
+    if (
+        state == row.state
+        and state in ("waiting", "running")
+        and not conversation.questions
+        and not conversation.is_running
+    ):
         state = "idle"
-    return replace(row, state=state, title=talk.state.title or row.title)
+    return replace(row, state=state, title=conversation.state.title or row.title)
 
 
 class Notifier:
