@@ -10,7 +10,7 @@ from dragoman.store.log_writes import LogWrites
 
 if TYPE_CHECKING:
     from dragoman.store.event_log import LogEvent
-    from dragoman.store.log_writes import LogOwner, LogWrite
+    from dragoman.store.log_writes import Kept, LogOwner, LogWrite
 
 
 class Engine:
@@ -22,7 +22,8 @@ class Engine:
 
     def _commit(self, batch: list[LogWrite], is_durable: bool) -> None:
         self.batches.append(len(batch))
-        asyncio.get_running_loop().call_soon(self.writes.committed, batch, [[] for _ in batch])
+        kept: list[Kept] = [[] for _ in batch]
+        asyncio.get_running_loop().call_soon(self.writes.committed, batch, kept)
 
     def _replace(self, *_: object) -> Any:
         raise NotImplementedError

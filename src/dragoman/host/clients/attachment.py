@@ -95,7 +95,7 @@ class Attachment:
             run = None if self._is_behind else log.shared_run(self.cursor, with_number=knows_us)
             if run is not None:
                 self.cursor = run.last
-                outbox.post(run.data)
+                self.client.peer.post(run.data)
                 continue
             events = log.tail(self.cursor)
             if events is None:
