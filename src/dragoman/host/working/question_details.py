@@ -67,11 +67,10 @@ def question_details(
         rule_file: where the host keeps the rule of an answer of "always"; None if it keeps it for the session only.
         reads_reasons: whether the agent reads why something was refused.
     """
-    from dragoman.policy.decide import command_line
     from dragoman.policy.paths import is_below
 
     asked = (question.request, *question.also)
-    commands = tuple(line for request in asked if (line := command_line(request)) is not None)
+    commands = tuple(line for request in asked if (line := request.command_line) is not None)
     outside = {path for request in asked if request.root for path in request.paths if not is_below(path, request.root)}
     return QuestionDetails(
         why=question.why,
@@ -90,13 +89,12 @@ def question_details(
 
 def _count(request: Request) -> int:
     """How many commands a request runs; one for a line that cannot be read."""
-    from dragoman.policy.parts import what_runs
     from dragoman.policy.shell import Line
 
-    if request.command is None and request.shell is None:
+    if request.command is None:
         return 0
-    read = what_runs(request.command, request.shell)
-    return len(read.commands) if isinstance(read, Line) else 1
+    runs = request.command.runs
+    return len(runs.commands) if isinstance(runs, Line) else 1
 
 
 def _written(option: v1.PermissionOption, question: Question, rule_file: str | None) -> AlwaysDetails:
