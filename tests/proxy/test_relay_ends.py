@@ -93,8 +93,8 @@ def by_signal(number: signal.Signals) -> Callable[[LineClient], Awaitable[int]]:
     return end
 
 
-# What ends it, the word of the agent, and the exit codes of guard, translate and conduct. When the editor leaves, a pair
-# ends with the code of its agent, which reads the end of its input; a chain ends as one thing, with 0.
+# What ends it, the word of the agent, and the exit codes of guard, translate and conduct. When the editor leaves, a
+# pair ends with the code of its agent, which reads the end of its input; a chain ends as one thing, with 0.
 ENDS: dict[str, tuple[Callable[[LineClient], Awaitable[int]], str, tuple[int, int, int]]] = {
     "the agent exits with 7": (agent_ends, "exits", (7, 7, 7)),
     "the agent is killed": (agent_ends, "is killed", (137, 137, 137)),
