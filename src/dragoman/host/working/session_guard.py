@@ -223,6 +223,8 @@ class SessionGuard:
             "isEmpty": has_turn and state is not None and record.is_empty(state),
             "mayHaveChanged": record.may_have_changed,
         }
+        if record.stop_reason is None or report["isEmpty"]:  # the agent's log may be the only place that says why
+            report["stderrTail"] = self._hosted.agent.traffic.stderr_tail
         if prompt.wants_patch or prompt.wants_result:
             from dragoman.runs.changes import described_changes
 
