@@ -91,7 +91,7 @@ class Run(NamedTuple):
 
 
 class Server:
-    """Forks for each launcher that connects, passes its signals on, and tells it the end."""
+    """Forks for each launcher that connects, passes its signals on, and reports the end to it."""
 
     def __init__(self, path: str) -> None:
         self._selector = selectors.DefaultSelector()

@@ -2,11 +2,11 @@
 
 A fixed sample of mutations (a comparison turned, a condition negated, a number changed, a statement left out, ...) is
 made one at a time in a scratch copy. Before that, every place that will be mutated is marked, and the tests that are
-nearest to each of these modules run once: that tells which tests reach which place. Then only those run with the
+nearest to each of these modules run once: that shows which tests reach which place. Then only those run with the
 mutation, until one fails. A failure counts only if the same test passes without the mutation. What survives is printed:
 a missing test, or code that has no effect.
 
-`--sample-of` takes the sample of another checkout, so that both can be compared: what is gone is said. With `--keep` a
+`--sample-of` takes the sample of another checkout, so that both can be compared: what is gone is printed. With `--keep` a
 run goes on where an earlier one of the same checkout ended.
 """
 
@@ -93,7 +93,7 @@ def nearest_tests(mutation: Mutation, tests: dict[str, str], importers: dict[str
 
 
 class Reached(TypedDict):
-    """What a run with marks told: the ids of tests, how long each took, and which of them passed which mark."""
+    """What a run with marks reported: the ids of tests, how long each took, and which of them passed which mark."""
 
     seconds: dict[str, float]
     tests: dict[str, list[str]]  # the key of a mutation -> tests

@@ -68,7 +68,7 @@ def test_a_mutation_is_found_again_where_its_code_was_moved_or_its_names_changed
             assert new.old == old.old.replace("sum", "amount")
 
 
-def test_marks_tell_which_places_run_and_change_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_marks_report_which_places_run_and_change_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = find_mutations(write(tmp_path, accounts=SOURCE))
     passed: list[int] = []
     monkeypatch.setitem(sys.modules, "_marks", SimpleNamespace(mark=passed.append))
