@@ -6,8 +6,8 @@ nearest to each of these modules run once: that shows which tests reach which pl
 mutation, until one fails. A failure counts only if the same test passes without the mutation. What survives is printed:
 a missing test, or code that has no effect.
 
-`--sample-of` takes the sample of another checkout, so that both can be compared: what is gone is printed. With `--keep` a
-run goes on where an earlier one of the same checkout ended.
+`--sample-of` takes the sample of another checkout, so that both can be compared: what is gone is printed. With
+`--keep` a run goes on where an earlier one of the same checkout ended.
 """
 
 from __future__ import annotations
