@@ -14,7 +14,6 @@ from msgspec import Struct, field
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.errors import ConnectionClosed
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.process.sandbox.confinement import FinishedCommand
@@ -31,6 +30,8 @@ class EndOfTurn(Struct, frozen=True, kw_only=True):
     """This side asked the agent to stop. It may still report that it is done."""
     gave_up: bool = False
     """The agent did not react to that in time; nothing is known about what it does."""
+    was_sent: bool = True
+    """The agent got the prompt, as far as that is known here; otherwise it may be sent to another one."""
 
 
 class Initialized(Struct, frozen=True, kw_only=True, tag=True):
@@ -121,13 +122,6 @@ class Noted(Struct, frozen=True, kw_only=True, tag=True):
     at: float = field(default_factory=time)
 
 
-class AgentEnded(Struct, frozen=True, kw_only=True, tag=True):
-    """The connection to the agent has ended, by either side."""
-
-    reason: ConnectionClosed | None
-    at: float = field(default_factory=time)
-
-
 class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
     """The turn is over, and what it changed is known."""
 
@@ -148,6 +142,5 @@ RunEvent: TypeAlias = (
     | ProtectedChanged
     | Violated
     | Noted
-    | AgentEnded
     | TurnEnded
 )

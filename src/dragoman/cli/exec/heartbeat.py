@@ -78,11 +78,10 @@ class Heartbeat:
     def opened(self, run: GuardedRun) -> str:
         """Return the line about the session that was opened."""
         model = "".join(f", model {each}" for each in self._model(run))
-        session = "" if run.session is None else f", session {run.session.id}"
-        return f"{self._agent(run)}{model}{session}"
+        return f"{self._agent(run)}{model}, session {run.session.id}"
 
     def _agent(self, run: GuardedRun | None) -> str:
-        if run is None or run.agent is None:
+        if run is None:
             return self.name
         found = run.record.agent
         return " ".join(filter(None, (found.name or found.title or self.name, found.version)))
@@ -104,7 +103,7 @@ def _elapsed(seconds: float) -> str:
 
 
 def _tokens(run: GuardedRun | None) -> list[str]:
-    usage = None if run is None or run.session is None else run.session.state.usage
+    usage = None if run is None or run.state is None else run.state.usage
     if usage is None or not usage.used:
         return []
     from dragoman.text.terminal import size
