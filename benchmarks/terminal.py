@@ -47,8 +47,8 @@ def make_app() -> Any:
     from dragoman.tui.screen.app import TerminalApp
 
     class StillApp(TerminalApp):
-        def run_talk(self, talk: HostedConversation) -> None:
-            talk.phase, talk.agent = "ready", "claude"
+        def run_conversation(self, conversation: HostedConversation) -> None:
+            conversation.phase, conversation.agent = "ready", "claude"
             self.changed()
 
     return StillApp(Nowhere())
@@ -115,7 +115,7 @@ def interaction() -> dict[str, Any]:
     async def run() -> dict[str, Any]:
         async with shown() as (app, pilot):
             begun = time.process_time()
-            long_session(app.talk.state)
+            long_session(app.conversation.state)
             folded = time.process_time()
             await paint(app, pilot)
             opened = time.process_time()
@@ -131,7 +131,7 @@ def interaction() -> dict[str, Any]:
             from dragoman.state import fold
 
             async def grow() -> None:
-                fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("more words ")))
+                fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("more words ")))
                 await paint(app, pilot)
 
             found["update_ms"] = await _median(grow)
@@ -214,7 +214,7 @@ def streamed_screen() -> dict[str, Any]:
             app.screen._compositor_refresh = counted
             start = time.process_time()
             for chunk in chunks_of_answer():
-                fold(app.talk.state, chunk)
+                fold(app.conversation.state, chunk)
                 app.changed()
                 app._paint()
                 await drawn(app)
@@ -236,7 +236,7 @@ def memory(updates: int = UPDATES, output_bytes: int = OUTPUT_BYTES) -> dict[str
 
     async def run() -> None:
         async with shown() as (app, pilot):
-            state, watched = app.talk.state, app.talk.watched
+            state, watched = app.conversation.state, app.conversation.watched
             long_session(state, updates)
             await paint(app, pilot)
             for number in range(output_bytes // len(piece)):

@@ -256,11 +256,11 @@ async def show_question(counter: Counter) -> dict[str, Numbers]:
                     while not is_true():
                         await pilot.pause(0.001)
 
-            await until(lambda: app.talk.phase == "ready")
+            await until(lambda: app.conversation.phase == "ready")
             await pilot.press("h", "i", "enter")
             agent = await source.started(1)
             prompt = await agent.prompted()
-            await until(lambda: app.talk.is_running)  # the start of the turn is another path
+            await until(lambda: app.conversation.is_running)  # the start of the turn is another path
             await pilot.pause()
             now = 1000.0
             app.cards.clock = lambda: now
@@ -273,8 +273,8 @@ async def show_question(counter: Counter) -> dict[str, Numbers]:
                 answer = await agent.answer(asked)
             assert answer["outcome"]["optionId"] == "yes", answer
             agent.reply(prompt, {"stopReason": "end_turn"})
-            await until(lambda: not app.talk.is_running)
-            await app.talk.leave()
+            await until(lambda: not app.conversation.is_running)
+            await app.conversation.leave()
     return numbers
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def lazy_exports(namespace: "dict[str, object]", homes: "Mapping[str, Iterable[str]]") -> "Callable[[str], object]":
-    """A module's `__getattr__` that imports each name from its module on first use.
+    """Return a module's `__getattr__` that imports each name from its module on first use.
 
     Args:
         namespace: the package's `globals()`. A name that was imported is stored there, so it is looked up once.

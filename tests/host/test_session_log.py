@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,21 @@ async def test_many_descriptions_in_one_turn_of_the_loop_are_one() -> None:
     found = await kept.find("s", "local")
     assert found is not None
     assert (made, found.facts, found.head) == (1, b"[1]", 6)
+
+
+async def test_the_collector_of_cycles_does_not_go_through_the_events_in_memory() -> None:
+    """It stops the loop, for longer with each object that it has to look at."""
+    log, published = await owned_log(make_log())
+    chunk = b'{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}'
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(20):
+        for _ in range(25):
+            log.append(NewEvent("update", chunk, 1))
+        await log.settle()
+        run = log.shared_run(published[-1].number - 25, with_number=True)
+        assert run is not None
+        assert run.last == log.head
+    gc.collect()
+    assert len(log.tail(1) or ()) == 500
+    assert len(gc.get_objects()) - before < 100

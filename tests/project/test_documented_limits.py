@@ -19,8 +19,8 @@ from dragoman.builtin.subagents import run, subagents
 from dragoman.builtin.tools import deferral
 from dragoman.foreign import files as foreign_files
 from dragoman.settings import hooks, ui
-from dragoman.tui import attachments, clipboard, draft_keeper, history, values
-from dragoman.tui.inline import live
+from dragoman.tui import attachments, clipboard, drafts, history, values
+from dragoman.tui.inline import terminal
 from dragoman.tui.lines import client
 from dragoman.tui.screen import app
 from dragoman.tui.terminal import notifications
@@ -57,7 +57,7 @@ SENTENCES = [
     ("terminal", f"read every {WORDS[int(app._LIST_SECONDS)]} seconds"),
     ("terminal", f"1 to {ui.LARGEST_PAINTS}; by default {app._PAINTS}, and {app._REMOTE_PAINTS} over SSH"),
     ("terminal", f"painted at most {app._PAINTS} times a second, over SSH {app._REMOTE_PAINTS} times"),
-    ("terminal", f"at most {WORDS[live.LIVE_LINES]} live lines"),
+    ("terminal", f"at most {WORDS[terminal.LIVE_LINES]} live lines"),
     ("terminal", f"An answer within {values.SETTLE_SECONDS} seconds after the question was printed"),
     ("terminal", f"painted, or within {values.SETTLE_SECONDS} seconds after, is not an answer"),
     ("terminal", f"came for {client._BEAT_SECONDS:.0f} seconds says so once in {client._BEAT_SECONDS:.0f} seconds"),
@@ -69,7 +69,7 @@ SENTENCES = [
         f"more than {attachments.LINES_INLINE} lines or {attachments.CHARACTERS_INLINE:,} characters become",
     ),
     ("terminal", f"the last {history.MOST_ENTRIES:,} texts"),
-    ("terminal", f"A draft is written {draft_keeper.QUIET_SECONDS} seconds after"),
+    ("terminal", f"A draft is written {drafts.QUIET_SECONDS} seconds after"),
     ("terminal", f"none takes more than {clipboard.LARGEST_BYTES >> 10} KB"),
 ]
 

@@ -257,6 +257,23 @@ async def test_a_program_that_lost_the_file_does_not_touch_the_journal_of_the_ne
     await other.close()
 
 
+async def test_large_bodies_that_a_killed_program_left_in_the_journal_become_files(tmp_path: Path) -> None:
+    killed = SqliteLog(tmp_path / "events.db")
+    owned = await killed.create(record("a"))
+    body = b'"%b"' % (b"x" * BLOB_BYTES)
+    owned.append([NewEvent("update", b"1"), NewEvent("prompt", body, 1), NewEvent("update", b"3", 1)], ignore)
+    await owned.settle()
+    log = SqliteLog(tmp_path / "events.db")
+    assert [(event.kind, event.body) for event in await log.read("a", 0, 9)] == [
+        ("update", b"1"),
+        ("prompt", body),
+        ("update", b"3"),
+    ]
+    assert len(list((tmp_path / "events.db-blobs").iterdir())) == 1
+    await killed.close()
+    await log.close()
+
+
 # Failures
 
 

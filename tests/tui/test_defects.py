@@ -44,10 +44,10 @@ async def test_a_note_of_the_thread_that_looks_for_the_host_comes_on_the_loop(mo
         raise NoHost("there is none")
 
     monkeypatch.setattr(host_connection, "_reach", reach)
-    talk = HostedConversation(Nowhere(), LineClient(Nowhere(), PlainTerminal(Painter(False)), None))
-    monkeypatch.setattr(talk, "note", lambda text: noted.append((text, threading.get_ident())))
+    conversation = HostedConversation(Nowhere(), LineClient(Nowhere(), PlainTerminal(Painter(False)), None))
+    monkeypatch.setattr(conversation, "note", lambda text: noted.append((text, threading.get_ident())))
     with pytest.raises(NoHost):
-        await host_connection.HostLink(talk).__aenter__()
+        await host_connection.HostLink(conversation).__aenter__()
     await asyncio.sleep(0)
     assert noted == [("waiting for the host", threading.get_ident())]
 

@@ -18,10 +18,9 @@ from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import fold
 from dragoman.tui.screen.choices.settings_screen import use_settings
-from dragoman.tui.screen.conversation.pictures import choice, shown
-from dragoman.tui.screen.conversation.pictures.cells import PLACEHOLDER
+from dragoman.tui.screen.conversation.pictures import shown
 from dragoman.tui.screen.conversation.pictures.decoding import half_pixels
-from dragoman.tui.screen.conversation.pictures.shown import PictureDrawing, ShownPictures
+from dragoman.tui.screen.conversation.pictures.shown import PLACEHOLDER, PictureDrawing, ShownPictures
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.start import ScreenStart
@@ -45,7 +44,7 @@ def answer(data: str) -> v1.AgentMessageChunk:
 async def test_a_prompt_an_answer_and_a_tool_call_show_their_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     use_terminal(monkeypatch)
     async with opened(monkeypatch) as (app, pilot):
-        state = app.talk.state
+        state = app.conversation.state
         state.begin_turn([v1.TextContent("upside down, please"), image(stored(stripes(24, 2)))])
         fold(state, answer(stored(stripes(40, 4).rotate(180))))
         content = [v1.Content(image(stored(chart()), "file:///home/user/project/load.png"))]
@@ -67,8 +66,8 @@ async def test_a_picture_that_fails_leaves_its_line_and_the_rest_stays_in_place(
     use_terminal(monkeypatch)
     async with opened(monkeypatch) as (app, pilot):
         broken = WHOLE[: len(WHOLE) // 8 * 4]
-        fold(app.talk.state, answer(broken))
-        fold(app.talk.state, v1.ToolCall("1", "after", status="completed"))
+        fold(app.conversation.state, answer(broken))
+        fold(app.conversation.state, v1.ToolCall("1", "after", status="completed"))
         await painted(app, pilot)
         transcript = app.query_one(Transcript)
         end = monotonic() + SECONDS
@@ -84,7 +83,7 @@ async def test_a_picture_that_fails_leaves_its_line_and_the_rest_stays_in_place(
 async def test_enter_draws_a_picture_larger_and_again_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     use_terminal(monkeypatch)
     async with opened(monkeypatch, (100, 60)) as (app, pilot):
-        fold(app.talk.state, answer(encoded(stripes(200, 200))))
+        fold(app.conversation.state, answer(encoded(stripes(200, 200))))
         lines = await until_drawn(app, pilot, "▀" * 32)
         assert sum("▀" in line for line in lines) == 16
         await pilot.press("tab", "enter")
@@ -112,7 +111,7 @@ async def test_elsewhere_there_is_only_the_line(
     use_terminal(monkeypatch, **variables)
     start = ScreenStart(ui=UiMembers(pictures=setting))
     async with opened(monkeypatch, start=start, glyphs=glyphs) as (app, pilot):
-        fold(app.talk.state, answer(encoded(stripes(40, 40))))
+        fold(app.conversation.state, answer(encoded(stripes(40, 40))))
         await painted(app, pilot)
         assert app.query_one(Transcript).layout_of.height == 1
         assert grid(app)[1].startswith(f"{glyphs.agent} [image 40x40 png, ")
@@ -123,9 +122,9 @@ async def test_without_pillow_there_is_the_line_and_who_asked_for_pictures_learn
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use_terminal(monkeypatch)
-    monkeypatch.setattr(choice, "find_spec", lambda name: None)
+    monkeypatch.setattr(shown, "find_spec", lambda name: None)
     async with opened(monkeypatch, start=ScreenStart(ui=UiMembers(pictures="blocks"))) as (app, pilot):
-        fold(app.talk.state, answer(encoded(stripes(40, 40))))
+        fold(app.conversation.state, answer(encoded(stripes(40, 40))))
         await painted(app, pilot)
         assert app.query_one(Transcript).layout_of.height == 1
         await until_drawn(app, pilot, "pip install 'dragoman[pictures]'")
@@ -134,7 +133,7 @@ async def test_without_pillow_there_is_the_line_and_who_asked_for_pictures_learn
 async def test_the_setting_counts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     use_terminal(monkeypatch)
     async with opened(monkeypatch) as (app, pilot):
-        fold(app.talk.state, answer(encoded(stripes(40, 40))))
+        fold(app.conversation.state, answer(encoded(stripes(40, 40))))
         await until_drawn(app, pilot, "▀")
         use_settings(app, UiMembers(pictures="off"))
         await painted(app, pilot)
@@ -155,7 +154,7 @@ async def test_keys_are_taken_while_a_picture_is_decoded(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(shown, "half_pixels", slow)
     async with opened(monkeypatch) as (app, pilot):
-        fold(app.talk.state, answer(encoded(stripes(40, 40))))
+        fold(app.conversation.state, answer(encoded(stripes(40, 40))))
         await painted(app, pilot)
         await pilot.press(*"typed")
         await painted(app, pilot)
@@ -248,7 +247,7 @@ async def test_sharp_pictures_are_placeholders_and_are_deleted_at_the_end(monkey
     start = ScreenStart(answers=TerminalAnswers(has_graphics=True))
     async with opened(monkeypatch, start=start) as (app, pilot):
         monkeypatch.setattr(app, "write_terminal", written.append)
-        fold(app.talk.state, answer(encoded(stripes(40, 40))))
+        fold(app.conversation.state, answer(encoded(stripes(40, 40))))
         await until_drawn(app, pilot, PLACEHOLDER)
         texts = [strip.text for strip in app.screen._compositor.render_strips()]
         assert [text.count(PLACEHOLDER) for text in texts if PLACEHOLDER in text] == [32] * 16

@@ -35,7 +35,7 @@ async def test_the_parts_of_a_report_are_shown_before_it_is_written(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, size: tuple[int, int]
 ) -> None:
     async with shown(monkeypatch, size) as (app, pilot):
-        app.talk.folder, app.talk.session_id = str(tmp_path), "0198c3a1"
+        app.conversation.folder, app.conversation.session_id = str(tmp_path), "0198c3a1"
         await opened(app, pilot, ReportScreen(app, PARTS))
         await press(app, pilot, "j", "j")
         assert all(line.isprintable() for line in grid(app))
@@ -54,11 +54,11 @@ async def test_the_parts_of_a_report_are_shown_before_it_is_written(
 
 async def test_an_export_asks_before_it_replaces_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        app.talk.folder, app.talk.session_id = str(tmp_path), "0198c3a1-22"
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("an answer")))
+        app.conversation.folder, app.conversation.session_id = str(tmp_path), "0198c3a1-22"
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("an answer")))
 
-        async def state(talk: object) -> object:
-            return app.talk.state
+        async def state(conversation: object) -> object:
+            return app.conversation.state
 
         monkeypatch.setattr(exporting, "whole_state", state)
         for form, words in (("md", "## Agent"), ("html", "<main>"), ("json", '"dragoman.session/1"')):

@@ -11,7 +11,7 @@ pytest.importorskip("textual")
 from dragoman.errors import ConfigError, RequestError
 from dragoman.tui.questions.failures import explain
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.questions.action_card import ActionCard
+from dragoman.tui.screen.questions.cards import ActionCard
 from tests.tui.test_questions import Clock
 from tests.tui.test_screen import grid, painted, shown
 
@@ -24,9 +24,9 @@ async def test_a_failure_is_a_card_whose_keys_work_only_in_it(monkeypatch: pytes
 
     async with shown(monkeypatch) as (app, pilot):
         clock = Clock(app)
-        monkeypatch.setattr(app.talk, "restart", restart)
+        monkeypatch.setattr(app.conversation, "restart", restart)
         data = {"reason": "agent_exited", "exitCode": -9, "signal": "SIGKILL", "stderr": ["heap out of memory"]}
-        app.talk.trouble = explain(RequestError(-32603, "gone", data), is_fatal=False, agent="claude")
+        app.conversation.trouble = explain(RequestError(-32603, "gone", data), is_fatal=False, agent="claude")
         lines = await painted(app, pilot)
         text = "\n".join(lines)
         assert "✘ claude ended while working (signal KILL)" in text
@@ -57,9 +57,9 @@ async def test_an_agent_is_installed_only_after_a_confirmation(monkeypatch: pyte
     monkeypatch.setattr("dragoman.process.foreground.run_in_foreground", run)
     async with shown(monkeypatch) as (app, pilot):
         clock = Clock(app)
-        app.talk.phase = "failed"
+        app.conversation.phase = "failed"
         error = ConfigError("claude is not installed; install it with: dragoman agents install claude")
-        app.talk.trouble = explain(error, is_fatal=True)
+        app.conversation.trouble = explain(error, is_fatal=True)
         await painted(app, pilot)
         clock.now += 1
         await pilot.press("tab", "i")
@@ -72,12 +72,12 @@ async def test_an_agent_is_installed_only_after_a_confirmation(monkeypatch: pyte
 
 async def test_a_turn_from_which_nothing_comes_is_offered_to_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        app.talk.is_foreign_turn = True
+        app.conversation.is_foreign_turn = True
         assert not any("nothing came" in line for line in await painted(app, pilot))
-        app.talk.last_sign -= 200
+        app.conversation.last_sign -= 200
         assert any("nothing came from claude for" in line for line in await painted(app, pilot))
         assert any("[s] stop the turn" in line for line in grid(app))
-        app.talk.last_sign += 200
+        app.conversation.last_sign += 200
         assert not any("nothing came" in line for line in await painted(app, pilot))
 
 
@@ -110,10 +110,10 @@ async def test_the_card_names_why_an_agent_does_not_take_up_its_session_again(mo
             pass
 
     async with shown(monkeypatch) as (app, pilot):
-        monkeypatch.setattr(app.talk, "_remote", Remote())
+        monkeypatch.setattr(app.conversation, "_remote", Remote())
         data = {"reason": "agent_exited", "exitCode": -9, "signal": "SIGKILL"}
-        app.talk.trouble = explain(RequestError(-32603, "gone", data), is_fatal=False, agent="claude")
-        await app.talk.restart()
+        app.conversation.trouble = explain(RequestError(-32603, "gone", data), is_fatal=False, agent="claude")
+        await app.conversation.restart()
         text = "\n".join(await painted(app, pilot))
         assert "✘ claude cannot go on with this session: Invalid session identifier" in text
         assert "[r] restart and resume   [R] restart with a new session" in text

@@ -15,8 +15,8 @@ from dragoman.text.colour import Painter
 from dragoman.tui.inline.coloured import text_of_line
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.answers import LineAnswers
+from dragoman.tui.lines.client import resume_place
 from dragoman.tui.lines.commands import COMMANDS, help_lines, own_command
-from dragoman.tui.lines.resuming import resume_place
 from dragoman.tui.screen.keys.actions import ACTIONS
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import ASCII, RailView
@@ -116,11 +116,11 @@ def asked(id: str) -> AskedQuestion:
 @pytest.mark.parametrize("by_line", [True, False])
 async def test_an_answer_counts_once_and_never_too_soon(by_line: bool) -> None:
     now = [1000.0]
-    talk: Any = SimpleNamespace(questions=[asked("q1"), asked("q2")], forms=[], clock=lambda: now[0])
-    talk.answer = lambda question, option: question.answer.set_result(option)
+    conversation: Any = SimpleNamespace(questions=[asked("q1"), asked("q2")], forms=[], clock=lambda: now[0])
+    conversation.answer = lambda question, option: question.answer.set_result(option)
     lines: list[str] = []
-    answers = LineAnswers(talk, lambda *new: lines.extend(new), lambda: 80, Painter(False), by_line=by_line)
-    first, second = talk.questions
+    answers = LineAnswers(conversation, lambda *new: lines.extend(new), lambda: 80, Painter(False), by_line=by_line)
+    first, second = conversation.questions
     answers.asked(first)
     answers.answer(first, 1)
     assert not first.answer.done(), "nothing that was typed before it could be read counts"

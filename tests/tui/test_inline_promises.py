@@ -80,7 +80,7 @@ async def test_a_quiet_turn_says_so_every_20_seconds_in_plain_mode(
         return capsys.readouterr().out.splitlines()
 
     assert await written(60) == [], "no turn runs"
-    client.talk.is_foreign_turn, client.talk.started_at = True, clock.now
+    client.conversation.is_foreign_turn, client.conversation.started_at = True, clock.now
     client.write("tool: execute make test, in_progress")
     _ = capsys.readouterr()
     assert await written(19) == []
@@ -109,7 +109,7 @@ async def test_the_time_of_a_turn_is_in_the_status_line_and_not_printed_in_inlin
     terminal: inline.InlineTerminal, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = _printed(terminal, monkeypatch)
-    terminal.client.talk.is_foreign_turn, terminal.client.talk.started_at = True, clock.now
+    terminal.client.conversation.is_foreign_turn, terminal.client.conversation.started_at = True, clock.now
     await beats(terminal.client, clock, monkeypatch, 70)
     assert printed == []
 
@@ -126,7 +126,7 @@ async def test_ctrl_t_prints_the_last_thought_or_long_output_whole(
     printed = _printed(terminal, monkeypatch)
     key(terminal, "c-t")
     assert printed == ["note: nothing was shortened"]
-    state = terminal.client.talk.state
+    state = terminal.client.conversation.state
     thought = "\n".join(f"idea {number}" for number in range(30))
     fold(state, v1.AgentThoughtChunk(v1.TextContent(thought)))
     fold(state, v1.AgentMessageChunk(v1.TextContent("The answer, which is printed whole.")))
@@ -146,13 +146,13 @@ async def test_for_a_second_after_a_question_was_closed_elsewhere_every_answer_i
     terminal: inline.InlineTerminal, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = _printed(terminal, monkeypatch)
-    talk, answered = terminal.client.talk, []
+    conversation, answered = terminal.client.conversation, []
     options = [v1.PermissionOption("yes", "Allow", "allow_once"), v1.PermissionOption("no", "Reject", "reject_once")]
     request = v1.RequestPermissionRequest("s", v1.ToolCallPatch("1", title="rm -rf /"), options)
     for id in ("first", "second"):
-        talk.asking.questions.append(AskedQuestion(id, request, clock.now - 10.0))
-    monkeypatch.setattr(talk.asking, "answer", lambda question, option: answered.append((question.id, option)))
-    closed = talk.asking.questions.pop(0)
+        conversation.asking.questions.append(AskedQuestion(id, request, clock.now - 10.0))
+    monkeypatch.setattr(conversation.asking, "answer", lambda question, option: answered.append((question.id, option)))
+    closed = conversation.asking.questions.pop(0)
     terminal.client.withdrawn(closed, "allowed by web, 10:02")
     assert printed[-1] == "note: the question is closed: allowed by web, 10:02"
     for ways in (("escape", "1"), ("tab", "1")):

@@ -100,7 +100,7 @@ async def press(pilot: Pilot[None], *keys: str) -> None:
 
 
 def sent(app: TerminalApp) -> list[str]:
-    return [prompt.text for prompt in app.talk.prompts]
+    return [prompt.text for prompt in app.conversation.prompts]
 
 
 # Keys
@@ -214,7 +214,7 @@ async def test_a_file_is_completed_anywhere_and_goes_with_the_prompt(
         await press(pilot, "enter")
         await until(pilot, lambda: sent(app))
         uri = f"file://{project}/sub/code.py"
-        assert app.talk.prompts[0].blocks == [
+        assert app.conversation.prompts[0].blocks == [
             v1.TextContent("read @sub/code.py and @sub/code.py now"),
             v1.EmbeddedResource(v1.TextResourceContents("x = 1\n", uri, "text/plain")),
         ]
@@ -238,15 +238,15 @@ async def test_a_long_paste_is_a_chip_that_one_backspace_removes(
         await paste(prompt, pilot, "x" * 2001)
         await press(pilot, "enter")
         await until(pilot, lambda: sent(app))
-        text, block = app.talk.prompts[0].blocks
+        text, block = app.conversation.prompts[0].blocks
         assert text == v1.TextContent("see a\nb\n[pasted 2,001 characters]")
         assert isinstance(block, v1.EmbeddedResource)
         assert isinstance(block.resource, v1.TextResourceContents)
         assert block.resource.text == "x" * 2001
-        app.talk.prompts.clear()
+        app.conversation.prompts.clear()
         await press(pilot, "up", "enter")
         await until(pilot, lambda: sent(app))
-        assert app.talk.prompts[0].blocks == [text, block], "the history of this client has the attachment"
+        assert app.conversation.prompts[0].blocks == [text, block], "the history of this client has the attachment"
 
 
 async def test_the_pasted_path_of_an_image_sends_the_image(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
@@ -255,11 +255,11 @@ async def test_the_pasted_path_of_an_image_sends_the_image(monkeypatch: pytest.M
         assert prompt.text == "@logo.png "
         await press(pilot, "enter")
         await until(pilot, lambda: sent(app))
-        assert isinstance(app.talk.prompts[0].blocks[1], v1.ImageContent)
-        app.talk.accepts = AgentInput()
+        assert isinstance(app.conversation.prompts[0].blocks[1], v1.ImageContent)
+        app.conversation.accepts = AgentInput()
         await press(pilot, "@logo.png", "enter")
         await until(pilot, lambda: len(sent(app)) == 2)
-        assert isinstance(app.talk.prompts[1].blocks[1], v1.ResourceLink)
+        assert isinstance(app.conversation.prompts[1].blocks[1], v1.ResourceLink)
         assert any("does not take images" in line for line in await painted(app, pilot))
 
 
@@ -271,7 +271,7 @@ async def test_history_is_walked_at_the_edges_and_the_draft_comes_back(
 ) -> None:
     async with opened(monkeypatch, project) as (prompt, pilot, app):
         await press(pilot, "first", "ctrl+j", "line", "enter", "second", "enter")
-        app.talk.prompts.clear()
+        app.conversation.prompts.clear()
     async with opened(monkeypatch, project) as (prompt, pilot, app):
         await press(pilot, "draft", "up")
         assert prompt.text == "second"
@@ -296,12 +296,12 @@ async def test_a_draft_belongs_to_its_session_and_survives_the_client(
 ) -> None:
     async with opened(monkeypatch, project) as (prompt, pilot, app):
         await press(pilot, "for one")
-        app.talk.session_id = "s2"  # the conversation goes to another session
+        app.conversation.session_id = "s2"  # the conversation goes to another session
         await press(pilot, "x")
         assert prompt.text == "x", "the letter is for the session in sight"
-        app.talk.session_id = "s1"
+        app.conversation.session_id = "s1"
         await until(pilot, lambda: prompt.text == "for one")
-        app.talk.session_id = "s2"
+        app.conversation.session_id = "s2"
         await until(pilot, lambda: prompt.text == "x")
     async with opened(monkeypatch, project) as (prompt, pilot, app):
         assert prompt.text == "for one", "the draft of the session that is opened"
@@ -317,18 +317,18 @@ async def test_a_draft_stays_with_its_conversation_and_does_not_go_into_a_new_on
 ) -> None:
     async with opened(monkeypatch, project) as (prompt, pilot, app):
         await press(pilot, "for one")
-        first, app.talk = app.talk, HostedConversation(Folder(project), app)
+        first, app.conversation = app.conversation, HostedConversation(Folder(project), app)
         await press(pilot, "new")
         assert prompt.text == "new"
-        second, app.talk = app.talk, first
+        second, app.conversation = app.conversation, first
         await until(pilot, lambda: prompt.text == "for one")
-        app.talk = second
+        app.conversation = second
         await until(pilot, lambda: prompt.text == "new")
-        app.talk = first
+        app.conversation = first
         await until(pilot, lambda: prompt.text == "for one")
         second.session_id = "s2"  # connected, while the user was elsewhere
         prompt.give_back(second, "not run")
-        app.talk = second
+        app.conversation = second
         await until(pilot, lambda: prompt.text == "not run\nnew")
         app.returned("nor this", "why")
         assert prompt.text == "nor this\nnot run\nnew"
@@ -341,7 +341,7 @@ async def test_a_draft_of_a_session_without_an_id_yet_goes_with_it(
         await press(pilot, "early")
         drafts = DraftFolder(str(project))
         await until(pilot, lambda: drafts.load(None))
-        app.talk.session_id = "s9"
+        app.conversation.session_id = "s9"
         await until(pilot, lambda: drafts.load("s9"))
         assert drafts.load(None) is None
         assert prompt.text == "early"
@@ -366,7 +366,7 @@ async def test_a_shell_command_shows_its_output_and_is_sent_only_when_asked(
         await until(pilot, lambda: "[!echo shared: exit 0]" in prompt.text)
         await press(pilot, "enter")
         await until(pilot, lambda: sent(app))
-        block = app.talk.prompts[0].blocks[1]
+        block = app.conversation.prompts[0].blocks[1]
         assert isinstance(block, v1.EmbeddedResource)
         assert isinstance(block.resource, v1.TextResourceContents)
         assert block.resource.text == "$ echo shared\nshared\n(exit 0)\n"
@@ -419,7 +419,7 @@ async def test_prompts_that_wait_are_reordered_edited_and_deleted(
         listed = app.screen
         assert isinstance(listed, QueueScreen)
         listed.action_leave()
-        app.talk.prompts[0].has_started = True  # its turn begins while the list closes
+        app.conversation.prompts[0].has_started = True  # its turn begins while the list closes
         listed._follow()
         await until(pilot, lambda: len(app.screen_stack) == 1)
 
@@ -437,17 +437,17 @@ async def test_text_is_steered_where_the_agent_can_and_offered_otherwise(
         async def cancel() -> None:
             cancelled.extend(sent(app))
 
-        monkeypatch.setattr(app.talk, "steer", steer)
-        monkeypatch.setattr(app.talk, "cancel", cancel)
+        monkeypatch.setattr(app.conversation, "steer", steer)
+        monkeypatch.setattr(app.conversation, "cancel", cancel)
         await press(pilot, "begin", "ctrl+s")
         assert sent(app) == ["begin"], "no turn runs: it is a prompt"
-        app.talk.prompts[0].has_started = True
+        app.conversation.prompts[0].has_started = True
         await press(pilot, "tabs", "ctrl+s")
         await until(pilot, lambda: steered == ["tabs"])
         assert (sent(app), prompt.text) == (["begin"], "")
         await press(pilot, "late", "enter")
         await until(pilot, lambda: sent(app) == ["begin", "late"])
-        app.talk.accepts = AgentInput()
+        app.conversation.accepts = AgentInput()
         await press(pilot, "/steer not lost", "enter")
         await until(pilot, lambda: len(app.screen_stack) > 1)
         await pilot.press("escape")
@@ -469,14 +469,14 @@ async def test_the_last_answer_and_the_conversation_are_copied(monkeypatch: pyte
         monkeypatch.setattr(screen_copy, "copy_text", lambda app, text: copied.append(text))
         await press(pilot, "alt+c")
         assert copied == []
-        app.talk.state.begin_turn([v1.TextContent("why?")])
+        app.conversation.state.begin_turn([v1.TextContent("why?")])
         long = "because " * 40
         for update in (
             v1.AgentMessageChunk(v1.TextContent(long)),
             v1.ToolCall("1", "ls", kind="execute", status="completed"),
         ):
-            fold(app.talk.state, update)
-        assert last_answer(app.talk.state) == long.strip()
+            fold(app.conversation.state, update)
+        assert last_answer(app.conversation.state) == long.strip()
         await press(pilot, "alt+c", "/copy all", "enter")
         await until(pilot, lambda: len(copied) == 2)
         assert copied[0] == long.strip(), "without rails and without the breaks of the screen"

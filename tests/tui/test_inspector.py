@@ -60,16 +60,16 @@ TALK = [
 ]
 
 
-def answer(talk: list[tuple[str, str]], *, first: int = 1, connection: int = 1) -> dict[str, Any]:
+def answer(conversation: list[tuple[str, str]], *, first: int = 1, connection: int = 1) -> dict[str, Any]:
     """As the host answers `_dragoman/traffic`; each line half a second after the one before."""
     frames = [
         {"n": number, "t": 0.5 * number, "dir": dir, "bytes": len(text.encode()), "text": text}
-        for number, (dir, text) in enumerate(talk, first)
+        for number, (dir, text) in enumerate(conversation, first)
     ]
     return {
         "connection": connection,
         "startedAt": 1_000_000.0,
-        "count": first + len(talk) - 1,
+        "count": first + len(conversation) - 1,
         "frames": frames,
         "stderr": "a warning\n",
         "agent": "claude",
@@ -137,7 +137,7 @@ async def test_the_export_is_a_recording_and_replaces_nothing_without_a_yes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        app.talk.folder = str(tmp_path)
+        app.conversation.folder = str(tmp_path)
         screen = await opened(app, pilot, InspectorScreen(app))
         await screen.feed(answer(TALK))
         lines = await type_in(app, pilot, "e", "out.jsonl")
@@ -165,14 +165,14 @@ async def test_the_export_is_a_recording_and_replaces_nothing_without_a_yes(
 
 
 async def test_messages_cannot_act_on_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    talk = [
+    conversation = [
         message("a2c", id=EVIL, method=EVIL, params={EVIL: EVIL}),
         ("a2c", f"{EVIL} raw"),
         update(EVIL, content={"type": "text", "text": EVIL}),
     ]
     async with shown(monkeypatch) as (app, pilot):
         screen = await opened(app, pilot, InspectorScreen(app))
-        await screen.feed({**answer(talk), "agent": EVIL})
+        await screen.feed({**answer(conversation), "agent": EVIL})
         for key in ("k", "k", "enter", "j", "j"):
             lines = await press(app, pilot, key)
             assert all(line.isprintable() for line in lines), lines

@@ -12,7 +12,7 @@ from textual.drivers.headless_driver import HeadlessDriver
 
 from dragoman.client.login import LoginMethod
 from dragoman.errors import DragomanError, LoginFailed
-from dragoman.tui.screen.input.editing import edit_file
+from dragoman.tui.screen.changes.review import edit_file
 from dragoman.tui.screen.outside import handed_over
 from dragoman.tui.screen.questions import login
 from tests.tui.screens_kit import shown
@@ -36,7 +36,7 @@ def no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(*words: object, **options: object) -> int:
         raise DragomanError("there is no terminal to run this on")
 
-    for module in ("dragoman.tui.external", "dragoman.tui.screen.input.editing"):
+    for module in ("dragoman.tui.external", "dragoman.tui.screen.changes.review"):
         monkeypatch.setattr(f"{module}.run_in_foreground", run)
 
 
@@ -79,7 +79,7 @@ async def test_a_file_is_edited_while_nothing_else_writes_to_the_terminal(
             ran.append((words, app.is_outside))
             return 0
 
-        monkeypatch.setattr("dragoman.tui.screen.input.editing.run_in_foreground", run)
+        monkeypatch.setattr("dragoman.tui.screen.changes.review.run_in_foreground", run)
         monkeypatch.setenv("VISUAL", "sh -x")
         assert await edit_file(app, str(file), 7) == ""
         assert ran == [(["sh", "-x", str(file)], True)]
@@ -102,7 +102,7 @@ async def test_nothing_is_written_to_the_terminal_while_a_login_program_has_it(
     async with shown(monkeypatch) as (app, pilot):
         seen: list[bool] = []
 
-        async def log_in(talk: object, method: object) -> None:
+        async def log_in(conversation: object, method: object) -> None:
             seen.append(app.is_outside)
 
         monkeypatch.setattr(login, "log_in_by_terminal", log_in)

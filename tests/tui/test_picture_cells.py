@@ -15,8 +15,8 @@ from PIL import Image
 from rich.cells import cell_len
 
 from dragoman.tui.screen.conversation.pictures import decoding
-from dragoman.tui.screen.conversation.pictures.cells import PLACEHOLDER, half_blocks, marks, placeholders
 from dragoman.tui.screen.conversation.pictures.decoding import PictureFailed, half_pixels, png_bytes
+from dragoman.tui.screen.conversation.pictures.shown import PLACEHOLDER, half_blocks, marks, placeholders
 from dragoman.tui.screen.strips import strip_of
 from dragoman.tui.terminal import graphics
 from dragoman.view.blocks import MediaPiece, MessageBlock

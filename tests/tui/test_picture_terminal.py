@@ -12,7 +12,7 @@ pytest.importorskip("textual")
 pytest.importorskip("pyte")
 pytest.importorskip("PIL")
 
-from dragoman.tui.screen.conversation.pictures.cells import PLACEHOLDER, marks
+from dragoman.tui.screen.conversation.pictures.shown import PLACEHOLDER, marks
 from tests.host.local.kit import HostPlaceKit
 from tests.tui.drawn_pictures import encoded, stripes
 from tests.tui.test_terminal import SCRIPTED, SECONDS, Terminal

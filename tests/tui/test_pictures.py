@@ -18,7 +18,7 @@ ANSWER = "The loop ends one row early: `range(n - 1)`. I will change it and run 
 @pytest.mark.parametrize("size", [(80, 24), (160, 50)])
 async def test_a_conversation_and_a_question_in_it(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
     async with opened(monkeypatch, size) as (app, pilot):
-        state = app.talk.state
+        state = app.conversation.state
         state.begin_turn([v1.TextContent("why does the importer drop the last row?")])
         for update in (
             v1.AgentThoughtChunk(v1.TextContent("The last index is not reached.")),
@@ -44,7 +44,7 @@ async def test_a_conversation_and_a_question_in_it(monkeypatch: pytest.MonkeyPat
         await painted(app, pilot)
         check_grid("conversation", app)
         asked = detailed()
-        app.talk.questions.append(asked)
+        app.conversation.questions.append(asked)
         app.asked(asked)
         await painted(app, pilot)
         check_grid("permission", app)

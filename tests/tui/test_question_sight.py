@@ -209,7 +209,7 @@ async def _send(app: TerminalApp, pilot: Pilot[None], key: events.Key) -> None:
 async def test_the_end_of_the_conversation_stays_in_sight_when_a_card_opens(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
         for number in range(30):
-            fold(app.talk.state, v1.ToolCall(str(number), f"call {number}", kind="read", status="completed"))
+            fold(app.conversation.state, v1.ToolCall(str(number), f"call {number}", kind="read", status="completed"))
         await painted(app, pilot)
         await ask(app, pilot, question())
         await pilot.pause()
@@ -231,7 +231,7 @@ async def test_an_answer_without_a_clear_meaning_is_neither_selected_nor_given_b
         assert asked.rejecting is options[2]
         unclear = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options[:2]), 0.0)
         assert unclear.rejecting is None
-        app.talk.questions[:] = []
+        app.conversation.questions[:] = []
         card.show(None)
         card._gone_at = -10.0
         await ask(app, pilot, unclear)

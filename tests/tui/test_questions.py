@@ -166,7 +166,7 @@ async def test_the_whole_question_fills_the_screen_and_keeps_the_rules(monkeypat
         assert any("echo 59" in line for line in grid(app))
         await pilot.press("1")
         assert asked.answer.result() == "yes"
-        app.talk.questions.clear()
+        app.conversation.questions.clear()
         assert await back(app, pilot), "a question that is gone is not shown any more"
 
 
@@ -184,7 +184,7 @@ async def test_reject_and_say_why_reaches_the_agent(monkeypatch: pytest.MonkeyPa
         await pilot.pause()
         assert asked.answer.result() == "no"
         assert asked.reason == "use ninja"
-        assert [each.text for each in app.talk.queued] == ([] if reads else ["use ninja"])
+        assert [each.text for each in app.conversation.queued] == ([] if reads else ["use ninja"])
 
 
 async def test_several_questions_are_counted_and_one_that_is_gone_leaves_its_place_empty(
@@ -193,14 +193,14 @@ async def test_several_questions_are_counted_and_one_that_is_gone_leaves_its_pla
     async with shown(monkeypatch) as (app, pilot):
         first, second = detailed(), question("Another", "ls")
         clock = Clock(app)
-        app.talk.questions.append(second)
+        app.conversation.questions.append(second)
         card = await ask(app, pilot, first)
-        app.talk.questions[:] = [first, second]
+        app.conversation.questions[:] = [first, second]
         card.question = None
         card._gone_at = 0.0
         assert any("1 of 2, question:" in line for line in await painted(app, pilot))
         card.focus()
-        app.talk.questions.remove(first)
+        app.conversation.questions.remove(first)
         app.withdrawn(first, "allowed by web, 10:02")
         lines = await painted(app, pilot)
         assert any("allowed by web, 10:02" in line for line in lines)
@@ -217,7 +217,7 @@ async def test_several_questions_are_counted_and_one_that_is_gone_leaves_its_pla
 
 async def test_an_answer_of_another_client_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        asking, asked = app.talk.asking, detailed()
+        asking, asked = app.conversation.asking, detailed()
         session: Any = SimpleNamespace(state=SessionState())
         task = asyncio.ensure_future(asking.permission(asked.request, session))
         await pilot.pause()
@@ -247,10 +247,10 @@ async def test_cards_work_at_every_size(monkeypatch: pytest.MonkeyPatch, size: t
         assert card.is_read
         await pilot.press("1")
         assert asked.answer.result() == "yes"
-        app.talk.questions.clear()
+        app.conversation.questions.clear()
         await painted(app, pilot)
         clock.now += 2
-        app.talk.trouble = explain(RequestError(-32603, "boom"), is_fatal=False)
+        app.conversation.trouble = explain(RequestError(-32603, "boom"), is_fatal=False)
         lines = await painted(app, pilot)
         assert any("the turn failed: boom" in line for line in lines), lines
         assert all(line.isprintable() for line in lines)
@@ -283,7 +283,7 @@ def form(message: str = "Who are you?") -> v1.ElicitationFormMode:
 
 async def asked_form(app: TerminalApp, pilot: Pilot[None], request: Any) -> tuple[asyncio.Task[Any], Clock]:
     clock = Clock(app)
-    task = asyncio.ensure_future(app.talk.asking.ask_form(request))
+    task = asyncio.ensure_future(app.conversation.asking.ask_form(request))
     await pilot.pause()
     await painted(app, pilot)
     clock.now += 1
@@ -374,7 +374,7 @@ async def test_a_form_that_the_agent_takes_back_closes(monkeypatch: pytest.Monke
         await pilot.pause()
         task.cancel()
         assert await back(app, pilot)
-        assert app.talk.forms == []
+        assert app.conversation.forms == []
 
 
 async def test_a_page_is_opened_by_a_key_only_and_its_host_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -398,9 +398,9 @@ async def test_a_page_is_opened_by_a_key_only_and_its_host_is_named(monkeypatch:
         await pilot.press("tab", "o")
         assert await asyncio.wait_for(task, 10) == v1.AcceptElicitation()
         assert opened == [url]
-        app.talk.asking.page_done("unknown")
-        app.talk.asking.page_done("e")
-        app.talk.asking.page_done("e")
+        app.conversation.asking.page_done("unknown")
+        app.conversation.asking.page_done("e")
+        app.conversation.asking.page_done("e")
         assert [text for _, text in app.notes].count("the page that you opened is done") == 1
 
 
@@ -436,7 +436,7 @@ async def test_hostile_forms_and_failures_do_not_act_on_the_terminal(monkeypatch
         task.cancel()
         await pilot.press("escape")
         data = {"reason": "agent_exited", "exitCode": 1, "stderr": [EVIL], "unfinished": [EVIL]}
-        app.talk.trouble = explain(RequestError(-32603, EVIL, data), is_fatal=False, agent=EVIL)
+        app.conversation.trouble = explain(RequestError(-32603, EVIL, data), is_fatal=False, agent=EVIL)
         assert all(line.isprintable() for line in await painted(app, pilot))
 
 

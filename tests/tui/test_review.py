@@ -210,7 +210,7 @@ async def test_a_question_is_announced_and_not_answered_behind_the_review(
         call = v1.ToolCallPatch("1", title="Run a command", kind="execute", raw_input={"command": "rm -rf build"})
         options = [v1.PermissionOption(option_id="no", name="Reject", kind="reject_once")]
         asked = AskedQuestion("q", v1.RequestPermissionRequest(session_id="s", tool_call=call, options=options), 0.0)
-        app.talk.questions.append(asked)
+        app.conversation.questions.append(asked)
         app.asked(asked)
         app._paint()
         await pilot.pause()

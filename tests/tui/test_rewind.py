@@ -43,7 +43,7 @@ async def test_the_menu_opens_on_now_and_shows_what_each_place_would_change(
     folder.write("other.txt", "mine\n")
     before = contents(folder.root)
     async with shown(monkeypatch, size) as (app, pilot):
-        fold(app.talk.state, v1.AvailableCommandsUpdate([v1.AvailableCommand("rewind", "go back")]))
+        fold(app.conversation.state, v1.AvailableCommandsUpdate([v1.AvailableCommand("rewind", "go back")]))
         screen = RewindScreen(app, turns_of(folder))
         times = [records[0].started_at for records in screen.model.found.turns]
         monkeypatch.setattr(screen.model, "_clock", lambda: max(times))
@@ -124,7 +124,7 @@ async def test_no_rewind_while_a_turn_runs(monkeypatch: pytest.MonkeyPatch, tmp_
     folder = project(tmp_path)
     async with shown(monkeypatch) as (app, pilot):
         await opened(app, pilot, RewindScreen(app, turns_of(folder), first=3))
-        app.talk.is_foreign_turn = True
+        app.conversation.is_foreign_turn = True
         lines = await press(app, pilot, "enter", "y")
         assert "a turn runs" in sentence(lines)
         assert (folder.root / "new.txt").exists()
@@ -135,7 +135,7 @@ async def test_two_escapes_open_the_menu_only_with_an_empty_input(
 ) -> None:
     folder = project(tmp_path)
 
-    async def found(talk: object) -> object:
+    async def found(conversation: object) -> object:
         return turns_of(folder)
 
     monkeypatch.setattr("dragoman.tui.screen.changes.rewind.find_changes", found)

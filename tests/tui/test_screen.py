@@ -42,7 +42,7 @@ def question(title: str = "Run a command", command: str = "rm -rf build") -> Ask
 
 
 async def ask(app: TerminalApp, pilot: Pilot[None], asked: AskedQuestion) -> QuestionCard:
-    app.talk.questions.append(asked)
+    app.conversation.questions.append(asked)
     app.asked(asked)
     await painted(app, pilot)
     return app.query_one(QuestionCard)
@@ -50,7 +50,7 @@ async def ask(app: TerminalApp, pilot: Pilot[None], asked: AskedQuestion) -> Que
 
 async def test_a_conversation_at_80_by_24(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        state = app.talk.state
+        state = app.conversation.state
         state.begin_turn([v1.TextContent("why does the importer drop the last row?")])
         for update in (
             v1.AgentThoughtChunk(v1.TextContent("hm")),
@@ -135,8 +135,8 @@ async def test_the_next_question_waits_until_the_place_was_empty(monkeypatch: py
     async with shown(monkeypatch) as (app, pilot):
         first, second = question(), question("Another", "ls")
         card = await ask(app, pilot, first)
-        app.talk.questions.remove(first)
-        app.talk.questions.append(second)
+        app.conversation.questions.remove(first)
+        app.conversation.questions.append(second)
         card.show(None)
         await painted(app, pilot)
         assert card.question is None, "a key that was meant for the first one would answer this one"
@@ -148,7 +148,7 @@ async def test_the_next_question_waits_until_the_place_was_empty(monkeypatch: py
 @pytest.mark.parametrize("size", [(80, 24), (160, 50), (40, 10)])
 async def test_no_text_of_an_agent_acts_on_the_terminal(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
     async with shown(monkeypatch, size) as (app, pilot):
-        state = app.talk.state
+        state = app.conversation.state
         for update in (
             v1.AgentMessageChunk(v1.TextContent(f"text {EVIL}\n```{EVIL}\n{EVIL}")),
             v1.AgentThoughtChunk(v1.TextContent(EVIL)),
@@ -158,7 +158,7 @@ async def test_no_text_of_an_agent_acts_on_the_terminal(monkeypatch: pytest.Monk
             v1.SessionInfoUpdate(title=EVIL),
         ):
             fold(state, update)
-        app.talk.agent = EVIL
+        app.conversation.agent = EVIL
         app.note(EVIL)
         await ask(app, pilot, question(EVIL, EVIL))
         await pilot.press("ctrl+t")
@@ -169,11 +169,11 @@ async def test_no_text_of_an_agent_acts_on_the_terminal(monkeypatch: pytest.Monk
 
 async def test_scrolled_up_means_frozen(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("".join(f"line {n}\n" for n in range(200)))))
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("".join(f"line {n}\n" for n in range(200)))))
         assert "│ line 199" in await painted(app, pilot)
         await pilot.press("pageup")
         before = [line[:20].rstrip() for line in (await painted(app, pilot))[1:20]]
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("more\nand more\n")))
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("more\nand more\n")))
         lines = await painted(app, pilot)
         assert [line[:20].rstrip() for line in lines[1:20]] == before
         assert "2 new lines, End to follow" in lines[23]
@@ -184,12 +184,12 @@ async def test_scrolled_up_means_frozen(monkeypatch: pytest.MonkeyPatch) -> None
 async def test_a_failure_and_a_queue_are_shown_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
         await pilot.press(*"hello", "enter")
-        assert [prompt.text for prompt in app.talk.queued] == ["hello"]
+        assert [prompt.text for prompt in app.conversation.queued] == ["hello"]
         await pilot.press("ctrl+q")
         await pilot.press("enter")
         await pilot.pause()
-        assert app.talk.queued == []
+        assert app.conversation.queued == []
         assert app.query_one(PromptInput).text == "hello"
-        app.talk.phase, app.talk.failure = "failed", "no agent is called 'x'"
+        app.conversation.phase, app.conversation.failure = "failed", "no agent is called 'x'"
         lines = await painted(app, pilot)
         assert any("✘ no agent is called 'x'" in line for line in lines)

@@ -16,7 +16,7 @@ from dragoman.tui.local_host import session_rows
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions import sessions, surroundings
 from dragoman.tui.screen.sessions.attached import MOST_ATTACHED
-from dragoman.tui.screen.sessions.known import KnownSessions
+from dragoman.tui.screen.sessions.surroundings import KnownSessions
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.start.preferences import agent_key
 from dragoman.tui.values import AskedQuestion, ListedSession, short_agent
@@ -72,7 +72,7 @@ async def test_typing_filters_and_letters_are_commands_only_before(monkeypatch: 
         assert "fix importer" in grid(app)[1]
         await pilot.press("enter")
         await pilot.pause()
-        assert app.talk.session_id == "c"
+        assert app.conversation.session_id == "c"
 
 
 async def test_a_session_is_ended_only_after_a_yes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,25 +95,25 @@ async def test_a_session_is_ended_only_after_a_yes(monkeypatch: pytest.MonkeyPat
 
 async def test_a_conversation_stays_attached_with_its_draft(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, rows=ROWS) as (app, pilot):
-        first = app.talk
+        first = app.conversation
         await app.refresh_rows()
         await pilot.press(*"a draft")
         app.show_session(ROWS[1])
         await pilot.pause()
         assert app.query_one(PromptInput).text == ""
-        assert app.talk is not first
+        assert app.conversation is not first
         await pilot.press(*"other")
         app.show_session(row("new"))
-        assert app.talk is first, "it was not loaded again"
+        assert app.conversation is first, "it was not loaded again"
         assert app.query_one(PromptInput).text == "a draft"
         app.show_session(ROWS[1])
         assert app.query_one(PromptInput).text == "other"
         await pilot.press("alt+right")
         await pilot.pause()
-        assert app.talk.session_id == "c"
+        assert app.conversation.session_id == "c"
         await pilot.press("alt+left")
         await pilot.pause()
-        assert app.talk.session_id == "b"
+        assert app.conversation.session_id == "b"
 
 
 async def test_only_a_few_conversations_stay_attached_and_quiet_ones_leave_first(
@@ -127,7 +127,7 @@ async def test_only_a_few_conversations_stay_attached_and_quiet_ones_leave_first
     async with opened(monkeypatch, rows=ROWS) as (app, pilot):
         monkeypatch.setattr(HostedConversation, "leave", leave)
         await pilot.pause()
-        app.talk.is_foreign_turn = True  # the first one works
+        app.conversation.is_foreign_turn = True  # the first one works
         for number in range(MOST_ATTACHED):
             app.show_session(row(f"s{number}"))
         await pilot.pause()
@@ -152,8 +152,8 @@ async def test_a_session_in_the_background_that_needs_the_user_is_seen_and_rings
         app.show_session(ROWS[0])
         request = v1.RequestPermissionRequest(session_id="b", tool_call=v1.ToolCallPatch("1", title="x"), options=[])
         asked = AskedQuestion("q", request, 0.0)
-        attached.talk.phase = "ready"
-        attached.talk.questions.append(asked)
+        attached.conversation.phase = "ready"
+        attached.conversation.questions.append(asked)
         attached.asked(asked)
         attached.asked(asked)
         assert rung.count("\x07") == 2
@@ -184,7 +184,7 @@ async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, siz
     async with opened(monkeypatch, size, rows=ROWS) as (app, pilot):
         app.show_session(ROWS[1])
         await app.refresh_rows()
-        state = app.talk.state
+        state = app.conversation.state
         await app.around.look_at_branch()
         await pilot.pause()
         for update in (
@@ -218,11 +218,11 @@ async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, siz
 
 async def test_a_conversation_that_failed_leads_to_the_sessions_of_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, rows=[row("b", title="b")]) as (app, pilot):
-        app.talk.phase, app.talk.session_id = "failed", None
+        app.conversation.phase, app.conversation.session_id = "failed", None
         assert [each.session_id for each in await app.refresh_rows()] == ["b"]
         await pilot.press("alt+right")
         await pilot.pause()
-        assert app.talk.session_id == "b"
+        assert app.conversation.session_id == "b"
 
 
 async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: py
         assert grid(app)[0].startswith(" dragoman · /home/user/project")
         await pilot.press("n")
         await pilot.pause()
-        assert (app.talk.session_id, app.talk.phase) == ("new", "ready")
+        assert (app.conversation.session_id, app.conversation.phase) == ("new", "ready")
 
 
 async def test_the_client_is_left_from_the_list_of_sessions_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -253,15 +253,15 @@ async def test_without_a_session_in_the_folder_a_prompt_is_there_at_once(
     async with opened(monkeypatch, rows=rows, start=ScreenStart(chooses=True)) as (app, pilot):
         await pilot.press(*"hello", "enter")
         async with asyncio.timeout(10):
-            while app.talk.phase != "ready":
+            while app.conversation.phase != "ready":
                 await pilot.pause()
         assert len(app.screen_stack) == 1
-        assert [prompt.text for prompt in app.talk.prompts] == ["hello"]
+        assert [prompt.text for prompt in app.conversation.prompts] == ["hello"]
 
 
 async def test_text_that_was_sent_before_the_list_came_begins_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, rows=ROWS) as (app, pilot):
-        _ = app.talk.send("typed at once")
+        _ = app.conversation.send("typed at once")
         await sessions.choose_first(app)
         await pilot.pause()
         assert len(app.screen_stack) == 1

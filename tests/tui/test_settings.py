@@ -198,7 +198,10 @@ async def test_footer_and_help_show_what_is_bound(monkeypatch: pytest.MonkeyPatc
 @SIZES
 async def test_the_help_shows_every_key_and_command(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
     async with opened(monkeypatch, size) as (app, pilot):
-        fold(app.talk.state, v1.AvailableCommandsUpdate([v1.AvailableCommand("compact", "shorten \x1b[2J the talk")]))
+        fold(
+            app.conversation.state,
+            v1.AvailableCommandsUpdate([v1.AvailableCommand("compact", "shorten \x1b[2J the conversation")]),
+        )
         await pilot.press("question_mark")
         await pilot.pause()
         monkeypatch.setattr(app, "version", "")
@@ -266,7 +269,7 @@ async def test_a_model_is_chosen_from_a_grouped_list(
 ) -> None:
     preferences = Preferences(tmp_path / "terminal.json")
     async with opened(monkeypatch, size, start=ScreenStart(preferences=preferences)) as (app, pilot):
-        fold(app.talk.state, v1.ConfigOptionUpdate([MODELS, SWITCH]))
+        fold(app.conversation.state, v1.ConfigOptionUpdate([MODELS, SWITCH]))
         await pilot.press("alt+m")
         await pilot.pause()
         check_grid("models", app)
@@ -293,8 +296,8 @@ async def test_shift_tab_goes_through_the_modes(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, taken: list[tuple[str, Any]]
 ) -> None:
     async with opened(monkeypatch, start=ScreenStart(preferences=Preferences(tmp_path / "t.json"))) as (app, pilot):
-        monkeypatch.setattr(type(app.talk.state), "modes", MODES)
-        fold(app.talk.state, v1.CurrentModeUpdate("ask"))
+        monkeypatch.setattr(type(app.conversation.state), "modes", MODES)
+        fold(app.conversation.state, v1.CurrentModeUpdate("ask"))
         await pilot.press("shift+tab")
         await pilot.pause()
         assert taken == [("mode", "plan")]
@@ -305,7 +308,7 @@ async def test_an_agent_with_models_and_without_modes_says_so(
 ) -> None:
     """Codex, if its settings are none of its modes."""
     async with opened(monkeypatch) as (app, pilot):
-        fold(app.talk.state, v1.ConfigOptionUpdate([MODELS]))
+        fold(app.conversation.state, v1.ConfigOptionUpdate([MODELS]))
         await pilot.press("shift+tab")
         await painted(app, pilot)
         assert any("the agent has no modes" in line for line in grid(app))
@@ -363,7 +366,7 @@ async def test_before_the_agent_is_ready_nothing_is_stated_about_what_it_offers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with opened(monkeypatch) as (app, pilot):
-        app.talk.phase = "opening"
+        app.conversation.phase = "opening"
         for key in ("shift+tab", "alt+m"):
             await pilot.press(key)
             await painted(app, pilot)

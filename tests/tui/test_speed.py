@@ -65,7 +65,7 @@ def test_memory_stays_below_80_mb_after_10000_updates_and_100_mb_of_output() -> 
 async def test_nothing_is_painted_when_nothing_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
         transcript = app.query_one(Transcript)
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("text")))
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("text")))
         await painted(app, pilot)
         drawn: list[int] = []
         render = transcript.render_line
@@ -79,7 +79,7 @@ async def test_nothing_is_painted_when_nothing_changed(monkeypatch: pytest.Monke
         app._paint()
         await pilot.pause()
         assert drawn == []
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent(" more")))
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent(" more")))
         await painted(app, pilot)
         assert drawn
         assert transcript.unseen == 0

@@ -22,14 +22,12 @@ from dragoman.state import SessionState, fold
 from dragoman.tui import full
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.app import TerminalApp
-from dragoman.tui.screen.farewell import last_exchange
 from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.input.input_hint import InputHint
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.sessions.notify import Notifier
-from dragoman.tui.screen.start import ScreenStart, theme_of
-from dragoman.tui.start import start_checks
-from dragoman.tui.start.git_branch import branch_of
+from dragoman.tui.screen.sessions.surroundings import Notifier, branch_of
+from dragoman.tui.screen.start import ScreenStart, last_exchange, theme_of
+from dragoman.tui.start import machine_facts
 from dragoman.tui.terminal import notifications, terminal_facts
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import RailView
@@ -161,7 +159,7 @@ async def test_a_question_on_a_small_screen_leaves_the_input_in_sight(monkeypatc
     options = [v1.PermissionOption(option_id="no", name="Reject", kind="reject_once")]
     async with opened(monkeypatch, (40, 10)) as (app, pilot):
         asked = AskedQuestion("q", v1.RequestPermissionRequest(session_id="s", tool_call=call, options=options), 0.0)
-        app.talk.questions.append(asked)
+        app.conversation.questions.append(asked)
         await painted(app, pilot)
         await pilot.press(*"typed")
         await painted(app, pilot)
@@ -177,8 +175,8 @@ async def test_what_stays_in_the_terminal_does_not_claim_that_the_agent_ended(mo
 
     monkeypatch.setattr(HostedConversation, "leave", leave)
     async with opened(monkeypatch) as (app, _):
-        app.talk.state.begin_turn([v1.TextContent("work")])
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("at it")))
+        app.conversation.state.begin_turn([v1.TextContent("work")])
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("at it")))
     assert app.last_exchange == ["❯ work", "│ at it"]
 
 
@@ -367,17 +365,17 @@ def test_a_full_disk_and_folders_that_cannot_be_written_are_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
-    assert start_checks.problems_here(str(tmp_path)) == []
+    assert machine_facts.problems_here(str(tmp_path)) == []
     monkeypatch.setattr(shutil, "disk_usage", lambda place: shutil._ntuple_diskusage(1, 1, 0))
-    assert "is full" in start_checks.problems_here(str(tmp_path))[0]
+    assert "is full" in machine_facts.problems_here(str(tmp_path))[0]
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    found = start_checks.problems_here(str(tmp_path))
+    found = machine_facts.problems_here(str(tmp_path))
     assert found[0].startswith("this project cannot be written")
     assert len(found) == 4
 
 
 def test_the_agents_of_this_machine_are_named_with_their_login(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dragoman.tui.start.agents_here import agents_here
+    from dragoman.tui.start.machine_facts import agents_here
 
     for name in list(os.environ):
         if name.endswith(("_KEY", "_TOKEN", "_AUTH")):

@@ -47,7 +47,7 @@ def edit(path: str) -> v1.ToolCall:
 
 async def test_keys_walk_over_the_blocks_and_open_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        state, transcript = app.talk.state, app.query_one(Transcript)
+        state, transcript = app.conversation.state, app.query_one(Transcript)
         long = "".join(f"line {number}\n" for number in range(30))
         for number in range(20):
             fold(state, call(str(number), f"run {number}", kind="execute", raw_output=long))
@@ -82,19 +82,19 @@ async def test_the_conversation_has_no_colours_where_the_user_wants_none(monkeyp
         return {style.color.name for style in styles if style.color is not None} - {"default"}
 
     async with shown(monkeypatch) as (app, pilot):
-        fold(app.talk.state, edit("a.py"))
+        fold(app.conversation.state, edit("a.py"))
         await painted(app, pilot)
         assert "green" in colours(app)
     monkeypatch.setenv("NO_COLOR", "1")
     async with shown(monkeypatch) as (app, pilot):
-        fold(app.talk.state, edit("a.py"))
+        fold(app.conversation.state, edit("a.py"))
         await painted(app, pilot)
         assert colours(app) == set()
 
 
 async def test_search_goes_through_the_blocks_and_around(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        state, transcript = app.talk.state, app.query_one(Transcript)
+        state, transcript = app.conversation.state, app.query_one(Transcript)
         for text in ("alpha", "beta", "alpha again", "gamma"):
             fold(state, say(text))
             fold(state, call(text, f"between {len(text)}"))
@@ -116,10 +116,10 @@ async def test_a_block_is_copied_as_it_was_written(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(copy, "copy_text", lambda app, text: copied.append(text))
     async with shown(monkeypatch) as (app, pilot):
         text = "# Head\n\nsome **words** " + "that are long " * 20
-        fold(app.talk.state, say(text + EVIL))
+        fold(app.conversation.state, say(text + EVIL))
         await painted(app, pilot)
         await pilot.press("tab", "y")
-        fold(app.talk.state, edit("a.py"))
+        fold(app.conversation.state, edit("a.py"))
         await painted(app, pilot)
         await pilot.press("G", "y")
     assert copied[0].startswith(text)
@@ -131,7 +131,7 @@ async def test_changes_are_side_by_side_where_there_is_room_and_the_user_decides
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with shown(monkeypatch, (160, 24)) as (app, pilot):
-        fold(app.talk.state, edit("a.py"))
+        fold(app.conversation.state, edit("a.py"))
         lines = await painted(app, pilot)
         both = [line for line in lines if "2 -     return 1" in line]
         assert "2 +     return 2" in both[0]
@@ -144,7 +144,7 @@ async def test_changes_are_side_by_side_where_there_is_room_and_the_user_decides
 async def test_code_gets_its_colours_from_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
         transcript = app.query_one(Transcript)
-        fold(app.talk.state, edit("a.py"))
+        fold(app.conversation.state, edit("a.py"))
         await painted(app, pilot)
         for _ in range(200):
             await pilot.pause(0.05)
@@ -177,8 +177,8 @@ async def test_older_blocks_come_when_the_user_scrolls_to_the_top(monkeypatch: p
     async with shown(monkeypatch) as (app, pilot):
         transcript = app.query_one(Transcript)
         for number in range(60):
-            fold(app.talk.state, call(str(number), f"live {number}"))
-        app.talk.has_older = True
+            fold(app.conversation.state, call(str(number), f"live {number}"))
+        app.conversation.has_older = True
         app.reloaded()
         await painted(app, pilot)
         await pilot.press("tab", "g", "g")
@@ -235,13 +235,13 @@ async def test_every_kind_of_update_is_harmless_on_the_screen(
     async with shown(monkeypatch, size) as (app, pilot):
         transcript = app.query_one(Transcript)
         for update in poisoned():
-            fold(app.talk.state, update)
-            app.talk.watched.note(update, 1.0)
+            fold(app.conversation.state, update)
+            app.conversation.watched.note(update, 1.0)
         await pilot.press("ctrl+t")
         await painted(app, pilot)
         height = transcript.layout_of.height
         assert height > 30
-        found = transcript.layout_of.lines(0, height, app.talk.state)
+        found = transcript.layout_of.lines(0, height, app.conversation.state)
         for line in found:
             strip = strip_of(line, size[0])
             assert strip.text.isprintable()
@@ -312,7 +312,7 @@ async def test_images_are_opened_by_a_key_from_a_folder_of_the_user_alone(
     data = base64.b64encode(b"picture").decode()
     async with shown(monkeypatch) as (app, pilot):
         content = [v1.Content(v1.ImageContent(data, "image/png")), v1.Content(v1.ImageContent(data, "text/x-sh"))]
-        fold(app.talk.state, call("1", "draw", content=content))
+        fold(app.conversation.state, call("1", "draw", content=content))
         await painted(app, pilot)
         assert started == []
         await pilot.press("tab", "o")
@@ -335,7 +335,7 @@ async def test_every_row_of_the_conversation_shows_a_line_when_there_are_more(
     async with shown(monkeypatch, size) as (app, pilot):
         transcript = app.query_one(Transcript)
         for number in range(60):
-            fold(app.talk.state, call(str(number), f"call {number} " + "with a long title " * 10))
+            fold(app.conversation.state, call(str(number), f"call {number} " + "with a long title " * 10))
             await painted(app, pilot)
         lines = grid(app)[1 : 1 + transcript.size.height]
         assert transcript.size.height == size[1] - 5
@@ -347,7 +347,7 @@ async def test_what_is_typed_in_the_conversation_and_means_nothing_there_goes_in
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        fold(app.talk.state, v1.AgentMessageChunk(v1.TextContent("hello")))
+        fold(app.conversation.state, v1.AgentMessageChunk(v1.TextContent("hello")))
         await painted(app, pilot)
         await pilot.press("a", "tab")
         await pilot.pause()

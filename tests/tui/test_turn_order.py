@@ -80,47 +80,47 @@ def ended(prompt_id: str, reason: str) -> dict[str, Any]:
     return {"promptId": prompt_id, "result": {"stopReason": reason}}
 
 
-async def conversation() -> tuple[HostedConversation, Remembering, Wire]:
+async def connected() -> tuple[HostedConversation, Remembering, Wire]:
     interface, wire = Remembering(), Wire()
-    talk = HostedConversation(Place(), interface)
-    talk.phase = "ready"
-    talk._remote, talk._session = wire, SimpleNamespace(id="s")  # type: ignore[assignment]
+    conversation = HostedConversation(Place(), interface)
+    conversation.phase = "ready"
+    conversation._remote, conversation._session = wire, SimpleNamespace(id="s")  # type: ignore[assignment]
     for text in ("first", "second"):
-        talk.send(text)
+        conversation.send(text)
     await asyncio.sleep(0)
     assert len(wire.waiting) == 2
-    return talk, interface, wire
+    return conversation, interface, wire
 
 
 async def test_the_end_of_a_turn_is_noted_before_the_next_one_starts() -> None:
-    talk, interface, wire = await conversation()
-    first, second = talk.prompts
-    talk.turn_started(started(first.id))
+    conversation, interface, wire = await connected()
+    first, second = conversation.prompts
+    conversation.turn_started(started(first.id))
     wire.waiting[0][0](v1.PromptResponse("cancelled"))
     assert interface.ends == [("cancelled", "")], "no task had to go on for it"
-    talk.turn_started(started(second.id))
+    conversation.turn_started(started(second.id))
     assert second.has_started
-    assert talk.prompts == [second]
+    assert conversation.prompts == [second]
     wire.waiting[1][1](RequestError(-32603, "boom"))
     assert interface.ends[1][0] is None
     assert "boom" in interface.ends[1][1]
-    await talk_over(talk)
+    await talk_over(conversation)
 
 
 async def test_a_turn_of_another_client_starts_and_ends_in_order() -> None:
-    talk, interface, _ = await conversation()
-    talk.turn_started(started("other"))
-    assert talk.is_running
-    talk.turn_ended(ended("one that waited", "cancelled"))
-    assert talk.is_running, "that was not the turn"
-    talk.turn_ended(ended("other", "end_turn"))
+    conversation, interface, _ = await connected()
+    conversation.turn_started(started("other"))
+    assert conversation.is_running
+    conversation.turn_ended(ended("one that waited", "cancelled"))
+    assert conversation.is_running, "that was not the turn"
+    conversation.turn_ended(ended("other", "end_turn"))
     assert interface.ends == [("end_turn", "")]
-    await talk_over(talk)
+    await talk_over(conversation)
 
 
-async def talk_over(talk: HostedConversation) -> None:
-    talk._remote = None
-    await talk.leave()
+async def talk_over(conversation: HostedConversation) -> None:
+    conversation._remote = None
+    await conversation.leave()
 
 
 async def test_what_a_host_sends_at_once_is_noted_in_order(
@@ -133,8 +133,8 @@ async def test_what_a_host_sends_at_once_is_noted_in_order(
 
     class Noting(Remembering):
         def changed(self) -> None:
-            texts = [item.text for child in talk.watched.children.values() for item in child.timeline]  # type: ignore[union-attr]  # messages
-            seen.append(f"{talk.is_foreign_turn} {texts}")
+            texts = [item.text for child in conversation.watched.children.values() for item in child.timeline]  # type: ignore[union-attr]  # messages
+            seen.append(f"{conversation.is_foreign_turn} {texts}")
 
         def ended(self, prompt: Any, stop_reason: str | None, error: str) -> None:
             seen.append(f"ended {stop_reason}")
@@ -169,15 +169,15 @@ async def test_what_a_host_sends_at_once_is_noted_in_order(
 
     server = await asyncio.start_unix_server(serve, socket)
     monkeypatch.setattr(host_connection, "_reach", lambda note: socket)
-    talk = HostedConversation(Place(), Noting(), session_id="s")
-    running = asyncio.ensure_future(talk.run())
+    conversation = HostedConversation(Place(), Noting(), session_id="s")
+    running = asyncio.ensure_future(conversation.run())
     try:
         async with asyncio.timeout(20):
             await over.wait()
         at = seen.index("ended end_turn")
         assert seen[at - 2 : at] == ["True []", "True ['found it']"]
     finally:
-        await talk.leave()
+        await conversation.leave()
         await running
         server.close()
         await server.wait_closed()

@@ -156,6 +156,7 @@ class ToolPermissions:
     Args:
         mode: returns the mode that applies now; the user may change it during the turn.
         roots: the session's folders, the working folder first.
+        ask: asks the user about the call with this id; without it there is no answer.
         asks_about: rules of the client; it is asked about what they concern, because it decides by them.
         runs_safe_commands: whether safe commands need no permission.
         has_sandbox: whether mode `auto` can run commands in a sandbox.
@@ -167,6 +168,7 @@ class ToolPermissions:
         mode: Callable[[], Mode],
         roots: Sequence[str],
         *,
+        ask: Callable[[str, Sequence[Option]], Awaitable[UserAnswer]] | None = None,
         can_ask: bool = True,
         asks_about: Sequence[Rule] = (),
         runs_safe_commands: bool = True,
@@ -175,6 +177,7 @@ class ToolPermissions:
         self._rules = rules
         self._mode = mode
         self._roots = tuple(roots)
+        self.ask = ask or _no_answer
         self._can_ask = can_ask
         self._asks_about = tuple(asks_about)
         self._runs_safe_commands = runs_safe_commands
@@ -191,9 +194,13 @@ class ToolPermissions:
         own._judged = {}
         return own
 
-    def narrowed(self, mode: Mode | None) -> ToolPermissions:
+    def narrowed(
+        self, mode: Mode | None, ask: Callable[[str, Sequence[Option]], Awaitable[UserAnswer]] | None = None
+    ) -> ToolPermissions:
         """Return the permissions of a subagent: what is permitted here and, if it has a mode of its own, there too."""
-        return NarrowedPermissions(self, mode)
+        narrowed = NarrowedPermissions(self, mode)
+        narrowed.ask = ask or self.ask
+        return narrowed
 
     async def decide(self, requests: Sequence[Request], ask: AskUser, *, wish: Wish = "") -> Decision:
         """Decide one tool call. A call that needs several permissions needs all of them.
@@ -404,6 +411,10 @@ class _Judged(Struct, frozen=True):
     verdict: Verdict
     where: Where = "outside"
     is_free: bool = False
+
+
+async def _no_answer(tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
+    return UserAnswer()
 
 
 def _denials(mode: Mode) -> tuple[Rule, ...]:

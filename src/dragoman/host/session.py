@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.host.history.facts import kept_state, note_outcome, session_keys
+from dragoman.host.history.frames import stored_update
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.session_ledger import SessionLedger
 from dragoman.host.history.terminal_items import ShownTerminals
@@ -201,7 +202,7 @@ class HostedSession:
 
     def _note_terminals(self, event: LogEvent) -> None:
         if b'"terminal' in event.body:
-            stored = self.log.prepared(event).stored
+            stored = stored_update(event.body)
             if stored.variant in _TOOLS:
                 self.shown.note_update(msgspec.json.decode(stored.update))
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from dragoman.host.history.frames import PreparedUpdate, SharedRun
+from dragoman.host.history.frames import SharedRun, UpdateFrames
 from dragoman.store.event_log import Already, Hole, LogEvent
 
 if TYPE_CHECKING:
@@ -68,12 +68,11 @@ class SessionLog:
         self._owned: OwnedSession | None = None
         self._early: list[NewEvent] = []
         self._is_description_due = False
-        self._id = msgspec.json.encode(record.id)
+        self._frame = UpdateFrames(msgspec.json.encode(record.id)).frame
         self._tail: list[LogEvent] = []
         self._tail_bytes = 0
         self._fresh = 0
         self._runs: dict[tuple[int, bool], SharedRun] = {}
-        self._prepared: dict[int, PreparedUpdate] = {}
 
     # Writing
 
@@ -147,16 +146,17 @@ class SessionLog:
 
     def _committed(self, events: list[LogEvent]) -> None:
         size = sum([len(event.body) for event in events])
+        first = events[0].number
         self.published_bytes += size
         self._tail_bytes += size
-        is_next = bool(self._tail) and self._tail[-1].number + 1 == events[0].number
-        if not is_next or len(self._tail) > _TAIL or self._tail_bytes > _TAIL_BYTES:
+        # A gap: the session was written by another owner while this one was away.
+        if first != self.head + 1 or len(self._tail) > _TAIL or self._tail_bytes > _TAIL_BYTES:
             self._tail, self._tail_bytes = [], size
-            self._prepared.clear()
         self._tail += events
         self.head = events[-1].number
-        self._fresh = events[0].number - 1
-        self._runs.clear()
+        self._fresh = first - 1
+        if self._runs:
+            self._runs.clear()
         self._published(events)
 
     # Reading
@@ -183,33 +183,26 @@ class SessionLog:
         """
         if cursor < self._fresh:
             return None
-        found = self._runs.get((cursor, with_number))
-        if found is None:
+        run = self._runs.get((cursor, with_number))
+        if run is None:
             frames, last = [], cursor
             for event in self.tail(cursor) or ():
-                if event.kind != "update":
+                frame = self.shared_frame(event, with_number=with_number)
+                if frame is None:
                     break
-                prepared = self.prepared(event)
-                if not prepared.is_for_all:
-                    break
-                frames.append(prepared.frame(with_number=with_number))
+                frames.append(frame)
                 last = event.number
             if frames:
-                found = self._runs[cursor, with_number] = SharedRun(last, b"".join(frames))
-        return found
+                run = self._runs[cursor, with_number] = SharedRun(last, b"".join(frames))
+        return run
 
-    def is_shared(self, event: LogEvent) -> bool:
-        """Whether an update is a part of a shared run."""
-        return event.number > self._fresh and self.prepared(event).is_for_all
+    def shared_frame(self, event: LogEvent, *, with_number: bool) -> bytes | None:
+        """The message for an update that every client gets as it is; None for another event."""
+        return self._frame(event, with_number=with_number) if event.kind == "update" else None
 
-    def prepared(self, event: LogEvent) -> PreparedUpdate:
-        """An update on its way to clients; one that was committed just now is read once for all."""
-        found = self._prepared.get(event.number)
-        if found is None:
-            found = PreparedUpdate(event.body, event.number, self._id)
-            if self._tail and event.number >= self._tail[0].number:  # old ones are read by one client at a time
-                self._prepared[event.number] = found
-        return found
+    def begins_run(self, event: LogEvent) -> bool:
+        """Whether a shared run can begin with this event."""
+        return event.number > self._fresh and self.shared_frame(event, with_number=False) is not None
 
 
 async def read_page(log: EventLog, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:

@@ -61,7 +61,7 @@ class Outbox:
         return self._transport.unsent_bytes > self._mark_bytes
 
     def post(self, frame: bytes) -> bool:
-        """Adds a streamed frame; it leaves within this turn of the loop. True: call `breathe` before the next one."""
+        """Add a streamed frame; it leaves within this turn of the loop. True: call `breathe` before the next one."""
         self._frames.append(frame)
         self._held_bytes += len(frame)
         self._budget -= 1
@@ -75,7 +75,7 @@ class Outbox:
         return self._budget <= 0 or self._transport.unsent_bytes > 0 or monotonic() > self._deadline
 
     def send(self, frame: bytes) -> None:
-        """Adds an urgent frame and writes everything up to it, unless a batch of input is being handled."""
+        """Add an urgent frame and write everything up to it, unless a batch of input is being handled."""
         self._frames.append(frame)
         self._held_bytes += len(frame)
         if self._is_observed:
@@ -88,7 +88,7 @@ class Outbox:
         self._is_corked = True
 
     def loosen(self) -> None:
-        """The last answer to the batch is being made: it leaves as soon as it is there, with what was collected."""
+        """Let the last answer to the batch leave as soon as it is there, with what was collected."""
         self._is_corked = False
 
     def uncork(self) -> None:
@@ -97,7 +97,7 @@ class Outbox:
             self.flush()
 
     async def breathe(self) -> None:
-        """Gives the reader and the other senders a turn, and waits while the peer does not read."""
+        """Give the reader and the other senders a turn, and wait while the peer does not read."""
         if self._transport.unsent_bytes:
             while self.is_full and not self._is_closed:
                 await self.room()
@@ -112,7 +112,7 @@ class Outbox:
         self._deadline = monotonic() + self._limits.slice_seconds
 
     async def room(self) -> None:
-        """Waits until the peer has read enough for the next sender."""
+        """Wait until the peer has read enough for the next sender."""
         self.flush()
         if self.is_full and not self._is_closed:
             room = self._loop.create_future()
@@ -124,7 +124,7 @@ class Outbox:
                     self._rooms.remove(room)
 
     def flush(self) -> None:
-        """Writes everything that is held to the transport."""
+        """Write everything that is held to the transport."""
         frames = self._frames
         if not frames:
             return
@@ -140,14 +140,14 @@ class Outbox:
             self._give_up(f"the peer does not read: {unsent} bytes of output are waiting")
 
     def drained(self) -> None:
-        """The transport has room again."""
+        """Take note that the transport has room again."""
         rooms, self._rooms = self._rooms, []
         for room in rooms:
             if not room.done():
                 room.set_result(None)
 
     def close(self) -> None:
-        """Flushes, and wakes every sender that waits for room."""
+        """Flush, and wake every sender that waits for room."""
         if not self._is_closed:
             self._is_closed = True
             self.flush()

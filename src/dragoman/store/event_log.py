@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
+from msgspec import Struct
+
 from dragoman.errors import StoreError
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ class Hole(StoreError):
         self.last = last
 
 
-class NewEvent(NamedTuple):
+class NewEvent(Struct, frozen=True, gc=False):
     """An event that is not in the log yet."""
 
     kind: EventKind
@@ -98,7 +100,9 @@ class NewEvent(NamedTuple):
     """The version of the protocol that the body is written in."""
 
 
-class LogEvent(NamedTuple):
+# Thousands of events stay in memory as the tails of sessions. They refer to nothing that could refer to them, so the
+# collector of cycles need not know them: going through named tuples, it stopped the loop for 0.1 s at a time.
+class LogEvent(Struct, frozen=True, gc=False, array_like=True):
     """An event of a session."""
 
     number: int

@@ -21,6 +21,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
+from msgspec import Struct
+
 from dragoman.errors import StoreError
 from dragoman.store.event_log import DURABLE, MOVING, Accepted, Already, OwnershipLost, RecordChange, SessionRecord
 
@@ -36,22 +38,21 @@ Kept = list["LogEvent"] | Already | None
 """What became of a write: its events, the number of an earlier prompt, or None if the session has another owner."""
 
 
-class LogWrite:
+class LogWrite(Struct, eq=False):
     """Something that an owner wrote, and that waits to be kept."""
 
-    __slots__ = ("at", "events", "is_open", "owner", "prompt_id", "record", "report")
-
-    def __init__(self, owner: LogOwner, at: float) -> None:
-        self.owner = owner
-        self.at = at
-        self.is_open = True
-        """Whether it can be added to: it was not passed on yet."""
-        self.events: list[NewEvent] = []
-        self.prompt_id: str | None = None
-        self.record: SessionRecord | None = None
-        """What the session is described with, besides or instead of events."""
-        self.report: Callable[[Any], None] | None = None
-        """Called with the events; for a prompt with `Accepted` or `Already`."""
+    owner: LogOwner
+    at: float
+    events: list[NewEvent] = []
+    report: Callable[[Any], None] | None = None
+    """Called with the events; for a prompt with `Accepted` or `Already`."""
+    prompt_id: str | None = None
+    record: SessionRecord | None = None
+    """What the session is described with, besides or instead of events."""
+    is_durable: bool = False
+    """Whether an event has to survive a power cut."""
+    is_open: bool = True
+    """Whether it can be added to: it was not passed on yet."""
 
 
 class LogOwner:
@@ -78,12 +79,13 @@ class LogOwner:
         write.events += events
         for event in events:
             if event.kind in DURABLE:
+                write.is_durable = True
                 self._writes.hurry()
 
     def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
         """Add events once for each prompt id; see `OwnedSession`."""
         write = self._writes.begin(self)
-        write.prompt_id, write.report = prompt_id, done
+        write.prompt_id, write.report, write.is_durable = prompt_id, done, True
         write.events += events
         self._appended = None  # what is appended from here on stands behind the prompt
         self._writes.hurry()
@@ -123,12 +125,20 @@ class LogOwner:
         if kept is None or self.lost.done():
             self.lose(f"the session {self.record.id} is not in the log any more")
             return
-        record, updated_at, is_changed = self.record, self.record.updated_at, False
         if isinstance(kept, list) and kept:
             self.head = kept[-1].number
-            for event in kept:
-                if event.kind in MOVING:
-                    updated_at, is_changed = max(updated_at, event.at), True
+        if write.is_durable or write.record is not None:
+            self._change_record(write, kept)
+        if write.report is not None:
+            write.report(Accepted(kept) if write.prompt_id is not None and isinstance(kept, list) else kept)
+        if self._settled and not self.pending:
+            self._wake()
+
+    def _change_record(self, write: LogWrite, kept: list[LogEvent] | Already) -> None:
+        record, updated_at, is_changed = self.record, self.record.updated_at, False
+        for event in kept if isinstance(kept, list) else ():
+            if event.kind in MOVING:
+                updated_at, is_changed = max(updated_at, event.at), True
         described = write.record
         if described is not None:
             record = record._replace(agent_session=described.agent_session, facts=described.facts, keys=described.keys)
@@ -136,10 +146,6 @@ class LogOwner:
         if is_changed:
             self.record = record._replace(head=self.head, updated_at=updated_at)
             self._writes.listeners.note(self.record)
-        if write.report is not None:
-            write.report(Accepted(kept) if write.prompt_id is not None and isinstance(kept, list) else kept)
-        if self._settled and not self.pending:
-            self._wake()
 
     def lose(self, reason: str) -> None:
         """Another owner writes the session."""

@@ -1,9 +1,9 @@
 """The rows of an event log in SQLite, as its threads read and write them.
 
 Many events are one row, a segment: their marks, and their bodies as lines. A row per event would cost more than
-everything else that happens to an update. A commit writes the segments of all sessions as one row of the journal, which
-touches a few pages, where each session would touch pages of its own. After a second they are put in their places, those
-of one session as one row; a file that was not closed has the rest in its journal.
+everything else that happens to an update. A commit writes the events of all sessions as one row of the journal, as they
+are: that touches a few pages, where each session would touch pages of its own, and nothing is done for a single event.
+After a second they are put in their places as segments; a file that was not closed has the rest in its journal.
 
 Owns no thread; every function works on the connection that it is given.
 """
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from functools import lru_cache
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -31,7 +30,7 @@ from dragoman.store.event_log import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from dragoman.store.blob_files import BlobFiles
     from dragoman.store.event_log import ListPlace
@@ -46,6 +45,8 @@ _HEAD: Final = "max(head, coalesce((SELECT last FROM segments WHERE session=host
 _RECORD: Final = f"SELECT {_COLUMNS}, {_HEAD}, oldest FROM hosted"
 
 SegmentRow = tuple[str, int, int, float, int, bytes, bytes]
+Journal = dict[str, list[LogEvent]]
+"""Events that are committed and not in their places yet, by session."""
 # What was committed within this time is one segment, up to this size: readers take segments as a whole.
 _TOGETHER_SECONDS: Final = 1.0
 _TOGETHER_BYTES: Final = 64 * 1024
@@ -62,12 +63,17 @@ class SegmentMark(msgspec.Struct, array_like=True, omit_defaults=True):
     """Seconds from the time of the segment, which is that of its first event."""
 
 
+_write_mark: Final = msgspec.json.Encoder().encode
+
+
 @lru_cache(1024)
 def _plain_mark(kind: EventKind, turn: int) -> bytes:
-    return msgspec.json.encode(SegmentMark(kind, turn))
+    return _write_mark(SegmentMark(kind, turn))
 
 
 _read_marks: Final = msgspec.json.Decoder(list[SegmentMark]).decode
+_write_journal: Final = msgspec.msgpack.Encoder().encode
+_read_journal: Final = msgspec.msgpack.Decoder(Journal).decode
 
 
 @contextmanager
@@ -87,65 +93,63 @@ def transaction(db: sqlite3.Connection) -> Iterator[None]:
 
 
 def write_batch(
-    db: sqlite3.Connection, blobs: BlobFiles, batch: Sequence[LogWrite], heads: dict[str, int], epoch: int
-) -> tuple[list[Kept], dict[str, int], list[SegmentRow]]:
+    db: sqlite3.Connection, batch: Sequence[LogWrite], heads: dict[str, int], epoch: int
+) -> tuple[list[Kept], Journal]:
     """Write a batch in the transaction that is open.
 
     Args:
         db: The connection of the writer.
-        blobs: Where large bodies go.
         batch: What to write.
         heads: The last numbers of the sessions that have an owner here.
         epoch: The one in which they are owned.
 
     Returns:
-        What became of each write, and for after the commit the new heads, and the segments in the journal.
+        What became of each write, and for after the commit the events that are in the journal.
 
     Raises:
         OwnershipLost: another program has opened the file.
     """
     if read_epoch(db) != epoch:
         raise OwnershipLost("another program has opened the event log")
-    changed: dict[str, int] = {}
-    added: dict[str, list[LogEvent]] = {}
+    added: Journal = {}
     moved: dict[str, float] = {}
     described: dict[str, LogWrite] = {}
     results: list[Kept] = []
     for write in batch:
-        session = write.owner.record.id
-        head = changed.get(session) or heads.get(session)
-        if head is None or write.owner.lost.done():
+        owner = write.owner
+        session = owner.record.id
+        earlier = added.get(session)
+        head = earlier[-1].number if earlier else heads.get(session)
+        if head is None or owner.lost.done():
             results.append(None)
             continue
         if write.prompt_id is not None:
-            earlier = _accept(db, session, write.prompt_id, head + len(write.events))
-            if earlier is not None:
-                results.append(earlier)
+            already = _accept(db, session, write.prompt_id, head + len(write.events))
+            if already is not None:
+                results.append(already)
                 continue
         if write.record is not None:
             described[session] = write
         events = number_events(write.events, head, write.at)
         results.append(events)
         if events:
-            changed[session] = events[-1].number
-            added[session] = [*added[session], *events] if session in added else events
-            if any(event.kind in MOVING for event in events):
+            added[session] = [*earlier, *events] if earlier else events
+            if write.is_durable and any(event.kind in MOVING for event in events):
                 moved[session] = write.at
-    rows = [row for session, events in added.items() for row in pack(db, blobs, session, events)]
-    if rows:
-        db.execute("INSERT INTO journal (segments) VALUES (?)", (msgspec.msgpack.encode(rows),))
+    if added:
+        db.execute("INSERT INTO journal (events) VALUES (?)", (_write_journal(added),))
     _update(db, "updated_at=max(updated_at, column2)", 2, list(moved.items()))
     facts = []
     for session, write in described.items():
         record = write.record
         assert record is not None
-        head = changed.get(session) or heads[session]
+        head = added[session][-1].number if session in added else heads[session]
         facts.append((session, record.agent_session, record.facts, head, record.updated_at))
         if record.keys != write.owner.record.keys:
             db.execute("DELETE FROM keys WHERE session=?", (session,))
             insert_keys(db, record)
     _update(db, "agent_session=column2, facts=column3, head=column4, updated_at=max(updated_at, column5)", 5, facts)
-    return results, changed, rows
+    return results, added
 
 
 def read_epoch(db: sqlite3.Connection) -> int:
@@ -153,42 +157,21 @@ def read_epoch(db: sqlite3.Connection) -> int:
     return int(db.execute("SELECT number FROM epoch").fetchone()[0])
 
 
-def distribute(db: sqlite3.Connection, rows: Iterable[SegmentRow]) -> None:
-    """Put the segments of the journal in their places, in the transaction that is open."""
-    merged: dict[str, list[SegmentRow]] = {}
-    for row in rows:
-        parts = merged.setdefault(row[0], [])
-        if parts and (joined := _joined(parts[-1], row)) is not None:
-            parts[-1] = joined
-        else:
-            parts.append(row)
-    insert_segments(db, [row for parts in merged.values() for row in parts])
+def distribute(db: sqlite3.Connection, blobs: BlobFiles, journal: Journal) -> None:
+    """Put the events of the journal in their places, in the transaction that is open."""
+    insert_segments(db, [row for session, events in journal.items() for row in pack(db, blobs, session, events)])
     db.execute("DELETE FROM journal")
 
 
-def recover(db: sqlite3.Connection) -> None:
+def recover(db: sqlite3.Connection, blobs: BlobFiles) -> None:
     """Distribute what a program that was killed has left in the journal, in the transaction that is open."""
-    rows: list[SegmentRow] = []
-    for (data,) in db.execute("SELECT segments FROM journal ORDER BY number"):
-        rows += msgspec.msgpack.decode(data, type=list[SegmentRow])
-    if rows:
+    journal: Journal = {}
+    for (data,) in db.execute("SELECT events FROM journal ORDER BY number"):
+        for session, events in _read_journal(data).items():
+            journal.setdefault(session, []).extend(events)
+    if journal:
         sessions = {row[0] for row in db.execute("SELECT id FROM hosted")}
-        distribute(db, [row for row in rows if row[0] in sessions])
-
-
-def _joined(first: SegmentRow, second: SegmentRow) -> SegmentRow | None:
-    """Two segments of a session as one, if they belong together. A turn ends one: old turns are joined by segments."""
-    after, size = second[3] - first[3], len(first[6]) + len(second[6])
-    is_other = first[4] != second[4] or b'"end"' in first[5]
-    if is_other or not 0 <= after < _TOGETHER_SECONDS or size > _TOGETHER_BYTES:
-        return None
-    marks = second[5]
-    if after:
-        moved = _read_marks(marks)
-        for mark in moved:
-            mark.after += after
-        marks = msgspec.json.encode(moved)
-    return (*first[:2], second[2], *first[3:5], first[5][:-1] + b"," + marks[1:], first[6] + b"\n" + second[6])
+        distribute(db, blobs, {session: journal[session] for session in sessions & journal.keys()})
 
 
 def _accept(db: sqlite3.Connection, session: str, prompt_id: str, number: int) -> Already | None:
@@ -236,39 +219,48 @@ def insert_segments(db: sqlite3.Connection, rows: list[SegmentRow]) -> None:
 
 
 def pack(db: sqlite3.Connection, blobs: BlobFiles, session: str, events: Sequence[LogEvent]) -> list[SegmentRow]:
-    """The events as one row, or several if the version of the protocol changes in between.
+    """The events as few rows.
 
     A large body is a file of its own, on disk before the row that names it: a crash leaves at most a file too many.
     """
     rows = []
-    start = 0
-    for place in range(1, len(events) + 1):
-        if place < len(events) and events[place].version == events[start].version:
-            continue
-        part = events[start:place]
-        start = place
-        is_joined = part[-1].number - part[0].number >= len(part)
-        marks, bodies = [], []
-        for event in part:
-            body = event.body
-            if is_joined or len(body) > BLOB_BYTES:
-                hash = None
-                if len(body) > BLOB_BYTES:
-                    hash = blobs.keep(body)
-                    size, body = len(body), b""
-                    db.execute(
-                        "INSERT INTO blobs (session, number, hash, size) VALUES (?,?,?,?)",
-                        (session, event.number, hash, size),
-                    )
-                mark = SegmentMark(event.kind, event.turn, event.number if is_joined else None, hash)
-                marks.append(msgspec.json.encode(mark))
-            else:
-                marks.append(_plain_mark(event.kind, event.turn))
-            bodies.append(body)
-        first = part[0]
-        kinds = b"[%b]" % b",".join(marks)
-        rows.append((session, first.number, part[-1].number, first.at, first.version, kinds, b"\n".join(bodies)))
+    start = size = 0
+    for place, event in enumerate(events):
+        if place > start:
+            first, before = events[start], events[place - 1]
+            # A turn ends a segment, because old turns are joined by segments.
+            is_apart = event.version != first.version or before.kind == "end" or size > _TOGETHER_BYTES
+            if is_apart or not 0 <= event.at - first.at < _TOGETHER_SECONDS:
+                rows.append(_segment(db, blobs, session, events[start:place]))
+                start, size = place, 0
+        size += len(event.body)
+    if events:
+        rows.append(_segment(db, blobs, session, events[start:]))
     return rows
+
+
+def _segment(db: sqlite3.Connection, blobs: BlobFiles, session: str, events: Sequence[LogEvent]) -> SegmentRow:
+    first, last = events[0], events[-1]
+    is_joined = last.number - first.number >= len(events)
+    marks, bodies = [], []
+    for event in events:
+        body, after = event.body, event.at - first.at
+        if is_joined or after or len(body) > BLOB_BYTES:
+            hash = None
+            if len(body) > BLOB_BYTES:
+                hash, size = blobs.keep(body), len(body)
+                body = b""
+                db.execute(
+                    "INSERT INTO blobs (session, number, hash, size) VALUES (?,?,?,?)",
+                    (session, event.number, hash, size),
+                )
+            mark = SegmentMark(event.kind, event.turn, event.number if is_joined else None, hash, after)
+            marks.append(_write_mark(mark))
+        else:
+            marks.append(_plain_mark(event.kind, event.turn))
+        bodies.append(body)
+    kinds = b"[%b]" % b",".join(marks)
+    return session, first.number, last.number, first.at, first.version, kinds, b"\n".join(bodies)
 
 
 def replace_events(
@@ -323,11 +315,11 @@ def read_events(
     limit: int,
     *,
     head: int,
-    journal: Sequence[SegmentRow],
+    journal: Sequence[LogEvent],
 ) -> list[LogEvent]:
     """At least one and about `limit` events behind the number `after`; empty at the end.
 
-    `journal` has the segments that were not in their places when this was called; they may be there now.
+    `journal` has the events that were not in their places when this was called; they may be there now.
 
     Raises:
         Hole: the next events are missing.
@@ -338,28 +330,32 @@ def read_events(
     events: list[LogEvent] = []
     # The segment that `after` is in is found by the key: of a long session the ones before it are not looked at.
     rows = db.execute(
-        "SELECT session, first, last, at, version, kinds, bodies FROM segments WHERE session=?1 AND last>?2 AND "
+        "SELECT first, at, version, kinds, bodies FROM segments WHERE session=?1 AND last>?2 AND "
         "first>=coalesce((SELECT first FROM segments WHERE session=?1 AND first<=?2+1 ORDER BY first DESC LIMIT 1), 0) "
         "ORDER BY first",
         (session, after),
     )
     expected = max(after + 1, int(found[0]))  # numbers before the oldest were joined, and have gaps
-    for _, first, last, *rest in chain(rows, journal):
-        if last <= after or (events and last <= events[-1].number):
-            continue  # put in its place meanwhile
+    behind_hole = head + 1 if head >= expected else 0
+    for first, *rest in rows:
         if first > expected:
-            if not events:
-                rows.close()
-                raise Hole(expected, first - 1)
-            break  # what is in front of the hole comes first
+            behind_hole = first
+            break
         events += [event for event in unpack(blobs, first, *rest) if event.number > after]
         expected = max(expected, events[-1].number + 1)
         if len(events) >= limit:
             break
+    else:
+        # What was put in its place meanwhile came with the segments.
+        waiting = [event for event in journal if event.number >= expected]
+        if waiting and waiting[0].number > expected:
+            behind_hole = waiting[0].number
+        else:
+            events += waiting[: limit - len(events)]
     rows.close()
-    if not events and expected <= head:
-        raise Hole(expected, head)
-    return events
+    if not events and behind_hole:
+        raise Hole(expected, behind_hole - 1)
+    return events  # a hole behind them is reported to the next reader
 
 
 def surplus(db: sqlite3.Connection, session: str, before: float, size_bytes: int) -> int:

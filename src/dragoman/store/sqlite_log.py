@@ -11,7 +11,7 @@ batch before was written. A batch is one transaction. It is written with `synchr
 of this program, or with `FULL` if an event in it has to survive a power cut; then the writer waits for the disk, and
 what comes meanwhile is the next batch. The callbacks run in the loop after the commit, so nothing is shown before it.
 
-The segments of a commit are first in the journal, and after a second in their places (`sqlite_events.py`). `_journal`
+The events of a commit are first in the journal, and after a second in their places (`sqlite_events.py`). `_journal`
 has them meanwhile, by session. A reader takes them from there and the others from their places: what the loop knows to
 be committed is in one of the two, because the loop is called back after `_journal` has changed.
 
@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from dragoman.errors import StoreError
 from dragoman.store import sqlite_events
-from dragoman.store.blob_files import BlobFiles
+from dragoman.store.blob_files import BLOB_BYTES, BlobFiles
 from dragoman.store.database import BUSY_SECONDS
 from dragoman.store.event_log import KeyInUse, NoSession, OwnedElsewhere, RecordChange, page_of
 from dragoman.store.log_writes import LogWrites
-from dragoman.store.sqlite_events import SegmentRow, transaction
+from dragoman.store.sqlite_events import transaction
 from dragoman.store.sqlite_tables import connect, explain, migrate
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from dragoman.store.event_log import ListPlace, LogEvent, OwnedSession, RecordPage, SessionRecord
     from dragoman.store.log_writes import Kept, LogWrite
+    from dragoman.store.sqlite_events import Journal
 
 T = TypeVar("T")
 _CHECKPOINT_SECONDS: Final = 5.0
@@ -82,7 +83,7 @@ class SqliteLog:
         self._blobs = BlobFiles(path.with_name(path.name + "-blobs"))
         self._writer = _FileThread(path, "dragoman-log-write", busy_seconds)
         try:
-            self._epoch = self._writer.call(lambda db: migrate(db, path))
+            self._epoch = self._writer.call(lambda db: migrate(db, path, self._blobs))
             self._reader = _FileThread(path, "dragoman-log-read", busy_seconds)
         except BaseException:
             self._writer.close()
@@ -92,7 +93,7 @@ class SqliteLog:
         self._is_closed = False
         # Of the thread that writes, and the epoch too from here on:
         self._heads: dict[str, int] = {}
-        self._journal: dict[str, list[SegmentRow]] = {}
+        self._journal: Journal = {}
         self._journal_bytes = 0
         self._distributed_at = time.monotonic()
         self._is_full = False
@@ -181,7 +182,7 @@ class SqliteLog:
         """The records with heads that are in the journal only."""
         journal = self._journal
         return [
-            record._replace(head=max(record.head, journal[record.id][-1][2])) if record.id in journal else record
+            record._replace(head=max(record.head, journal[record.id][-1].number)) if record.id in journal else record
             for record in records
         ]
 
@@ -251,12 +252,15 @@ class SqliteLog:
             db.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._is_full = is_durable
         with transaction(db):
-            results, heads, rows = sqlite_events.write_batch(db, self._blobs, batch, self._heads, self._epoch)
-        self._heads.update(heads)
-        for row in rows:
-            self._journal.setdefault(row[0], []).append(row)
-            self._journal_bytes += len(row[6])
-        is_due = time.monotonic() - self._distributed_at > _JOURNAL_SECONDS or self._journal_bytes > _JOURNAL_BYTES
+            results, added = sqlite_events.write_batch(db, batch, self._heads, self._epoch)
+        is_due = time.monotonic() - self._distributed_at > _JOURNAL_SECONDS
+        for session, events in added.items():
+            self._heads[session] = events[-1].number
+            self._journal.setdefault(session, []).extend(events)
+            size = sum([len(event.body) for event in events])
+            self._journal_bytes += size
+            is_due = is_due or size > BLOB_BYTES  # what becomes a file is not kept in memory for long
+        is_due = is_due or self._journal_bytes > _JOURNAL_BYTES
         # Not behind a commit that clients wait for; one without a durable event comes soon, or the next reader asks.
         if is_due and not is_durable:
             with suppress(sqlite3.Error):  # it is tried again; what was committed is in the journal
@@ -267,13 +271,13 @@ class SqliteLog:
         return results
 
     def _distribute(self, db: sqlite3.Connection) -> None:
-        """Put the segments of the journal in their places."""
+        """Put the events of the journal in their places."""
         self._distributed_at = time.monotonic()
         if self._journal:
             with transaction(db):
                 # A program that opened the file after this one has done it already.
                 if sqlite_events.read_epoch(db) == self._epoch:
-                    sqlite_events.distribute(db, [row for rows in self._journal.values() for row in rows])
+                    sqlite_events.distribute(db, self._blobs, self._journal)
             self._journal, self._journal_bytes = {}, 0
 
     def _replace(self, session: str, through: int, events: Sequence[LogEvent]) -> asyncio.Future[None]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
+    from dragoman.store.blob_files import BlobFiles
+
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
         """
@@ -68,7 +70,7 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "CREATE TABLE epoch (number INTEGER NOT NULL)",
         "INSERT INTO epoch VALUES (0)",
     ),
-    ("CREATE TABLE journal (number INTEGER PRIMARY KEY, segments BLOB NOT NULL)",),
+    ("CREATE TABLE journal (number INTEGER PRIMARY KEY, events BLOB NOT NULL)",),
 )
 _KEYED_FACTS: Final = ("key", "name", "chat")  # what sessions were found by before there were keys
 
@@ -93,7 +95,7 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     return connection
 
 
-def migrate(connection: sqlite3.Connection, path: Path) -> int:
+def migrate(connection: sqlite3.Connection, path: Path, blobs: BlobFiles) -> int:
     """Bring the tables to their last form and begin an epoch; gives its number. Raises: StoreError."""
     import sqlite3
 
@@ -111,7 +113,7 @@ def migrate(connection: sqlite3.Connection, path: Path) -> int:
             if number == 2:
                 _fill_keys(connection)
             connection.execute(f"PRAGMA user_version={number}")
-        recover(connection)
+        recover(connection, blobs)
         connection.execute("UPDATE epoch SET number=number+1")
         (epoch,) = connection.execute("SELECT number FROM epoch").fetchone()
         connection.execute("COMMIT")

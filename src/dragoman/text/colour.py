@@ -18,7 +18,7 @@ CYAN: Final = "36"
 
 
 class Painter:
-    """Adds colour to text, or returns it unchanged if colour is not wanted."""
+    """A writer of coloured text, which it leaves unchanged if colour is not wanted."""
 
     __slots__ = ("has_colour",)
 

@@ -35,7 +35,7 @@ _RESET: Final = "\x1b[0m"
 
 
 class OutputLines:
-    """Turns bytes into lines; see the module."""
+    """The way from bytes to lines; see the module."""
 
     __slots__ = ("_colour", "_decode", "_has_colour", "_held", "_length", "_line", "_returned", "_start")
 

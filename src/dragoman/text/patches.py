@@ -32,7 +32,7 @@ class PatchHunk(Struct, frozen=True):
 
 
 def git_patch(path: str, old: str | None, new: str) -> str:
-    """The patch from one text to the other; an empty string if they are equal."""
+    """Return the patch from one text to the other; an empty string if they are equal."""
     if old == new:
         return ""
     before, after = _lines(old or ""), _lines(new)
@@ -44,7 +44,7 @@ def git_patch(path: str, old: str | None, new: str) -> str:
 
 
 def _lines(value: str) -> list[str]:
-    """Lines with their ends; `\\n` alone ends a line, as git has it."""
+    """Split text into lines with their ends; `\\n` alone ends a line, as git has it."""
     parts = value.split("\n")
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
@@ -53,7 +53,7 @@ _Change = tuple[int, int, int, int]
 
 
 def _groups(before: list[str], after: list[str]) -> Iterator[list[_Change]]:
-    """Changed ranges, near ones together."""
+    """Group changed ranges, near ones together."""
     group: list[_Change] = []
     for change in _changes(before, after):
         if group and change[0] - group[-1][1] > 2 * _CONTEXT_LINES:
@@ -103,7 +103,7 @@ def _prefixed(mark: str, lines: list[str]) -> str:
 
 
 def read_patch(patch: str) -> list[PatchHunk]:
-    """The hunks of a git patch; what cannot be read is left out."""
+    """Return the hunks of a git patch; what cannot be read is left out."""
     hunks: list[PatchHunk] = []
     old_path = new_path = ""
     lines = _lines(patch)

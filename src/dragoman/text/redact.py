@@ -1,4 +1,4 @@
-"""Masks JSON values of unknown type, and replaces ids by pseudonyms.
+"""Masks for JSON values of unknown type, and pseudonyms for ids.
 
 Owns the treatment of values without a schema: every text and number is masked, and so is the name of a member, unless
 it is one of the names that are known to be harmless. Typed messages are the
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class JsonMask:
-    """Masks the values of one conversation. The same id or name gets the same pseudonym wherever it stands.
+    """The masks of one conversation. The same id or name gets the same pseudonym wherever it stands.
 
     Args:
         kept_names: Names of members that stay as they are.

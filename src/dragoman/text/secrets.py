@@ -1,4 +1,4 @@
-"""Masks the keys of model providers and services in text that is shown, stored or sent.
+"""Masks for the keys of model providers and services in text that is shown, stored or sent.
 
 Providers repeat a key in their error messages, and an error is shown on stderr, put into results and recorded. Only
 keys that are known are found: the values of the variables listed here, in an environment that the caller passes. Does
@@ -83,7 +83,7 @@ class Secrets:
         return self.mask_bytes(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
     def mask_bytes(self, data: bytes, skip: int = 0) -> bytes:
-        """As `mask`, for UTF-8 text such as lines of JSON, where `/` may be escaped.
+        """Do as `mask` does, for UTF-8 text such as lines of JSON, where `/` may be escaped.
 
         Args:
             skip: So many bytes at the beginning are left out: they were shown before. A key may begin in them.
@@ -107,7 +107,7 @@ class Secrets:
             at = found[0] + len(found[1])
 
     def _next(self, data: bytes, at: int) -> "tuple[int, bytes, bytes] | None":
-        """The first complete key from a place on, and its mask; of several that begin there the longest."""
+        """Find the first complete key from a place on, and its mask; of several that begin there the longest."""
         first: tuple[int, bytes, bytes] | None = None
         for key, mask in self._found_bytes:
             start = data.find(key, at)
@@ -116,7 +116,7 @@ class Secrets:
         return first
 
     def _beginning(self, data: bytes, at: int) -> int | None:
-        """The first place from which on the data is the beginning of a longer key."""
+        """Find the first place from which on the data is the beginning of a longer key."""
         keys = [key for key, _ in self._found_bytes]
         for start in range(max(at, len(data) - max(map(len, keys), default=1) + 1), len(data)):
             tail = data[start:]
@@ -126,7 +126,7 @@ class Secrets:
 
 
 class SplitMask:
-    """Masks text that arrives in pieces: a key that is split between pieces is found, too.
+    """A mask for text that arrives in pieces: a key that is split between pieces is found, too.
 
     What may be the beginning of a key is kept until the next piece shows whether it is one.
     """
@@ -152,7 +152,7 @@ class SplitMask:
         return shown
 
     def feed_text(self, piece: str) -> str:
-        """As `feed`, for text."""
+        """Do as `feed` does, for text."""
         return self.feed(piece.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
     def show_some(self) -> bytes:

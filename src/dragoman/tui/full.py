@@ -84,16 +84,16 @@ def run(
         os.write(sys.stdout.fileno(), app.around.notifier.ending().encode())
     for line in app.last_exchange:
         sys.stdout.write(f"{line}\n")
-    _print_way_back(app.talk)
+    _print_way_back(app.conversation)
     return app.return_code or 0  # of a defect, which Textual has printed
 
 
-def _print_way_back(talk: Any) -> None:
+def _print_way_back(conversation: Any) -> None:
     from dragoman.text.visible import label
 
-    if talk.session_id is not None:
-        state = "still running; " if talk.is_running else ""
-        sys.stdout.write(f"{state}dragoman attach {label(talk.session_id, 80)} brings you back\n")
+    if conversation.session_id is not None:
+        state = "still running; " if conversation.is_running else ""
+        sys.stdout.write(f"{state}dragoman attach {label(conversation.session_id, 80)} brings you back\n")
 
 
 def _warm() -> None:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 async def set_and_remember(
-    talk: HostedConversation, preferences: Preferences | None, chosen: OptionValue, note: Callable[[str], None]
+    conversation: HostedConversation, preferences: Preferences | None, chosen: OptionValue, note: Callable[[str], None]
 ) -> None:
     """Set a value in the session, and remember it for the agent. Raises: DragomanError."""
     if chosen.option == MODE:
-        await talk.set_mode(str(chosen.value))
+        await conversation.set_mode(str(chosen.value))
     else:
-        await talk.set_option(chosen.option, chosen.value)
-    agent = agent_key(talk.agent)
+        await conversation.set_option(chosen.option, chosen.value)
+    agent = agent_key(conversation.agent)
     if agent and preferences is not None:
         preferences.remember(agent, chosen.option, chosen.value)
         note(f"{label(chosen.name, 40)}; new sessions of {label(agent, 20)} begin with it (/settings forgets it)")

@@ -6,11 +6,14 @@ clients that know the host the number of the event.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from dragoman.wire import write_notification
+
+if TYPE_CHECKING:
+    from dragoman.store.event_log import LogEvent
 
 _START: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":%b'
 _WRAPPED: Final = b'{"$update":'
@@ -94,6 +97,32 @@ _FOR_ALL: Final = frozenset(
         "current_mode_update",
     )
 )
+# How such an update begins as nearly all agents write it, and how it is stored if nothing stands next to it: then its
+# kind is known without decoding it. The two that make up most of a stream come first.
+_FOR_ALL_STARTS: Final = tuple(
+    b'{"sessionUpdate":"%b"' % variant.encode()
+    for variant in sorted(_FOR_ALL, key=lambda name: (not name.endswith("_chunk"), name))
+)
+
+
+class UpdateFrames:
+    """The messages that every client gets as they are, apart from the number of the event."""
+
+    def __init__(self, session: bytes) -> None:
+        """Take the id of the session as JSON, as clients know it."""
+        self._session = session
+        self._start = _START % (session, b"")
+
+    def frame(self, event: LogEvent, *, with_number: bool) -> bytes | None:
+        """The message for an update; None if it depends on what a client can take."""
+        body = event.body
+        if body.startswith(_FOR_ALL_STARTS):
+            end = b',"_meta":{"dragoman":{"seq":%d}}}}\n' % event.number if with_number else b"}}\n"
+            return self._start + body + end
+        update, meta, child, variant = stored_update(body)
+        if variant not in _FOR_ALL or child is not None:
+            return None
+        return update_frame(self._session, update, meta, event.number if with_number else None)
 
 
 class SharedRun(NamedTuple):
@@ -102,38 +131,6 @@ class SharedRun(NamedTuple):
     last: int
     """The number of the last event in it."""
     data: bytes
-
-
-class PreparedUpdate:
-    """An update of the log on its way to clients: read once, and written once for all that get the same."""
-
-    __slots__ = ("_number", "_numbered", "_plain", "_session", "is_for_all", "stored")
-
-    def __init__(self, body: bytes, number: int, session: bytes) -> None:
-        """Read an event.
-
-        Args:
-            body: Of the event.
-            number: Of the event.
-            session: The id as JSON, as clients know it.
-        """
-        self.stored = stored_update(body)
-        self.is_for_all = self.stored.variant in _FOR_ALL and self.stored.child is None
-        """Whether every client gets it as it is."""
-        self._session = session
-        self._number = number
-        self._plain: bytes | None = None
-        self._numbered: bytes | None = None
-
-    def frame(self, *, with_number: bool) -> bytes:
-        """The message for one client."""
-        if with_number:
-            if self._numbered is None:
-                self._numbered = update_frame(self._session, self.stored.update, self.stored.meta, self._number)
-            return self._numbered
-        if self._plain is None:
-            self._plain = update_frame(self._session, self.stored.update, self.stored.meta, None)
-        return self._plain
 
 
 def notice_frame(session: str, text: str, kind: str | None = None) -> bytes:

@@ -334,6 +334,7 @@ class SessionAgent:
             self._turn_began = monotonic()
             if self.run is not None and self._prompt is not None:
                 self._session.ledger.begin(self._session, self.run, self._prompt)
+                self.reports.begin(self._prompt, self.run, event)
         else:
             self.reports.take(event)
 

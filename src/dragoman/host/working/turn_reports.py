@@ -1,6 +1,6 @@
-"""What the runs of a session's agent report: notices for its log, and reports for the clients that sent prompts.
+"""What the runs of a session's agent report: notices for its log, events and reports for the clients that sent prompts.
 
-A report is made only if a client wants it, and the last ones are kept until it asks for its own.
+Both are made only if a client wants them. The last reports are kept until it asks for its own.
 """
 
 from __future__ import annotations
@@ -12,8 +12,21 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
-from dragoman.runs.events import Decided, Noted, ProtectedChanged, Violated
+from dragoman.runs.events import (
+    Asking,
+    CommandEnded,
+    Decided,
+    Initialized,
+    Noted,
+    Opened,
+    ProtectedChanged,
+    TerminalOutput,
+    TurnEnded,
+    TurnStarted,
+    Violated,
+)
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -30,6 +43,9 @@ VIOLATION: Final = "violation"
 """The kind of a notice about something that was done although a rule denies it."""
 _MOST_REPORTS: Final = 16
 _COMMAND_CHARACTERS: Final = 120
+# What the client that sent a prompt gets as it happens; updates have their own messages, with what led to them.
+_PASSED: Final = (TurnStarted, Asking, Decided, TerminalOutput, CommandEnded, Violated)
+_PASSED_BYTES: Final = 1024 * 1024  # output of the commands of one turn: it is kept in the log, with everything else
 
 
 class TurnReports:
@@ -38,10 +54,28 @@ class TurnReports:
     def __init__(self, session: HostedSession) -> None:
         self._session = session
         self._reports: OrderedDict[str, dict[str, Any]] = OrderedDict()  # by the id of the prompt
+        self._initialized: Initialized | None = None
+        self._opened: Opened | None = None
+        self._events_for: str | None = None  # the key of the client that gets the events of the turn
+        self._passed_bytes = 0
+
+    def begin(self, prompt: HostedPrompt, run: GuardedRun, event: TurnStarted) -> None:
+        """Send the client what it would have seen at the start of a run of its own, if it wants the events."""
+        if not prompt.wants_events or self._initialized is None or self._opened is None:
+            return
+        session = self._session
+        self._events_for, self._passed_bytes = prompt.by, 0
+        self._pass_on(replace(self._initialized, at=event.at))
+        is_resumed = session.prompts.turn_number > 1
+        now = {"mode": run.mode, "model": run.model, "at": event.at}
+        self._pass_on(replace(self._opened, session_id=session.id, is_resumed=is_resumed, **now))
+        self._pass_on(event)
 
     def take(self, event: RunEvent) -> None:
         """Show the clients what was decided and found."""
         session = self._session
+        if self._events_for is not None and isinstance(event, _PASSED):
+            self._pass_on(event)
         match event:
             case Decided(decision=decision):
                 session.note_decision(decision)
@@ -56,6 +90,21 @@ class TurnReports:
                 _log.warning("%s: violation: %s: %s", session.id, violation.kind, sentence)
             case Noted(text=text):
                 _log.warning("session %s: %s", session.id, text)
+            case Initialized():
+                self._initialized = event
+            case Opened():
+                self._opened = event
+            case TurnEnded():
+                self._events_for = None
+
+    def _pass_on(self, event: RunEvent) -> None:
+        """Send an event to the client of the turn: by the log, so that it comes behind the updates that led to it."""
+        if isinstance(event, TerminalOutput):
+            self._passed_bytes += len(event.data)
+            if self._passed_bytes > _PASSED_BYTES:
+                return
+        body = {"method": "_dragoman/run_event", "params": {"event": event}, "by": self._events_for}
+        self._session.append("extension", body)
 
     async def keep(self, prompt: HostedPrompt, run: GuardedRun, end: EndOfTurn) -> None:
         """Keep what the client of a prompt wants to know about its turn, which has just ended."""

@@ -20,26 +20,26 @@ class NotFollowed(DragomanError):
     """There are no snapshots of a session; the text says why and what to do."""
 
 
-async def hosted_facts(talk: HostedConversation) -> dict[str, Any]:
+async def hosted_facts(conversation: HostedConversation) -> dict[str, Any]:
     """Return what the host says of the session of a conversation.
 
     Raises:
         NotFollowed: there is no session, or no host.
     """
-    remote = talk.remote
-    if remote is None or talk.session_id is None:
+    remote = conversation.remote
+    if remote is None or conversation.session_id is None:
         raise NotFollowed("there is no session yet: the host is not connected")
     async for session in remote.sessions():
-        if session.session_id == talk.session_id:
+        if session.session_id == conversation.session_id:
             meta = session.meta if isinstance(session.meta, dict) else {}
             own = meta.get("dragoman")
             return dict(own) if isinstance(own, dict) else {}
-    raise NotFollowed(f"the host does not list session {talk.session_id}")
+    raise NotFollowed(f"the host does not list session {conversation.session_id}")
 
 
-async def find_changes(talk: HostedConversation) -> SessionTurns:
+async def find_changes(conversation: HostedConversation) -> SessionTurns:
     """Return the followed turns of a conversation. Raises: NotFollowed."""
-    facts = await hosted_facts(talk)
+    facts = await hosted_facts(conversation)
     found = await asyncio.to_thread(_find, str(facts.get("agentSessionId") or ""), str(facts.get("agent") or ""))
     if found is None:
         raise NotFollowed("no turn of this session was followed yet; changes are known when a turn has ended")

@@ -28,7 +28,7 @@ from dragoman.tui.completion import (
     file_suggestions,
     word_at,
 )
-from dragoman.tui.draft_keeper import DraftKeeper
+from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.lines.commands import COMMANDS
 from dragoman.tui.values import short_agent
@@ -52,11 +52,11 @@ class InlineEditor:
         """What the word at the cursor can be completed to."""
         self.chosen: int | None = None
         self._client = client
-        self._talk = client.talk
+        self._conversation = client.conversation
         self._changed = changed
-        self._history = PromptHistory(self._talk.folder)
-        self._folder = self._talk.folder
-        self._keeper = DraftKeeper(lambda: self._talk, client.note)
+        self._history = PromptHistory(self._conversation.folder)
+        self._folder = self._conversation.folder
+        self._keeper = DraftKeeper(lambda: self._conversation, client.note)
         self._word: CompletedWord | None = None
         self._closed_at: tuple[str, int] | None = None
         self._files: FileIndex | None = None
@@ -86,8 +86,8 @@ class InlineEditor:
     def tick(self) -> None:
         """Called several times a second: the draft is kept, and goes with its session."""
         draft = self._keeper.follow()
-        if self._talk.folder != self._folder:
-            self._folder = self._talk.folder
+        if self._conversation.folder != self._folder:
+            self._folder = self._conversation.folder
             self._history = PromptHistory(self._folder)
         if draft is not None:
             self.chips.update({chip.word: chip for chip in draft.chips})
@@ -200,8 +200,8 @@ class InlineEditor:
         if word is None or self._closed_at is not None:
             self._show(None, ())
         elif word.kind == "command":
-            theirs = agent_commands(self._talk.state.commands)
-            name = short_agent(self._talk.agent) or "agent"
+            theirs = agent_commands(self._conversation.state.commands)
+            name = short_agent(self._conversation.agent) or "agent"
             self._show(word, command_suggestions(word.query, theirs, _OWN, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))
@@ -239,10 +239,10 @@ class InlineEditor:
         self._changed()
 
     def _index(self) -> FileIndex:
-        if self._files is None or self._files.folder != self._talk.folder:
+        if self._files is None or self._files.folder != self._conversation.folder:
             if self._files is not None:
                 self._files.close()
-            self._files = FileIndex(self._talk.folder)
+            self._files = FileIndex(self._conversation.folder)
         self._files.refresh(self._listed)
         return self._files
 

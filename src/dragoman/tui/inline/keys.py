@@ -93,8 +93,8 @@ class _Acts:
     def answer(self, number: int) -> None:
         """Answer the first question that is open."""
         client, terminal = self._client, self._terminal
-        waiting = [question for question in client.talk.questions if not question.answer.done()]
-        if client.talk.clock() - client.withdrawn_at < EMPTY_SECONDS:
+        waiting = [question for question in client.conversation.questions if not question.answer.done()]
+        if client.conversation.clock() - client.withdrawn_at < EMPTY_SECONDS:
             terminal.hint("the question before was just closed; answer again")
         elif waiting:
             client.answers.answer(waiting[0], number)
@@ -122,7 +122,7 @@ class _Acts:
         self._editor.buffer.insert_text("\n")
 
     def tab(self, event: Any) -> None:
-        if not self._editor.accept(is_first_enough=True) and self._client.talk.questions:
+        if not self._editor.accept(is_first_enough=True) and self._client.conversation.questions:
             self._terminal.is_answering = True
 
     def up(self, event: Any) -> None:
@@ -164,10 +164,10 @@ class _Acts:
 
     def interrupt(self, event: Any) -> None:
         terminal = self._terminal
-        if terminal.client.talk.clock() - terminal.interrupted_at < TWICE_SECONDS:
+        if terminal.client.conversation.clock() - terminal.interrupted_at < TWICE_SECONDS:
             terminal.leave()
             return
-        terminal.interrupted_at = terminal.client.talk.clock()
+        terminal.interrupted_at = terminal.client.conversation.clock()
         terminal.hint("Ctrl+C again leaves; the work goes on. Esc stops the turn")
 
     def end(self, event: Any) -> None:
@@ -201,12 +201,12 @@ async def next_mode(terminal: InlineTerminal) -> None:
     from dragoman.tui.remembered_values import set_and_remember
 
     client = terminal.client
-    values = modes_of(client.talk.state)
+    values = modes_of(client.conversation.state)
     if not values:
         terminal.hint("the agent has no modes")
         return
     current = next((place for place, value in enumerate(values) if value.is_current), -1)
-    await set_and_remember(client.talk, client.preferences, values[(current + 1) % len(values)], client.note)
+    await set_and_remember(client.conversation, client.preferences, values[(current + 1) % len(values)], client.note)
 
 
 async def _edit(terminal: InlineTerminal) -> None:

@@ -25,27 +25,34 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from dragoman.errors import DragomanError
 from dragoman.text.colour import Painter
-from dragoman.text.terminal import cells, clip, fit, one_line, printed
+from dragoman.text.terminal import cells, clip, duration, fit, one_line, printed
+from dragoman.text.visible import label
 from dragoman.tui.inline.coloured import text_of_line
 from dragoman.tui.inline.editor import InlineEditor
 from dragoman.tui.inline.keys import HELP, key_bindings
-from dragoman.tui.inline.live import INPUT_LINES, LIVE_LINES, status_line
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.client import LineClient, is_leaving
+from dragoman.tui.question_lines import answers_of
+from dragoman.tui.screen.header import HeaderFacts, current_mode, current_model, usage_words
 from dragoman.tui.terminal.terminal_facts import ascii_signs
+from dragoman.tui.values import short_agent
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
 
     from dragoman.tui.attachments import Chip
+    from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.interface import Opening
-    from dragoman.view.rails import RailLine
+    from dragoman.tui.values import AskedQuestion
+    from dragoman.view.rails import Glyphs, RailLine
 
 _TICK_SECONDS: Final = 0.15
 _HINT_SECONDS: Final = 3.0
 _ESCAPE_SECONDS: Final = 0.1
 """Esc alone is an Esc after so long; the Esc that begins Alt+number comes with its key."""
+LIVE_LINES: Final = 6
+INPUT_LINES: Final = 4
 
 
 class _InlineOutput(Vt100_Output):
@@ -128,7 +135,7 @@ class InlineTerminal:
 
     def changed(self) -> None:
         if self._app is not None:
-            if not self.client.talk.questions:
+            if not self.client.conversation.questions:
                 self.is_answering = False
             self._app.invalidate()
 
@@ -136,7 +143,7 @@ class InlineTerminal:
 
     def hint(self, text: str) -> None:
         """Show a sentence in the status line for a moment."""
-        self._hint = (one_line(text), self.client.talk.clock() + _HINT_SECONDS)
+        self._hint = (one_line(text), self.client.conversation.clock() + _HINT_SECONDS)
         self.changed()
 
     def submit(self, text: str) -> None:
@@ -161,7 +168,7 @@ class InlineTerminal:
 
     def whole(self) -> list[str]:
         """Return the last part that was printed shortened, whole."""
-        return [] if self._blocks is None else self._blocks.whole(self.client.talk.state)
+        return [] if self._blocks is None else self._blocks.whole(self.client.conversation.state)
 
     def save(self) -> None:
         """Keep the draft: another program gets the terminal."""
@@ -202,7 +209,7 @@ class InlineTerminal:
         room = LIVE_LINES - 1 - self._entry_rows()
         rows = self.editor.rows
         if not rows:
-            return [] if self._blocks is None else self._blocks.open_lines(self.client.talk.state, min(room, 3))
+            return [] if self._blocks is None else self._blocks.open_lines(self.client.conversation.state, min(room, 3))
         chosen = self.editor.chosen
         top = max(0, min((chosen or 0) - room // 2, len(rows) - room))
         lines: list[RailLine] = []
@@ -222,11 +229,11 @@ class InlineTerminal:
     def _status(self) -> ANSI:
         text, until = self._hint
         line = status_line(
-            self.client.talk,
+            self.client.conversation,
             self.glyphs,
             self.width(),
             is_answering=self.is_answering,
-            hint=text if self.client.talk.clock() < until else "",
+            hint=text if self.client.conversation.clock() < until else "",
         )
         return ANSI(self._signs(text_of_line(line, has_colour=self._has_colour)))
 
@@ -265,7 +272,7 @@ class InlineTerminal:
         while True:
             await asyncio.sleep(_TICK_SECONDS)
             self.editor.tick()
-            if self._hint[0] and self.client.talk.clock() >= self._hint[1]:
+            if self._hint[0] and self.client.conversation.clock() >= self._hint[1]:
                 self._hint = ("", 0.0)
                 self.changed()
 
@@ -288,3 +295,59 @@ def work_inline(
 
     asyncio.run(work())
     return 0
+
+
+def status_line(
+    conversation: HostedConversation, glyphs: Glyphs, width: int, *, is_answering: bool, hint: str
+) -> RailLine:
+    """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
+    text, style = _status(conversation, glyphs, is_answering=is_answering)
+    if hint:
+        text, style = f"{glyphs.note} {hint}", "warn"
+    return ((clip(text, max(1, width - 1)), style),)
+
+
+def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> tuple[str, str]:
+    dot = f" {glyphs.dot} "
+    question = conversation.questions[0] if conversation.questions else None
+    if question is not None:
+        return f"{glyphs.needs_you} {_asked(question, is_answering=is_answering)}", "warn"
+    if conversation.phase == "failed":
+        return f"{glyphs.failed} failed{dot}/retry, or choose above", "bad"
+    if conversation.phase != "ready":
+        return (
+            f"{glyphs.offline} {'looking for the host' if conversation.phase == 'lost' else conversation.phase}",
+            "dim",
+        )
+    waiting = len(conversation.queued)
+    if conversation.is_running:
+        started = conversation.started_at
+        time = "" if started is None else f" {duration(int(conversation.clock() - started))}"
+        parts = [f"{glyphs.running} working{time}", *_step(conversation), *([f"{waiting} queued"] if waiting else [])]
+        return dot.join([*parts, "Esc stops"]), "warn"
+    facts = HeaderFacts(conversation.folder, conversation.agent, has_unicode=not glyphs.cut.isascii())
+    agent = label(short_agent(conversation.agent), 20, "")
+    parts = [
+        agent,
+        current_model(conversation.state),
+        current_mode(conversation.state),
+        *usage_words(conversation.state, facts, 0),
+    ]
+    return dot.join([*(part for part in parts if part), "Enter send", "/help", "Ctrl+D leave"]), "dim"
+
+
+def _asked(question: AskedQuestion, *, is_answering: bool) -> str:
+    clear = [str(answer.number) for answer in answers_of(question.request) if answer.is_clear and answer.number < 10]
+    numbers = f"{clear[0]}-{clear[-1]}" if len(clear) > 1 else "".join(clear)
+    if is_answering:
+        return f"type the number of an answer, {numbers}; Esc goes back to the input"
+    return f"needs your answer: Tab, then {numbers}; or Alt+number; Esc stops the turn"
+
+
+def _step(conversation: HostedConversation) -> list[str]:
+    plan = conversation.state.plan
+    if not plan:
+        return []
+    done = sum(entry.status == "completed" for entry in plan)
+    current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
+    return [f"step {min(done + 1, len(plan))} of {len(plan)}{f': {label(current, 40)}' if current else ''}"]

@@ -38,7 +38,7 @@ class LineAnswers:
 
     def __init__(
         self,
-        talk: HostedConversation,
+        conversation: HostedConversation,
         write: Callable[..., None],
         width: Callable[[], int],
         paint: Painter,
@@ -51,7 +51,7 @@ class LineAnswers:
             by_line: a permission is answered by a line with its number; otherwise only `answer` does it.
         """
         self._by_line = by_line
-        self._talk = talk
+        self._conversation = conversation
         self._write = write
         self._width = width
         self._paint = paint
@@ -72,7 +72,7 @@ class LineAnswers:
 
     def asked(self, question: AskedQuestion) -> None:
         """Write a permission request."""
-        width, count = self._width(), sum(not waiting.answer.done() for waiting in self._talk.questions)
+        width, count = self._width(), sum(not waiting.answer.done() for waiting in self._conversation.questions)
         self._write(*question_lines(question.request, width, self._paint))
         self._write(*answer_lines(question.request, width, self._paint))
         if count > 1:
@@ -81,12 +81,12 @@ class LineAnswers:
             self._write("note: the agent offers no answer; /stop stops the turn")
         elif self._by_line:
             self._write("answer with a number and Enter; another line is a prompt and answers nothing")
-        question.shown_at = self._talk.clock()
+        question.shown_at = self._conversation.clock()
 
     def answer(self, question: AskedQuestion, number: int) -> None:
         """Answer a question by the number of an answer; one that comes too soon is refused."""
         answers = answers_of(question.request)
-        if not question.is_settled(self._talk.clock()):
+        if not question.is_settled(self._conversation.clock()):
             self._write("note: that came before the question could be read; answer again")
         elif not 1 <= number <= len(answers):
             self._write(f"note: the answers are 1 to {len(answers)}")
@@ -95,24 +95,24 @@ class LineAnswers:
         else:
             chosen = question.options[number - 1]
             self._write(f"note: answered: {label(chosen.name, 80)}")
-            self._talk.answer(question, chosen.option_id)
+            self._conversation.answer(question, chosen.option_id)
             self._ask_next()
 
     def _ask_next(self) -> None:
         """Write the next question again: a number that was typed twice must not answer one that is far above."""
-        waiting = [question for question in self._talk.questions if not question.answer.done()]
+        waiting = [question for question in self._conversation.questions if not question.answer.done()]
         if waiting:
             self.asked(waiting[0])
 
     def _reject(self, reason: str) -> None:
-        question = next((waiting for waiting in self._talk.questions if not waiting.answer.done()), None)
+        question = next((waiting for waiting in self._conversation.questions if not waiting.answer.done()), None)
         if question is None:
             self._write("note: no question is open")
         elif not reason:
             self._write("note: /why takes the reason, as /why use ninja instead")
-        elif not question.is_settled(self._talk.clock()):
+        elif not question.is_settled(self._conversation.clock()):
             self._write("note: that came before the question could be read; answer again")
-        elif self._talk.reject(question, reason):
+        elif self._conversation.reject(question, reason):
             self._write("note: rejected, with your reason")
             self._ask_next()
         else:
@@ -137,12 +137,12 @@ class LineAnswers:
 
         self._form, request = form, form.request
         if isinstance(request, v1.ElicitationUrlMode):
-            first, *lines = page_lines(request, self._talk.agent, self._width())
+            first, *lines = page_lines(request, self._conversation.agent, self._width())
             self._write(f"question: {first}", *lines)
             self._write("note: /open opens it in the browser, /decline says no, /cancel gives no answer")
             return
         try:
-            self._dialogue = FormDialogue(request, self._talk.agent, self._width())
+            self._dialogue = FormDialogue(request, self._conversation.agent, self._width())
         except UnreadableForm as error:
             self._write(f"note: {error}: cancelled")
             form.settle(v1.CancelElicitation())
@@ -153,7 +153,7 @@ class LineAnswers:
 
     def _next(self) -> None:
         self._dialogue, done, self._form = None, self._form, None
-        waiting = [form for form in self._talk.forms if form is not done and not form.answer.done()]
+        waiting = [form for form in self._conversation.forms if form is not done and not form.answer.done()]
         if waiting:
             self._begin(waiting[0])
 
@@ -197,7 +197,7 @@ class LineAnswers:
         from dragoman.tui.questions.logins import method_lines, methods_of
 
         try:
-            self._methods = await methods_of(self._talk)
+            self._methods = await methods_of(self._conversation)
         except (NoHost, DragomanError, OSError) as error:
             self._write(f"error: the login methods are not known: {one_line(str(error))}")
             return
@@ -213,28 +213,28 @@ class LineAnswers:
         method, self._methods = self._methods[number - 1], []
         self._write(f"note: logging in: {label(method.name, 60)}")
         try:
-            await (log_in_by_terminal if method.kind == "terminal" else use)(self._talk, method)
+            await (log_in_by_terminal if method.kind == "terminal" else use)(self._conversation, method)
         except (LoginFailed, NoHost, DragomanError, OSError) as error:
             self._write(f"error: {one_line(str(error))}", "note: /login tries again")
             return
         self._write("note: logged in")
-        if self._talk.phase == "failed":
-            self._talk.retry()
-        elif self._talk.trouble is not None:
-            self._talk.dismiss_trouble()
+        if self._conversation.phase == "failed":
+            self._conversation.retry()
+        elif self._conversation.trouble is not None:
+            self._conversation.dismiss_trouble()
 
     # Failures
 
     def watch(self) -> None:
         """Called every second: a turn from which nothing came for long is reported once."""
-        talk = self._talk
-        if talk.trouble is None and talk.silence_seconds >= HUNG_SECONDS:
-            talk.trouble = hung(label(talk.agent, 40, "the agent"), talk.silence_seconds)
+        conversation = self._conversation
+        if conversation.trouble is None and conversation.silence_seconds >= HUNG_SECONDS:
+            conversation.trouble = hung(label(conversation.agent, 40, "the agent"), conversation.silence_seconds)
             self.show_trouble()
 
     def show_trouble(self) -> None:
         """Write a failure that was not written yet, with its choices."""
-        trouble = self._talk.trouble
+        trouble = self._conversation.trouble
         if trouble is self._trouble:
             return
         self._trouble = trouble
@@ -248,22 +248,22 @@ class LineAnswers:
             self._write(f"  /{number}: {choice.text}")
 
     async def _do(self, number: int) -> None:
-        trouble = self._talk.trouble
+        trouble = self._conversation.trouble
         if trouble is None or not 1 <= number <= len(self._choices):
             self._write(f"note: the choices are /1 to /{len(self._choices)}")
             return
-        talk = self._talk
+        conversation = self._conversation
         match self._choices[number - 1].act:
             case "restart":
-                await talk.restart()
+                await conversation.restart()
             case "retry":
-                talk.retry()
+                conversation.retry()
             case "new":
-                await talk.begin_again()
+                await conversation.begin_again()
             case "stop":
-                await talk.cancel()
+                await conversation.cancel()
             case "dismiss":
-                talk.dismiss_trouble()
+                conversation.dismiss_trouble()
             case "login":
                 await self._log_in()
             case "log":
@@ -271,7 +271,7 @@ class LineAnswers:
             case "report":
                 from dragoman.tui.reporting.reports import facts_of
 
-                self._write("note: a report, keys removed:", *trouble.report(facts_of(talk)).splitlines())
+                self._write("note: a report, keys removed:", *trouble.report(facts_of(conversation)).splitlines())
             case "agent":
                 self._offer_agents()
             case "install":
@@ -281,18 +281,18 @@ class LineAnswers:
     def _offer_agents(self) -> None:
         from dragoman.tui.start.agent_names import known_agents
 
-        self._agents = known_agents(self._talk.folder)
+        self._agents = known_agents(self._conversation.folder)
         self._write("question: which agent?")
         self._write(*(f"  {number}: {label(name, 60)}" for number, name in enumerate(self._agents, 1)))
 
     async def _install(self, program: tuple[str, ...]) -> None:
         from dragoman.process.foreground import run_in_foreground
 
-        code = await run_in_foreground(own_command(*program), cwd=self._talk.folder)
+        code = await run_in_foreground(own_command(*program), cwd=self._conversation.folder)
         if code:
             self._write(f"error: it was not installed: exit code {code}")
         else:
-            self._talk.retry()
+            self._conversation.retry()
 
     # Lines
 
@@ -308,7 +308,7 @@ class LineAnswers:
         if self._form is not None and await self._take_form(text):
             return True
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-        waiting = [question for question in self._talk.questions if not question.answer.done()]
+        waiting = [question for question in self._conversation.questions if not question.answer.done()]
         if waiting and number is not None and self._by_line:
             self.answer(waiting[0], number)
         elif text == "/why" or text.startswith("/why "):
@@ -324,7 +324,7 @@ class LineAnswers:
             if text == "y":
                 await self._install(program)
         elif self._agents and number is not None and 1 <= number <= len(self._agents):
-            await self._talk.begin_again(self._agents[number - 1])
+            await self._conversation.begin_again(self._agents[number - 1])
         elif self._choices and text[:1] == "/" and text[1:].isascii() and text[1:].isdigit():
             await self._do(int(text[1:7]))
         else:

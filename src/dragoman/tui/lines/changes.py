@@ -28,8 +28,8 @@ _MOST_LINES: Final = 2_000
 class LineChanges:
     """The commands about changes and files. `write` appends lines to the terminal."""
 
-    def __init__(self, talk: HostedConversation, write: Callable[..., None]) -> None:
-        self._talk = talk
+    def __init__(self, conversation: HostedConversation, write: Callable[..., None]) -> None:
+        self._conversation = conversation
         self._write = write
         self._asked: tuple[float, Callable[[], Awaitable[str]]] | None = None
 
@@ -46,7 +46,7 @@ class LineChanges:
         if self._asked is None or text not in ("1", "2"):
             return False
         shown_at, act = self._asked
-        if self._talk.clock() - shown_at < SETTLE_SECONDS:
+        if self._conversation.clock() - shown_at < SETTLE_SECONDS:
             self._write("note: that came before the question could be read; answer again")
             return True
         self._asked = None
@@ -61,12 +61,12 @@ class LineChanges:
 
     def _ask(self, what: str, otherwise: str, act: Callable[[], Awaitable[str]]) -> None:
         self._write(f"question: {what}", "1: yes", f"2: no, {otherwise}", "note: answer with a number")
-        self._asked = (self._talk.clock(), act)
+        self._asked = (self._conversation.clock(), act)
 
     # Commands
 
     async def _diff(self, rest: str) -> None:
-        found = await find_changes(self._talk)
+        found = await find_changes(self._conversation)
         model = ReviewModel(found, turn_number(found, rest))
         await asyncio.to_thread(model.load)
         lines = await asyncio.to_thread(lambda: list(_diff_lines(model)))
@@ -75,7 +75,7 @@ class LineChanges:
             self._write(f"note: {len(lines) - _MOST_LINES} more lines; dragoman sessions diff shows all")
 
     async def _rewind(self, rest: str) -> None:
-        found = await find_changes(self._talk)
+        found = await find_changes(self._conversation)
         model = RewindModel(found)
         if rest:
             model.at = turn_number(found, rest) - 1
@@ -90,7 +90,7 @@ class LineChanges:
         self._plan(model)
 
     async def _redo(self, rest: str) -> None:
-        model = RewindModel(await find_changes(self._talk))
+        model = RewindModel(await find_changes(self._conversation))
         await asyncio.to_thread(model.read_redo)
         self._plan(model)
 
@@ -102,30 +102,30 @@ class LineChanges:
         self._write(*(f"note: {one_line(note)}" for note in model.notes))
         for word, path, why in plan_lines(model):
             self._write(f"  {word} {spelled(path)}{f': {one_line(why)}' if why else ''}")
-        if any(command.name == "rewind" for command in self._talk.state.commands):
+        if any(command.name == "rewind" for command in self._conversation.state.commands):
             self._write("note: files only; the conversation stays, although the agent has a command for it")
         self._ask(f"change {model.count} paths?", "leave everything as it is", lambda: self._apply(model))
 
     async def _apply(self, model: RewindModel) -> str:
-        if self._talk.is_running:
+        if self._conversation.is_running:
             raise DragomanError("a turn runs; /stop ends it, then ask again")
         return await asyncio.to_thread(model.apply)
 
     async def _export(self, rest: str) -> None:
-        wish = ExportWish(rest, self._talk)
+        wish = ExportWish(rest, self._conversation)
         try:
-            self._write(f"note: {one_line(await export_session(self._talk, wish))}")
+            self._write(f"note: {one_line(await export_session(self._conversation, wish))}")
         except FileExists as error:
             again = export_session
-            self._ask(f"{error}; replace it?", "write nothing", lambda: again(self._talk, wish, replaces=True))
+            self._ask(f"{error}; replace it?", "write nothing", lambda: again(self._conversation, wish, replaces=True))
 
     async def _report(self, rest: str) -> None:
         from dragoman.trace.bug_report import report_name, zip_of
 
-        parts = await report_parts(self._talk)
+        parts = await report_parts(self._conversation)
         for part in parts:
             self._write(f"part: {part.name}, {size(len(part.data))} bytes, {label(part.what, 100)}")
-        path = file_place(rest or report_name(self._talk.session_id or ""), self._talk.folder)
+        path = file_place(rest or report_name(self._conversation.session_id or ""), self._conversation.folder)
 
         async def act() -> str:
             await asyncio.to_thread(write_private, path, zip_of(parts))

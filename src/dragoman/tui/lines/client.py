@@ -13,20 +13,23 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from dragoman.errors import DragomanError
 from dragoman.settings.places import data_dir
+from dragoman.state import Message, ToolCallState
 from dragoman.text.terminal import duration, one_line
 from dragoman.text.visible import label
+from dragoman.tui.attachments import build, chips_in, output_chip
+from dragoman.tui.completion import mentions
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.lines.answers import LineAnswers
 from dragoman.tui.lines.commands import load_function, own_command
-from dragoman.tui.lines.prompts import PromptSender
-from dragoman.tui.lines.resuming import resume_place
 from dragoman.tui.remembered_values import prepare_by
+from dragoman.tui.shell_command import ShellCommand
 from dragoman.tui.start.preferences import FILE_NAME, Preferences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dragoman.state import SessionState
+    from dragoman.schema import v1
+    from dragoman.state import SessionState, TimelineItem
     from dragoman.text.colour import Painter
     from dragoman.tui.attachments import Chip
     from dragoman.tui.interface import Opening
@@ -37,6 +40,11 @@ if TYPE_CHECKING:
 _BEAT_SECONDS: Final = 20.0
 _LOOK_SECONDS: Final = 0.05  # a burst of updates is one look at the state
 _ENDINGS: Final = {"cancelled": "stopped", "refusal": "the agent refused", "max_tokens": "the answer was too long"}
+_OUTPUT_LINES: Final = 200
+"""Of the output of a command that are written as they come; of a longer one, its end follows."""
+_LAST_OUTPUT_LINES: Final = 20
+_OUTPUT_SECONDS: Final = 0.2
+_LOOKED_AT: Final = 200  # items from the end; what a host lost at its death is not longer
 
 
 class LineTranscript(Protocol):
@@ -100,13 +108,13 @@ class LineClient:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.terminal = terminal
-        self.talk = HostedConversation(opening, self, session_id=session_id, clock=clock)
+        self.conversation = HostedConversation(opening, self, session_id=session_id, clock=clock)
         self.answers = LineAnswers(
-            self.talk, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
+            self.conversation, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
         )
         self.prompts = PromptSender(self)
         self.preferences = Preferences(data_dir() / FILE_NAME)
-        self.talk.prepare = prepare_by(self.preferences, self.note)
+        self.conversation.prepare = prepare_by(self.preferences, self.note)
         self.rows: list[ListedSession] = []
         """The sessions that were listed last."""
         self.withdrawn_at = 0.0
@@ -114,9 +122,9 @@ class LineClient:
         self._changes: LineChanges | None = None
         self._transcript = terminal.transcript()
         self._is_dirty = asyncio.Event()
-        self._quiet_since = self.talk.clock()
+        self._quiet_since = self.conversation.clock()
         self._phase = ""
-        self._written: tuple[str | None, SessionState] = (None, self.talk.state)
+        self._written: tuple[str | None, SessionState] = (None, self.conversation.state)
 
     @property
     def keys(self) -> Sequence[tuple[str, str]]:
@@ -129,14 +137,14 @@ class LineClient:
         if self._changes is None:
             from dragoman.tui.lines.changes import LineChanges
 
-            self._changes = LineChanges(self.talk, self.write)
+            self._changes = LineChanges(self.conversation, self.write)
         return self._changes
 
     async def run(self, reading: asyncio.Future[Any], first: str | None = None) -> None:
         """Serve the conversation until `reading` is over; then leave it, and say how to come back."""
         if first:
-            _ = self.talk.send(first)
-        tasks = [asyncio.ensure_future(work) for work in (self.talk.run(), self._draw(), self._beat())]
+            _ = self.conversation.send(first)
+        tasks = [asyncio.ensure_future(work) for work in (self.conversation.run(), self._draw(), self._beat())]
         try:
             # One of ours ends only by a defect: it is raised below, instead of a client that stands still.
             _ = await asyncio.wait({reading, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -145,9 +153,9 @@ class LineClient:
         finally:
             _ = reading.cancel()
             _ = await asyncio.wait({reading})
-            running = self.talk.is_running
+            running = self.conversation.is_running
             self.prompts.close()
-            await self.talk.leave()
+            await self.conversation.leave()
             for task in tasks:
                 task.cancel()
             for task in tasks:
@@ -161,7 +169,7 @@ class LineClient:
     def write(self, *lines: str) -> None:
         """Append lines, which are safe."""
         if lines:
-            self._quiet_since = self.talk.clock()
+            self._quiet_since = self.conversation.clock()
             self.terminal.write(lines)
 
     def width(self) -> int:
@@ -176,38 +184,38 @@ class LineClient:
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _show(self, *, is_over: bool = False) -> None:
-        self.write(*self._transcript.feed(self.talk.state, watched=self.talk.watched, is_over=is_over))
-        self._written = (self.talk.session_id, self.talk.state)
-        if self.talk.phase != self._phase:
-            self._phase = self.talk.phase
+        self.write(*self._transcript.feed(self.conversation.state, watched=self.conversation.watched, is_over=is_over))
+        self._written = (self.conversation.session_id, self.conversation.state)
+        if self.conversation.phase != self._phase:
+            self._phase = self.conversation.phase
             self._show_phase()
         self.answers.show_trouble()
         self.terminal.changed()
 
     def _show_phase(self) -> None:
-        talk = self.talk
-        if talk.phase == "ready":
-            agent = f" with {label(talk.agent, 60)}" if talk.agent else ""
-            title = f": {label(talk.state.title, 80)}" if talk.state.title else ""
-            self.write(f"note: session {label(talk.session_id or '', 60)}{agent}{title}")
-        elif talk.phase == "failed":
+        conversation = self.conversation
+        if conversation.phase == "ready":
+            agent = f" with {label(conversation.agent, 60)}" if conversation.agent else ""
+            title = f": {label(conversation.state.title, 80)}" if conversation.state.title else ""
+            self.write(f"note: session {label(conversation.session_id or '', 60)}{agent}{title}")
+        elif conversation.phase == "failed":
             self.answers.show_trouble()
             self.write("note: /retry tries again, /new AGENT uses another agent")
 
     async def _beat(self) -> None:
         while True:
             await asyncio.sleep(1.0)
-            started = self.talk.started_at
+            started = self.conversation.started_at
             self.answers.watch()
             self.terminal.changed()
-            is_quiet = self.talk.clock() - self._quiet_since >= _BEAT_SECONDS
+            is_quiet = self.conversation.clock() - self._quiet_since >= _BEAT_SECONDS
             if started is not None and is_quiet and not self.terminal.has_status:
-                self.write(f"note: still working, {duration(self.talk.clock() - started)}")
+                self.write(f"note: still working, {duration(self.conversation.clock() - started)}")
 
     def _farewell(self, *, running: bool) -> None:
-        if self.talk.session_id is not None:
+        if self.conversation.session_id is not None:
             state = "still running; " if running else ""
-            self.write(f"note: {state}dragoman attach {label(self.talk.session_id, 80)} brings you back")
+            self.write(f"note: {state}dragoman attach {label(self.conversation.session_id, 80)} brings you back")
 
     # What the conversation calls
 
@@ -216,17 +224,17 @@ class LineClient:
 
     def reloaded(self) -> None:
         session_id, before = self._written
-        state = self.talk.state
-        is_again = session_id is not None and session_id == self.talk.session_id
+        state = self.conversation.state
+        is_again = session_id is not None and session_id == self.conversation.session_id
         if is_again:
             self.write(*self._transcript.feed(before, is_over=True))
         self._transcript = self.terminal.transcript()
         if is_again:
             self._transcript.resume(state, *resume_place(before, state))
-        is_over = not self.talk.is_running
-        self.write(*self._transcript.feed(state, watched=self.talk.watched, is_over=is_over))
+        is_over = not self.conversation.is_running
+        self.write(*self._transcript.feed(state, watched=self.conversation.watched, is_over=is_over))
         self._transcript.omit_prompts()
-        self._written = (self.talk.session_id, state)
+        self._written = (self.conversation.session_id, state)
 
     def asked(self, question: AskedQuestion) -> None:
         self._show(is_over=True)
@@ -234,7 +242,7 @@ class LineClient:
         self.terminal.changed()
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        self.withdrawn_at = self.talk.clock()
+        self.withdrawn_at = self.conversation.clock()
         self.write(f"note: the question is closed: {one_line(why)}")
         self.terminal.changed()
 
@@ -251,7 +259,7 @@ class LineClient:
             self.answers.show_trouble()
         elif (stop_reason != "end_turn" or prompt is None) and not self.terminal.has_status:
             self.write(f"note: the turn ended: {_ENDINGS.get(stop_reason or '', stop_reason or 'interrupted')}")
-        waiting = len(self.talk.queued)
+        waiting = len(self.conversation.queued)
         if not self.terminal.has_status:
             self.write(f"-- done{f', {waiting} waiting' if waiting else ''}")
 
@@ -281,7 +289,7 @@ class LineClient:
             return
         if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
-            command = own_command(word, [theirs.name for theirs in self.talk.state.commands])
+            command = own_command(word, [theirs.name for theirs in self.conversation.state.commands])
             function = None if command is None else load_function(command.name)
             if function is not None:
                 await function(self, rest.strip())
@@ -295,12 +303,134 @@ class LineClient:
         """Ctrl-C: stop the command or the turn that runs. False if there is none."""
         if self.prompts.stop_shell():
             return True
-        if not self.talk.is_running:
+        if not self.conversation.is_running:
             return False
-        await self.talk.cancel()
+        await self.conversation.cancel()
         return True
 
 
 def is_leaving(text: str) -> bool:
     """Return whether a line leaves the client."""
     return text in ("/leave", "/quit", "/exit")
+
+
+class PromptSender:
+    """Sends prompts in the order in which they were typed, and runs commands behind `!`."""
+
+    def __init__(self, client: LineClient) -> None:
+        self.chips: dict[str, Chip] = {}
+        """The attachments that a word in a text stands for."""
+        self._client = client
+        self._next: list[Chip] = []  # go with the next prompt, where there is no input to put them into
+        self._building = asyncio.Lock()
+        self._shell: ShellCommand | None = None
+        self._running: asyncio.Task[None] | None = None
+
+    # Prompts
+
+    async def send(self, text: str) -> TypedPrompt:
+        """Send a text with what is attached to it. It waits while a turn runs."""
+        client, conversation = self._client, self._client.conversation
+        for chip in self._next:
+            text = f"{text} {chip.word}"
+        self._next = []
+        async with self._building:
+            blocks = await self._build(text)
+            is_waiting = conversation.is_running or conversation.phase != "ready"
+            sent = conversation.send(text, blocks)
+        if is_waiting and not client.terminal.has_status:
+            client.write(f"note: waiting, {len(conversation.queued)} in the queue")
+        return sent
+
+    async def _build(self, text: str) -> Sequence[v1.ContentBlock]:
+        if not mentions(text) and not chips_in(text, self.chips):
+            return ()
+        conversation = self._client.conversation
+        made = await asyncio.to_thread(build, text, conversation.folder, dict(self.chips), conversation.accepts)
+        for note in made.notes:
+            self._client.write(f"note: {one_line(note)}")
+        return made.blocks
+
+    # Commands
+
+    async def shell(self, words: str) -> None:
+        """`!COMMAND` runs it; `!!` attaches the last one with its output, `!!COMMAND` runs and attaches."""
+        is_shared = words.startswith("!")
+        command = words.removeprefix("!").strip()
+        if self._running is not None and not self._running.done():
+            self._client.write("note: a command of yours still runs; Ctrl-C stops it")
+        elif command:
+            self._shell = ShellCommand(command, lambda: None)
+            self._running = asyncio.ensure_future(self._run(self._shell, is_shared=is_shared))
+        elif self._shell is not None and is_shared:
+            self._share(self._shell)
+        else:
+            self._client.write("note: type a command behind !; !! attaches the last one with its output")
+
+    def stop_shell(self) -> bool:
+        """End the command that runs; False if there is none."""
+        if self._running is None or self._running.done() or self._shell is None:
+            return False
+        self._shell.stop()
+        return True
+
+    def close(self) -> None:
+        """The client ends, and with it the command."""
+        if self._running is not None:
+            self._running.cancel()
+
+    async def _run(self, command: ShellCommand, *, is_shared: bool) -> None:
+        client = self._client
+        client.write(f"shell: {label(command.command, 200)}")
+        work = asyncio.ensure_future(command.run(client.conversation.folder, client.width() - 2))
+        shown = 0
+        try:
+            while not work.done():
+                _ = await asyncio.wait([work], timeout=_OUTPUT_SECONDS)
+                shown = self._write_output(command, shown)
+        finally:
+            if not work.done():
+                work.cancel()
+        lines = command.output.split("\n")
+        if len(lines) > shown and shown >= _OUTPUT_LINES:
+            last = lines[shown:][-_LAST_OUTPUT_LINES:]
+            client.write(f"  ({len(lines) - shown - len(last)} lines left out)", *(f"  {line}" for line in last))
+        after = f" after {duration(command.seconds).strip()}"
+        more = "" if is_shared else "; !! attaches it to the prompt"
+        client.write(f"shell: {one_line(command.ending)}{after}{more}")
+        if is_shared:
+            self._share(command)
+
+    def _write_output(self, command: ShellCommand, shown: int) -> int:
+        if shown >= _OUTPUT_LINES or not command.output:
+            return shown
+        lines = command.output.split("\n")
+        self._client.write(*(f"  {line.expandtabs(8)}" for line in lines[shown:_OUTPUT_LINES]))
+        return min(len(lines), _OUTPUT_LINES)
+
+    def _share(self, command: ShellCommand) -> None:
+        chip = output_chip(command.command, command.output, command.ending, self.chips)
+        self.chips[chip.word] = chip
+        if not self._client.terminal.attach(chip):
+            self._next.append(chip)
+            self._client.write(f"note: {label(chip.word, 80)} goes with your next prompt")
+
+
+def resume_place(before: SessionState, after: SessionState) -> tuple[int, int]:
+    """Return the last item of `after` that `before` has, and how many of its characters; (-1, 0) if there is none.
+
+    A loaded session may begin later than the one that was written, and end earlier or later.
+    """
+    for item in reversed(before.timeline[-_LOOKED_AT:]):
+        for position in range(len(after.timeline) - 1, max(-1, len(after.timeline) - 1 - _LOOKED_AT), -1):
+            if _is_same(item, after.timeline[position]):
+                return position, len(item.text) if isinstance(item, Message) else 0
+    return (len(after.timeline) - 1, 0) if before.timeline else (-1, 0)
+
+
+def _is_same(old: TimelineItem, new: TimelineItem) -> bool:
+    if isinstance(old, ToolCallState) and isinstance(new, ToolCallState):
+        return old.id == new.id
+    if isinstance(old, Message) and isinstance(new, Message):
+        return old.role == new.role and bool(old.text) and new.text.startswith(old.text)
+    return False

@@ -78,54 +78,21 @@ def own_command(word: str, taken: Iterable[str]) -> LineCommand | None:
 
 def load_function(name: str) -> LineFunction | None:
     """Import the function of a command; None for what the client does by itself."""
-    found: dict[str, LineFunction]
-    match name:
-        case "stop" | "queue" | "edit" | "move" | "drop" | "steer":
-            from dragoman.tui.lines import waiting
+    if name == "help":
+        return show_help
+    if name in ("diff", "rewind", "redo", "export", "report"):
+        from dragoman.tui.lines import changes
 
-            found = {
-                "stop": waiting.stop,
-                "queue": waiting.list_queue,
-                "edit": waiting.edit,
-                "move": waiting.move,
-                "drop": waiting.drop,
-                "steer": waiting.steer,
-            }
-        case "copy" | "thought" | "traffic":
-            from dragoman.tui.lines import reading
+        return {
+            "diff": changes.diff,
+            "rewind": changes.rewind,
+            "redo": changes.redo,
+            "export": changes.export,
+            "report": changes.report,
+        }[name]
+    from dragoman.tui.lines.command_functions import FUNCTIONS
 
-            found = {"copy": reading.copy_answer, "thought": reading.show_thought, "traffic": reading.show_traffic}
-        case "diff" | "rewind" | "redo" | "export" | "report":
-            from dragoman.tui.lines import changes
-
-            found = {
-                "diff": changes.diff,
-                "rewind": changes.rewind,
-                "redo": changes.redo,
-                "export": changes.export,
-                "report": changes.report,
-            }
-        case "sessions" | "open" | "new" | "retry":
-            from dragoman.tui.lines import sessions
-
-            found = {
-                "sessions": sessions.list_sessions,
-                "open": sessions.open_session,
-                "new": sessions.begin_session,
-                "retry": sessions.retry,
-            }
-        case "mode" | "model" | "options" | "settings":
-            from dragoman.tui.lines import values
-
-            found = {
-                "mode": values.choose_mode,
-                "model": values.choose_model,
-                "options": values.set_option,
-                "settings": values.show_settings,
-            }
-        case _:
-            found = {"help": show_help}
-    return found.get(name)
+    return FUNCTIONS.get(name)
 
 
 def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:

@@ -30,33 +30,33 @@ class HostLink:
         self._entered: Any = None
 
     async def __aenter__(self) -> RemoteAgent:
-        talk = self._conversation
+        conversation = self._conversation
         loop = asyncio.get_running_loop()
 
         # The user interface belongs to the loop: a note of the thread must not draw in the middle of a paint.
         def note(text: str) -> None:
-            loop.call_soon_threadsafe(talk.note, text)
+            loop.call_soon_threadsafe(conversation.note, text)
 
         # A task: a question runs in one, and its end must not be noted before it was shown or withdrawn.
         async def answered(params: dict[str, Any]) -> None:
-            talk.asking.answered(params)
+            conversation.asking.answered(params)
 
         path = await asyncio.to_thread(_reach, note)
         self._entered = connect(
             f"unix:{path}",
             name="dragoman",
             title="dragoman",
-            permission=talk.asking.permission,
-            elicitation=_Forms(talk.asking),
+            permission=conversation.asking.permission,
+            elicitation=_Forms(conversation.asking),
             terminal_login=True,
             # Plain functions: the start and the end of a turn are noted in order with its updates.
             extensions={
-                "_dragoman/turn_started": talk.turn_started,
-                "_dragoman/turn_ended": talk.turn_ended,
+                "_dragoman/turn_started": conversation.turn_started,
+                "_dragoman/turn_ended": conversation.turn_ended,
                 "_dragoman/answered": answered,
-                "_dragoman/notice": lambda params: talk.note(str(params.get("text", ""))),
+                "_dragoman/notice": lambda params: conversation.note(str(params.get("text", ""))),
             },
-            on_updates=talk.updated,
+            on_updates=conversation.updated,
             # The output of terminals comes in pieces, with exit codes; subagents with their sessions.
             meta={"dragoman": {**hello(), "activity": True, "unstable": True}, "terminal_output": True},
             unstable=True,

@@ -24,12 +24,12 @@ MOST_ITEMS: Final = 6_000
 """Of a session that grows: then it is opened again, with its end only."""
 
 
-def is_too_long(talk: HostedConversation) -> bool:
+def is_too_long(conversation: HostedConversation) -> bool:
     """Whether a state has more than a client needs to keep, and nothing is going on."""
     return (
-        len(talk.state.timeline) > MOST_ITEMS
-        and talk.phase == "ready"
-        and not (talk.prompts or talk.questions or talk.is_running)
+        len(conversation.state.timeline) > MOST_ITEMS
+        and conversation.phase == "ready"
+        and not (conversation.prompts or conversation.questions or conversation.is_running)
     )
 
 

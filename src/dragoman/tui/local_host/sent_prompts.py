@@ -42,14 +42,14 @@ class SentPrompts:
 
     def __init__(
         self,
-        talk: HostedConversation,
+        conversation: HostedConversation,
         interface: Interface,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
     ) -> None:
         self.items: list[TypedPrompt] = []
         self.unsent: list[TypedPrompt] = []
         """Prompts that could not run; they go to the session that is begun instead."""
-        self._talk = talk
+        self._conversation = conversation
         self._interface = interface
         self._start = start
 
@@ -88,7 +88,7 @@ class SentPrompts:
             self._send(prompt)
 
     def _send(self, prompt: TypedPrompt) -> None:
-        remote, session = self._talk.remote, self._talk.session
+        remote, session = self._conversation.remote, self._conversation.session
         if remote is not None and session is not None:
             prompt.sending = self._start(self._prompt(remote, session, prompt))
 
@@ -131,7 +131,7 @@ class SentPrompts:
         return self._start(self._send_order())
 
     async def _send_order(self) -> None:
-        remote, session = self._talk.remote, self._talk.session
+        remote, session = self._conversation.remote, self._conversation.session
         if remote is not None and session is not None:  # else they are sent in this order later
             problem = await send_order(remote, session.id, lambda: [prompt.id for prompt in self.queued])
             if problem:
@@ -141,12 +141,12 @@ class SentPrompts:
 
     def begin(self, prompt: TypedPrompt) -> None:
         """The turn of a prompt begins."""
-        talk = self._talk
+        conversation = self._conversation
         prompt.has_started = True
         prompt.is_steered = False
-        talk.started_at = talk.clock()
+        conversation.started_at = conversation.clock()
         with suppress(LocalProtocolError):
-            talk.watched.begin_turn(talk.state.begin_turn(prompt.blocks).index, talk.started_at)
+            conversation.watched.begin_turn(conversation.state.begin_turn(prompt.blocks).index, conversation.started_at)
 
     def end_steering(self) -> None:
         """A turn ended: a text that it did not take is a prompt like any other."""
@@ -165,7 +165,7 @@ class SentPrompts:
     def _ended(
         self, prompt: TypedPrompt, stop_reason: str | None, error: Exception | None = None, usage: Any = UNSET
     ) -> None:
-        talk = self._talk
+        conversation = self._conversation
         if prompt not in self.items:
             return
         self.items.remove(prompt)
@@ -177,16 +177,16 @@ class SentPrompts:
         prompt.is_logged = prompt.has_started
         if not prompt.has_started and _reason(error) not in _MAY_HAVE_RUN:  # otherwise it is in the history
             self.begin(prompt)
-        seconds = None if talk.started_at is None else talk.clock() - talk.started_at
-        talk.started_at = None
+        seconds = None if conversation.started_at is None else conversation.clock() - conversation.started_at
+        conversation.started_at = None
         with suppress(LocalProtocolError):
-            turn = talk.state.end_turn(stop_reason, usage)
-            talk.watched.end_turn(turn.index, talk.clock())
+            turn = conversation.state.end_turn(stop_reason, usage)
+            conversation.watched.end_turn(turn.index, conversation.clock())
         if error is not None:
             data = error.data if isinstance(error, RequestError) else None
             unfinished = data.get("unfinished", ()) if isinstance(data, dict) else ()
-            work = work_of(talk.state, seconds, unfinished)
-            talk.trouble = explain(error, is_fatal=False, agent=talk.agent, work=work)
+            work = work_of(conversation.state, seconds, unfinished)
+            conversation.trouble = explain(error, is_fatal=False, agent=conversation.agent, work=work)
             if _reason(error) in _NOT_RUN:
                 self.unsent.append(prompt)
         self.end_steering()
@@ -207,7 +207,7 @@ class SentPrompts:
             why: For the user.
             with_waiting: What waits for a session, too: there will be none.
         """
-        waiting = self.queued if with_waiting and self._talk.session is None else []
+        waiting = self.queued if with_waiting and self._conversation.session is None else []
         refused = [prompt for prompt in self.unsent if not prompt.is_logged]
         self.items = [prompt for prompt in self.items if prompt not in waiting]
         self.unsent = [prompt for prompt in self.unsent if prompt.is_logged]

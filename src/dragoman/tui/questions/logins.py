@@ -28,13 +28,13 @@ OWN_PROGRAM: Final = LoginMethod(
 )
 
 
-async def methods_of(talk: HostedConversation) -> list[LoginMethod]:
+async def methods_of(conversation: HostedConversation) -> list[LoginMethod]:
     """Return the login methods of the conversation's agent; the last one is always `dragoman login` in this terminal.
 
     Raises: RequestError, ConnectionClosed, NoHost.
     """
-    async with HostLink(talk) as remote:
-        answer = await remote.request("_dragoman/login_methods", {"agent": await _agent_of(talk)})
+    async with HostLink(conversation) as remote:
+        answer = await remote.request("_dragoman/login_methods", {"agent": await _agent_of(conversation)})
     found: list[LoginMethod] = []
     for raw in answer.get("authMethods") or ():
         method: Any = decode(v1.AuthMethod, msgspec.json.encode(raw))
@@ -43,22 +43,22 @@ async def methods_of(talk: HostedConversation) -> list[LoginMethod]:
     return [*found, OWN_PROGRAM]
 
 
-async def log_in_by_agent(talk: HostedConversation, method: LoginMethod) -> None:
+async def log_in_by_agent(conversation: HostedConversation, method: LoginMethod) -> None:
     """Let the agent log in. Raises: LoginFailed."""
     try:
-        async with HostLink(talk) as remote:
-            await remote.request("_dragoman/log_in", {"agent": await _agent_of(talk), "method": method.id})
+        async with HostLink(conversation) as remote:
+            await remote.request("_dragoman/log_in", {"agent": await _agent_of(conversation), "method": method.id})
     except RequestError as error:
         raise LoginFailed(f"the login failed: {error.message}", method_id=method.id) from None
 
 
-async def log_in_by_terminal(talk: HostedConversation, method: LoginMethod) -> None:
+async def log_in_by_terminal(conversation: HostedConversation, method: LoginMethod) -> None:
     """Run the login program on this terminal, which must be free. Raises: LoginFailed."""
     from dragoman.process.foreground import run_in_foreground
 
-    argv = login_command(await _agent_of(talk), method.id)
+    argv = login_command(await _agent_of(conversation), method.id)
     try:
-        code = await run_in_foreground(argv, cwd=talk.folder)
+        code = await run_in_foreground(argv, cwd=conversation.folder)
     except DragomanError as error:
         raise LoginFailed(f"{error}; run this in a terminal: {shown_command(argv)}", method_id=method.id) from None
     if code != 0:
@@ -101,10 +101,10 @@ def _variables(method: LoginMethod) -> str:
     return f"set {label(', '.join(method.variables), 80)} and start again"
 
 
-async def use(talk: HostedConversation, method: LoginMethod) -> None:
+async def use(conversation: HostedConversation, method: LoginMethod) -> None:
     """Log in by a method that needs no terminal. Raises: LoginFailed."""
     if method.kind == "agent":
-        await log_in_by_agent(talk, method)
+        await log_in_by_agent(conversation, method)
     elif method.kind == "environment":
         names = ", ".join(method.variables)
         raise LoginFailed(f"set {names} in your shell or in the agent's `env`, and try again", method_id=method.id)
@@ -112,10 +112,10 @@ async def use(talk: HostedConversation, method: LoginMethod) -> None:
         raise LoginFailed(f"{method.name!r} is of a kind that this version does not know", method_id=method.id)
 
 
-async def _agent_of(talk: HostedConversation) -> str:
+async def _agent_of(conversation: HostedConversation) -> str:
     """Return the agent as the host names it; of a session that was attached to, the list of sessions has it."""
-    if not talk.agent and talk.session_id is not None and talk.remote is not None:
-        for row in await talk.sessions():
-            if row.session_id == talk.session_id:
-                talk.agent = row.agent
-    return talk.agent
+    if not conversation.agent and conversation.session_id is not None and conversation.remote is not None:
+        for row in await conversation.sessions():
+            if row.session_id == conversation.session_id:
+                conversation.agent = row.agent
+    return conversation.agent

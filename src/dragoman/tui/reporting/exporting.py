@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 class ExportWish:
     """What `/export` was asked for: a form and a place."""
 
-    def __init__(self, argument: str, talk: HostedConversation) -> None:
+    def __init__(self, argument: str, conversation: HostedConversation) -> None:
         """Read the words behind the command.
 
         Raises:
@@ -38,46 +38,51 @@ class ExportWish:
             self.form, name = form_of(first), argument.strip()
             if first and "." not in first and "/" not in first:
                 raise DragomanError(f"/export takes {', '.join(FORMS)} and the name of a file, not {first!r}")
-        short = (talk.session_id or "session")[:8]
-        self.path = file_place(name or f"session-{short}.{self.form}", talk.folder)
+        short = (conversation.session_id or "session")[:8]
+        self.path = file_place(name or f"session-{short}.{self.form}", conversation.folder)
 
 
-async def whole_state(talk: HostedConversation) -> SessionState:
+async def whole_state(conversation: HostedConversation) -> SessionState:
     """Everything that was shown in a session, as the host has it. Raises: DragomanError."""
     from dragoman.client.connect import connect
     from dragoman.host.local.build import hello
     from dragoman.host.local.place import find_places
     from dragoman.host.local.start import find_host
 
-    if talk.session_id is None:
+    if conversation.session_id is None:
         raise DragomanError("there is no session yet")
     found = await asyncio.to_thread(find_host, find_places())
     if found is None:
-        return talk.state
+        return conversation.state
     address = f"unix:{found.place.socket}"
     found.close()
     own = {"dragoman": {**hello(), "role": "observer"}}
     async with connect(address, name="dragoman-export", meta=own) as remote:
-        session = await remote.load_session(talk.session_id, talk.folder)
+        session = await remote.load_session(conversation.session_id, conversation.folder)
         return session.state
 
 
-async def export_session(talk: HostedConversation, wish: ExportWish, *, replaces: bool = False) -> str:
+async def export_session(conversation: HostedConversation, wish: ExportWish, *, replaces: bool = False) -> str:
     """Write the whole session to a file; returns a sentence. Raises: FileExists, DragomanError, OSError."""
-    state = await whole_state(talk)
-    text = await asyncio.to_thread(_document, state, talk, wish.form)
+    state = await whole_state(conversation)
+    text = await asyncio.to_thread(_document, state, conversation, wish.form)
     await asyncio.to_thread(write_private, wish.path, text.encode(errors="replace"), replaces=replaces)
     return f"wrote {wish.path}"
 
 
-def _document(state: SessionState, talk: HostedConversation, form: str) -> str:
+def _document(state: SessionState, conversation: HostedConversation, form: str) -> str:
     title = state.title or label(_first_prompt(state), 100, "Session")
-    facts = [("agent", talk.agent), ("session", talk.session_id or ""), ("folder", talk.folder)]
+    facts = [("agent", conversation.agent), ("session", conversation.session_id or ""), ("folder", conversation.folder)]
     if state.usage is not None:
         facts.append(("context", f"{state.usage.used} of {state.usage.size} tokens"))
     if state.cost is not None:
         facts.append(("cost", f"{state.cost.amount:g} {state.cost.currency}"))
-    about = {"session_id": talk.session_id, "cwd": talk.folder, "title": state.title or None, "agent": talk.agent}
+    about = {
+        "session_id": conversation.session_id,
+        "cwd": conversation.folder,
+        "title": state.title or None,
+        "agent": conversation.agent,
+    }
     return session_document(form, blocks_of(state), title, facts, about)
 
 
@@ -90,32 +95,36 @@ def _first_prompt(state: SessionState) -> str:
     return ""
 
 
-async def read_traffic(talk: HostedConversation) -> TrafficModel:
+async def read_traffic(conversation: HostedConversation) -> TrafficModel:
     """Return the last lines between the host and the agent of a session. Raises: RequestError, ConnectionClosed."""
     model = TrafficModel()
-    remote = talk.remote
-    while remote is not None and talk.session_id is not None:
-        answer: Any = await remote.request(METHOD, {"sessionId": talk.session_id, **model.asked()})
+    remote = conversation.remote
+    while remote is not None and conversation.session_id is not None:
+        answer: Any = await remote.request(METHOD, {"sessionId": conversation.session_id, **model.asked()})
         await asyncio.to_thread(model.feed, answer)
         if not answer.get("frames") or model.after >= answer.get("count", 0):
             break
     return model
 
 
-async def report_parts(talk: HostedConversation) -> list[ReportPart]:
+async def report_parts(conversation: HostedConversation) -> list[ReportPart]:
     """Return the parts of a report about a session, each without private contents. Raises: DragomanError."""
     from dragoman.trace.bug_report import ReportSource, build_report, settings_files
 
-    model, state = await read_traffic(talk), await whole_state(talk)
+    model, state = await read_traffic(conversation), await whole_state(conversation)
     source = ReportSource(
-        session_id=talk.session_id or "",
-        agent=model.agent or talk.agent,
-        state=talk.phase if talk.phase != "ready" else "running" if talk.is_running else "ready",
+        session_id=conversation.session_id or "",
+        agent=model.agent or conversation.agent,
+        state=conversation.phase
+        if conversation.phase != "ready"
+        else "running"
+        if conversation.is_running
+        else "ready",
         frames=model.frames,
         is_whole=not model.missed,
         started_at=model.started_at,
         stderr=model.stderr,
         blocks=blocks_of(state),
-        settings=await asyncio.to_thread(settings_files, talk.folder),
+        settings=await asyncio.to_thread(settings_files, conversation.folder),
     )
     return await asyncio.to_thread(build_report, source)

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from dragoman.tui.conversation import HostedConversation
 
 
-def facts_of(talk: HostedConversation) -> list[tuple[str, str]]:
+def facts_of(conversation: HostedConversation) -> list[tuple[str, str]]:
     """Return what a report says about the conversation; nothing of its content."""
     return [
-        ("agent", one_line(talk.agent) or "(none)"),
-        ("session", talk.session_id or "(none)"),
-        ("phase", talk.phase),
-        ("turns", str(len(talk.state.turns))),
+        ("agent", one_line(conversation.agent) or "(none)"),
+        ("session", conversation.session_id or "(none)"),
+        ("phase", conversation.phase),
+        ("turns", str(len(conversation.state.turns))),
         ("dragoman", __version__),
         ("python", platform.python_version()),
         ("system", f"{platform.system()} {platform.release()}"),

@@ -2,7 +2,7 @@
 
 Keys follow one rule: while the input has the keyboard, printable keys only type, and no key that one may press while
 typing answers a question. What the agent does is up to the conversation; the screen only draws it, at most twenty
-times a second. Which conversations there are is in `attached.py`; `talk` is the one that is shown.
+times a second. Which conversations there are is in `attached.py`; `conversation` is the one that is shown.
 """
 
 from __future__ import annotations
@@ -25,10 +25,8 @@ from dragoman.errors import DragomanError
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 from dragoman.tui.local_host.older_blocks import is_too_long
-from dragoman.tui.screen.columns import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column
 from dragoman.tui.screen.conversation.transcript import Transcript
-from dragoman.tui.screen.frame import FrameLines
-from dragoman.tui.screen.hangup import follow_signals
+from dragoman.tui.screen.frame import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column, FrameLines
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
@@ -36,14 +34,12 @@ from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_functio
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import type_keys
 from dragoman.tui.screen.keys.textual_keys import adapt_keys
-from dragoman.tui.screen.output import driver_for_output, is_behind
 from dragoman.tui.screen.parts import OneLine
-from dragoman.tui.screen.questions.action_card import ActionCard
-from dragoman.tui.screen.questions.card import QuestionCard
-from dragoman.tui.screen.questions.cards import Cards
+from dragoman.tui.screen.questions.card import CardView, QuestionCard
+from dragoman.tui.screen.questions.cards import ActionCard, Cards
 from dragoman.tui.screen.sessions.attached import AttachedSessions
 from dragoman.tui.screen.sessions.surroundings import Surroundings
-from dragoman.tui.screen.start import ScreenStart, theme_of
+from dragoman.tui.screen.start import ScreenStart, driver_for_output, follow_signals, is_behind, last_exchange, theme_of
 from dragoman.tui.screen.strips import use_ascii
 from dragoman.tui.terminal.terminal_facts import is_remote
 from dragoman.view.rails import ASCII, UNICODE, RailView
@@ -102,7 +98,7 @@ class TerminalApp(App[None]):
         self.version = f"dragoman {__version__}"
         self.keymap = Keymap(self.ui.keys)
         self.attached = AttachedSessions(self, opening)
-        self.talk: HostedConversation = self.attached.make(session_id).talk
+        self.conversation: HostedConversation = self.attached.make(session_id).conversation
         self.around = Surroundings(self)
         self.frame = FrameLines(self)
         self.worktree, self.is_light, self.answers = start.worktree, start.is_light, start.answers
@@ -156,7 +152,7 @@ class TerminalApp(App[None]):
                 yield ActionCard(glyphs=self.glyphs, id="action")
                 yield OneLine(id="status")
                 yield OneLine(id="rule")
-                yield from input_parts(lambda: self.talk)
+                yield from input_parts(lambda: self.conversation)
             yield Column(rule, is_left=False, id="right")
         yield OneLine(id="footer")
 
@@ -164,13 +160,13 @@ class TerminalApp(App[None]):
         if self.ui.thoughts == "open":
             self.query_one(Transcript).toggle_open()
         if self._first:
-            _ = self.talk.send(self._first)
+            _ = self.conversation.send(self._first)
         if self._start.chooses:
             from dragoman.tui.screen.sessions.sessions import choose_first
 
             self.start(choose_first(self))
         else:
-            self.run_talk(self.talk)
+            self.run_conversation(self.conversation)
         self.prompt_input = self.query_one(PromptInput)
         self.prompt_input.focus()
         self._fit_columns(self.size)
@@ -191,9 +187,7 @@ class TerminalApp(App[None]):
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
         view = RailView(self.size.width, self.glyphs)
-        from dragoman.tui.screen.farewell import last_exchange
-
-        self.last_exchange = last_exchange(self.talk.state, view)
+        self.last_exchange = last_exchange(self.conversation.state, view)
         await self.attached.leave_all()
         for task in self._work:
             task.cancel()
@@ -227,11 +221,13 @@ class TerminalApp(App[None]):
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
-        action = own_action(word, argument, {command.name for command in self.talk.state.commands}) if word else None
+        action = (
+            own_action(word, argument, {command.name for command in self.conversation.state.commands}) if word else None
+        )
         if action is not None:
             self.action_do(action.name, argument.strip())
             return
-        _ = self.talk.send(event.text, event.blocks)
+        _ = self.conversation.send(event.text, event.blocks)
         self.query_one(ShellPanel).close()
         self.query_one(Transcript).follow()
 
@@ -239,9 +235,11 @@ class TerminalApp(App[None]):
         self.start(self._show_older())
 
     async def _show_older(self) -> None:
-        page = await self.talk.older_page()
+        page = await self.conversation.older_page()
         if page is not None:
-            self.query_one(Transcript).add_older(list(page.state.timeline), page.ends, has_more=self.talk.has_older)
+            self.query_one(Transcript).add_older(
+                list(page.state.timeline), page.ends, has_more=self.conversation.has_older
+            )
 
     def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
         note(self, event.text)
@@ -261,7 +259,7 @@ class TerminalApp(App[None]):
 
     # Conversations
 
-    def run_talk(self, talk: HostedConversation) -> None:
+    def run_conversation(self, conversation: HostedConversation) -> None:
         """Connect a conversation."""
 
         async def prepare(session: Session, agent: str) -> None:
@@ -269,26 +267,26 @@ class TerminalApp(App[None]):
 
             await prepare_session(self, session, agent)
 
-        talk.prepare = prepare
-        self.start(talk.run())
+        conversation.prepare = prepare
+        self.start(conversation.run())
 
     def show_session(self, row: ListedSession | None, *, agent: str | None = None) -> None:
         """Show a session of the host, or a new one."""
         self._show(self.attached.open(row, agent=agent))
 
     def _show(self, found: AttachedConversation) -> None:
-        before, self.talk = self.talk, found.talk
-        if before is found.talk:
+        before, self.conversation = self.conversation, found.conversation
+        if before is found.conversation:
             return
         self.query_one(PromptInput).follow_session()
         self.cards.put(None)
-        self.around.notifier.pace.forget(self.talk.session_id or "")
+        self.around.notifier.pace.forget(self.conversation.session_id or "")
         self.reloaded()
         found.was_shown()
         if before.session_id is None and not before.prompts and before.phase in ("connecting", "failed"):
             self.start(self.attached.leave(before))  # it was never used
-        for talk in self.attached.leave_some():
-            self.start(talk.leave())
+        for conversation in self.attached.leave_some():
+            self.start(conversation.leave())
         self.start(self.around.look_at_branch())
 
     @property
@@ -298,7 +296,7 @@ class TerminalApp(App[None]):
 
     async def refresh_rows(self) -> list[ListedSession]:
         """Ask the host for its sessions."""
-        return await self.around.known.read(self.talk)
+        return await self.around.known.read(self.conversation)
 
     def rows_changed(self, rows: list[ListedSession]) -> None:
         """The host was asked for its sessions."""
@@ -332,7 +330,7 @@ class TerminalApp(App[None]):
         self._is_dirty = True
         if self.app_focus:
             self.around.notifier.ring()  # the card does not take the keyboard, and is easily overlooked
-        self.around.notify(f"{os.path.basename(self.talk.folder)}: the agent needs your answer")
+        self.around.notify(f"{os.path.basename(self.conversation.folder)}: the agent needs your answer")
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
         self.query_one("#card", QuestionCard).closing = why
@@ -349,12 +347,12 @@ class TerminalApp(App[None]):
             self.note(error)
             self.cards.put(None)
         self.around.notify(
-            f"{os.path.basename(self.talk.folder)}: {'the turn failed' if error else 'the turn is done'}"
+            f"{os.path.basename(self.conversation.folder)}: {'the turn failed' if error else 'the turn is done'}"
         )
         self._is_dirty = True
 
     def returned(self, text: str, why: str) -> None:
-        self.prompt_input.give_back(self.talk, text)
+        self.prompt_input.give_back(self.conversation, text)
         self.note(f"not sent, and back in the input: {why}")
 
     def note(self, text: str) -> None:
@@ -370,8 +368,8 @@ class TerminalApp(App[None]):
 
     def _paint_parts(self) -> None:
         self.cards.look_around()
-        started = self.talk.started_at
-        seconds = -1 if started is None else int(self.talk.clock() - started)
+        started = self.conversation.started_at
+        seconds = -1 if started is None else int(self.conversation.clock() - started)
         header = self.query_one("#header", OneLine)
         width = header.size.width or self.size.width
         is_dirty = self.frame.forget_notes() or self._is_dirty or width != self._painted_width
@@ -379,11 +377,11 @@ class TerminalApp(App[None]):
             return
         self._is_dirty, self.seconds, self._painted_width = False, seconds, width
         transcript = self.query_one(Transcript)
-        transcript.show_state(self.talk.state, self.talk.watched, is_new=self._is_reloaded)
+        transcript.show_state(self.conversation.state, self.conversation.watched, is_new=self._is_reloaded)
         if self._is_reloaded:
-            transcript.has_older = self.talk.has_older
-        elif transcript.is_following and is_too_long(self.talk):
-            self.start(self.talk.shorten())
+            transcript.has_older = self.conversation.has_older
+        elif transcript.is_following and is_too_long(self.conversation):
+            self.start(self.conversation.shorten())
         self._is_reloaded = False
         self._is_dirty = self.cards.paint()  # the place of a question stays empty for a moment
         frame = self.frame
@@ -394,7 +392,9 @@ class TerminalApp(App[None]):
         for column in self.query(Column):
             if column.display:
                 column.show(frame.column(is_left=column.is_left))
-        self.around.notifier.show_title(os.path.basename(self.talk.folder) or self.talk.folder, frame.title_state())
+        self.around.notifier.show_title(
+            os.path.basename(self.conversation.folder) or self.conversation.folder, frame.title_state()
+        )
 
     def _fit_columns(self, size: Size) -> None:
         """Show the columns that the width has room for, and leave room for the input below a question."""
@@ -440,11 +440,43 @@ class TerminalApp(App[None]):
             # Nothing waits for this work: without a note, the screen would only stand still.
             self.note(f"an error in dragoman itself: {type(error).__name__}: {error}")
 
+    def action_walk(self, argument: str = "") -> None:
+        """Move the keyboard from the input to the question or the conversation, and back."""
+        if len(self.screen_stack) > 1:
+            self.screen.focus_next()
+            return
+        card, action = self.query_one("#card", QuestionCard), self.query_one(ActionCard)
+        transcript, prompt = self.query_one(Transcript), self.query_one(PromptInput)
+        if prompt.has_focus and prompt.accept_suggestion():
+            return
+        if prompt.has_focus:
+            (card if card.display else action if action.display else transcript).focus()
+        elif card.has_focus or action.has_focus:
+            transcript.focus()
+        else:
+            prompt.focus()
+
+    def action_open(self, argument: str = "") -> None:
+        """Open or close thoughts and long outputs."""
+        self.query_one(Transcript).toggle_open()
+
+    def action_page_up(self, argument: str = "") -> None:
+        """Scroll the question if it has the keyboard, else the conversation."""
+        self._scrolled().scroll_page_up(animate=False)
+
+    def action_page_down(self, argument: str = "") -> None:
+        """Scroll the same part down."""
+        self._scrolled().scroll_page_down(animate=False)
+
+    def _scrolled(self) -> CardView | Transcript:
+        focused = self.focused
+        return focused if isinstance(focused, CardView) else self.query_one(Transcript)
+
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""
-        if self.talk.is_running or self.query_one(PromptInput).text:
+        if self.conversation.is_running or self.query_one(PromptInput).text:
             self._escaped_at = 0.0
-            self.start(self.talk.cancel())
+            self.start(self.conversation.cancel())
             return
         now = monotonic()
         if now - self._escaped_at < _ESCAPES_SECONDS:

@@ -70,7 +70,7 @@ def page_conversation(app: TerminalApp, argument: str = "") -> None:
     async def page() -> None:
         from dragoman.view.layout import text_of  # (the first frame needs none of it)
 
-        text = text_of(app.talk.state, RailView(max(20, app.size.width - 1), is_open=True))
+        text = text_of(app.conversation.state, RailView(max(20, app.size.width - 1), is_open=True))
         _ = await _outside(app, lambda: page_text(f"{text}\n", os.environ))
 
     app.start(page())

@@ -116,7 +116,7 @@ class PaintedScreen(LeftOnce[Any]):
         """Return the last message, in three lines at most, or what is typed, and the lines of the keys."""
         if self._asking is not None:
             return [((fit(f" {self._asking[0]}: {label(self._typed, width, '')}_", width), "bold"),), *_keys(keys)]
-        waiting = self.terminal.talk.questions
+        waiting = self.terminal.conversation.questions
         sentence = "the agent waits for your answer: q goes back to it" if waiting else one_line(self.message)
         lines = list(by_words(sentence, max(10, width - 2)))[:3] or [""]
         return [*[((fit(f" {line}", width), "warn" if waiting else "dim"),) for line in lines], *_keys(keys)]

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from dragoman.errors import DragomanError
+from dragoman.process.foreground import run_in_foreground
 from dragoman.tui.changes.review_lines import SIDES_FROM, review_body, summary_of
 from dragoman.tui.changes.review_model import ReviewModel
 from dragoman.tui.changes.session_changes import find_changes, turn_number
+from dragoman.tui.external import editor_command
 from dragoman.tui.screen.input.prompt_input import PromptInput
+from dragoman.tui.screen.outside import handed_over
 from dragoman.tui.screen.painted import PaintedScreen, head_line, key_rows
 
 if TYPE_CHECKING:
@@ -34,6 +39,10 @@ _KEYS: Final = (
     "c comment to agent",
     "q back",
 )
+# Editors that take `+LINE` before the file.
+_TAKES_LINE: Final = frozenset(
+    ["vi", "vim", "nvim", "view", "nano", "emacs", "emacsclient", "micro", "kak", "joe", "ne"]
+)
 
 
 def review_turn(app: TerminalApp, argument: str = "") -> None:
@@ -42,7 +51,7 @@ def review_turn(app: TerminalApp, argument: str = "") -> None:
 
 
 async def _review(app: TerminalApp, argument: str) -> None:
-    found = await find_changes(app.talk)
+    found = await find_changes(app.conversation)
     _ = app.push_screen(ReviewScreen(app, found, turn_number(found, argument)))
 
 
@@ -226,7 +235,7 @@ class ReviewScreen(PaintedScreen):
         row = self.model.row
         if row is None or self.is_busy:
             return
-        from dragoman.tui.screen.input.editing import edit_file
+        from dragoman.tui.screen.changes.review import edit_file
 
         hunks, place = row.file.hunks, row.place
         line = hunks[self.model.hunk].after_line if hunks else 1
@@ -246,3 +255,23 @@ class ReviewScreen(PaintedScreen):
             self._load(self.model.turn)
 
         _ = self.terminal.push_screen(RewindScreen(self.terminal, self.model.found, only=self.model.turn), back)
+
+
+async def edit_file(app: TerminalApp, path: str, line: int = 1) -> str:
+    """Let the user edit a file; returns the result as a sentence."""
+    try:
+        command = _command(path, line)
+        with handed_over(app):
+            code = await run_in_foreground(command)
+    except DragomanError as error:
+        return f"not done: {error}"
+    return "" if code == 0 else f"{command[0]} ended with exit code {code}"
+
+
+def _command(path: str, line: int) -> list[str]:
+    """Raises: DragomanError, if there is no such file or no editor."""
+    if not os.path.isfile(path):
+        raise DragomanError(f"{path} is not there any more")
+    words = editor_command(os.environ)
+    place = [f"+{line}"] if os.path.basename(words[0]) in _TAKES_LINE else []
+    return [*words, *place, os.path.abspath(path)]

@@ -39,7 +39,7 @@ def redo_menu(app: TerminalApp, argument: str = "") -> None:
 
 
 async def _menu(app: TerminalApp, argument: str, *, is_redo: bool = False) -> None:
-    found = await find_changes(app.talk)
+    found = await find_changes(app.conversation)
     first = turn_number(found, argument) if argument.strip() else None
     _ = app.push_screen(RewindScreen(app, found, first=first, is_redo=is_redo))
 
@@ -132,7 +132,7 @@ class RewindScreen(PaintedScreen):
     def _plan(self, width: int, height: int) -> list[RailLine]:
         model = self.model
         lines: list[RailLine] = [(("─" * width, "dim"),), ((f" {rewind_title(model)}", "bold"),)]
-        commands = [command.name for command in self.terminal.talk.state.commands]
+        commands = [command.name for command in self.terminal.conversation.state.commands]
         if "rewind" in commands:
             text = " the conversation stays; the agent's own command /rewind goes back in it"
             lines.append(((fit(text, width), "dim"),))
@@ -204,7 +204,7 @@ class RewindScreen(PaintedScreen):
     def do_confirm(self) -> None:
         if not self.is_planning or self.is_busy:
             return
-        if self.terminal.talk.is_running:
+        if self.terminal.conversation.is_running:
             self.message = "not done: a turn runs; stop it first (Esc in the conversation)"
             return
         self.is_planning = False

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def next_mode(app: TerminalApp, argument: str = "") -> None:
     """Go to the next mode, or to the one that is named."""
-    values = modes_of(app.talk.state)
+    values = modes_of(app.conversation.state)
     if not values:
         app.note(_none(app, "the agent has no modes"))
     elif argument:
@@ -35,7 +35,7 @@ def next_mode(app: TerminalApp, argument: str = "") -> None:
 
 def choose_model(app: TerminalApp, argument: str = "") -> None:
     """Choose the model, or take the one that is named. An agent without a choice of models shows its options."""
-    values = models_of(app.talk.state)
+    values = models_of(app.conversation.state)
     if argument and values:
         _use_named(app, values, argument, "model")
     elif values:
@@ -46,7 +46,7 @@ def choose_model(app: TerminalApp, argument: str = "") -> None:
 
 def choose_option(app: TerminalApp, argument: str = "") -> None:
     """Choose a mode or a value of an option."""
-    values = all_values(app.talk.state)
+    values = all_values(app.conversation.state)
     if not values:
         app.note(_none(app, "the agent has neither modes nor options"))
         return
@@ -55,12 +55,12 @@ def choose_option(app: TerminalApp, argument: str = "") -> None:
 
 def _none(app: TerminalApp, text: str) -> str:
     """Return why there is nothing to choose: an agent that has not answered yet may still offer something."""
-    return text if app.talk.phase == "ready" else "there is nothing to choose before the agent is ready"
+    return text if app.conversation.phase == "ready" else "there is nothing to choose before the agent is ready"
 
 
 async def use_value(app: TerminalApp, chosen: OptionValue) -> None:
     """Set a value in the session, and remember it for the agent. Raises: RequestError, ConnectionClosed."""
-    await set_and_remember(app.talk, app.preferences, chosen, app.note)
+    await set_and_remember(app.conversation, app.preferences, chosen, app.note)
 
 
 async def prepare_session(app: TerminalApp, session: Session, agent: str) -> None:
@@ -82,7 +82,7 @@ def _use_named(app: TerminalApp, values: Sequence[OptionValue], name: str, what:
 def _show(app: TerminalApp, title: str, values: Sequence[OptionValue]) -> None:
     rows: list[PickRow] = []
     group = ""
-    agent = agent_key(app.talk.agent)
+    agent = agent_key(app.conversation.agent)
     remembered = {} if app.preferences is None else app.preferences.of(agent)
     space = min(44, max(20, app.size.width // 2 - 8))
     for value in values:

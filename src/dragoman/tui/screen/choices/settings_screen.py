@@ -15,8 +15,8 @@ from dragoman.settings.places import config_dir
 from dragoman.settings.ui import UI_SETTINGS
 from dragoman.text.terminal import clip, fit
 from dragoman.text.visible import label
-from dragoman.tui.screen.columns import short_folder
 from dragoman.tui.screen.conversation.transcript import Transcript
+from dragoman.tui.screen.frame import short_folder
 from dragoman.tui.screen.keys.actions import ACTIONS, shown_key
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.picker import Picker, PickRow

@@ -31,7 +31,7 @@ def copy_answer(app: TerminalApp, argument: str = "") -> None:
     if argument.strip() == "all":
         copy_conversation(app)
         return
-    text = last_answer(app.talk.state)
+    text = last_answer(app.conversation.state)
     if text:
         copy_text(app, text)
     else:
@@ -42,11 +42,11 @@ def copy_conversation(app: TerminalApp, argument: str = "") -> None:
     """Copy the whole conversation as Markdown, without rails and without breaks at the width of the screen."""
     from dragoman.view.markdown import to_markdown
 
-    blocks = blocks_of(app.talk.state)
+    blocks = blocks_of(app.conversation.state)
     if not blocks:
         note(app, "there is nothing to copy")
         return
-    copy_text(app, to_markdown(blocks, app.talk.state.title or "Conversation"))
+    copy_text(app, to_markdown(blocks, app.conversation.state.title or "Conversation"))
 
 
 def paste_clipboard(app: TerminalApp, argument: str = "") -> None:
@@ -57,7 +57,7 @@ def paste_clipboard(app: TerminalApp, argument: str = "") -> None:
 async def _paste(app: TerminalApp) -> None:
     from dragoman.tui.attachments import image_chip
 
-    if not app.talk.accepts.image:
+    if not app.conversation.accepts.image:
         note(app, "the agent does not take images")
         return
     found = await paste_image(os.environ)

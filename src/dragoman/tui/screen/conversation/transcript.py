@@ -324,7 +324,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def _has_picture(self, position: int, number: int) -> bool:
         if self._draws_pictures is None:
-            from dragoman.tui.screen.conversation.pictures.choice import make_pictures
+            from dragoman.tui.screen.conversation.pictures.shown import make_pictures
 
             self._pictures = make_pictures(self.app, self, self._image_at, self._pictures_ready)
             self._draws_pictures = self._pictures is not None

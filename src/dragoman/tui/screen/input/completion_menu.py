@@ -45,10 +45,12 @@ class CompletionMenu(Widget):
     class Clicked(Message):
         """The user clicked a row, which is chosen by that."""
 
-    def __init__(self, talk: Callable[[], HostedConversation], own: Sequence[OwnCommand], **settings: Any) -> None:
+    def __init__(
+        self, shown_conversation: Callable[[], HostedConversation], own: Sequence[OwnCommand], **settings: Any
+    ) -> None:
         super().__init__(**settings)
         self.chosen: int | None = None
-        self._talk = talk
+        self._shown_conversation = shown_conversation
         self._own = own
         self._files: FileIndex | None = None
         self._word: CompletedWord | None = None
@@ -71,8 +73,8 @@ class CompletionMenu(Widget):
         if word is None or self._closed_at is not None:
             self._show(None, ())
         elif word.kind == "command":
-            theirs = agent_commands(self._talk().state.commands)
-            name = short_agent(self._talk().agent) or "agent"
+            theirs = agent_commands(self._shown_conversation().state.commands)
+            name = short_agent(self._shown_conversation().agent) or "agent"
             self._show(word, command_suggestions(word.query, theirs, self._own, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))
@@ -83,10 +85,10 @@ class CompletionMenu(Widget):
             self.look(text, cursor)
 
     def _index(self) -> FileIndex:
-        if self._files is None or self._files.folder != self._talk().folder:
+        if self._files is None or self._files.folder != self._shown_conversation().folder:
             if self._files is not None:
                 self._files.close()
-            self._files = FileIndex(self._talk().folder)
+            self._files = FileIndex(self._shown_conversation().folder)
         self._files.refresh(self._listed)
         return self._files
 

@@ -82,7 +82,7 @@ class InputHint(OneLine):
 
 def note(app: TerminalApp, text: str) -> None:
     """Show a sentence about what the user just did, also while a turn runs and the status shows the turn."""
-    if app.talk.is_running:
+    if app.conversation.is_running:
         app.query_one(InputHint).noted(text)
     else:
         app.note(text)

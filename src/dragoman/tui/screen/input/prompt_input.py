@@ -28,7 +28,7 @@ from dragoman.tui.attachments import (
     written_out,
 )
 from dragoman.tui.completion import OwnCommand, mentions
-from dragoman.tui.draft_keeper import DraftKeeper
+from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.screen.input.completion_menu import CompletionMenu
 from dragoman.tui.screen.input.input_hint import InputHint
@@ -53,12 +53,12 @@ _MOST_CHARACTERS: Final = 32 << 20
 _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+\r", "\r"})
 
 
-def input_parts(talk: Callable[[], HostedConversation]) -> Iterable[Widget]:
-    """Yield the input with what belongs above it. `talk` gives the conversation in sight, which may change."""
-    yield ShellPanel(talk, id="shell")
-    yield CompletionMenu(talk, [OwnCommand(action.name, action.help) for action in ACTIONS], id="menu")
+def input_parts(shown_conversation: Callable[[], HostedConversation]) -> Iterable[Widget]:
+    """Yield the input with what belongs above it. `shown_conversation` gives the one in sight, which may change."""
+    yield ShellPanel(shown_conversation, id="shell")
+    yield CompletionMenu(shown_conversation, [OwnCommand(action.name, action.help) for action in ACTIONS], id="menu")
     yield InputHint(id="hint")
-    yield PromptInput(talk, id="input")
+    yield PromptInput(shown_conversation, id="input")
 
 
 class PromptInput(TextArea):
@@ -92,15 +92,15 @@ class PromptInput(TextArea):
             super().__init__()
             self.text = text
 
-    def __init__(self, talk: Callable[[], HostedConversation], **settings: Any) -> None:
+    def __init__(self, shown_conversation: Callable[[], HostedConversation], **settings: Any) -> None:
         super().__init__(soft_wrap=True, show_line_numbers=False, tab_behavior="focus", **settings)
         self.chips: dict[str, Chip] = {}
         self.was_typed = False
         """Whether the user began to type."""
-        self._talk_now = talk
-        self._history = PromptHistory(talk().folder)
-        self._keeper = DraftKeeper(talk, self._note)
-        self._folder = talk().folder
+        self._shown_conversation = shown_conversation
+        self._history = PromptHistory(shown_conversation().folder)
+        self._keeper = DraftKeeper(shown_conversation, self._note)
+        self._folder = shown_conversation().folder
         self._killed = ""
         self._is_killing = False
         self._looked_at = ""
@@ -143,8 +143,9 @@ class PromptInput(TextArea):
     def follow_session(self) -> None:
         """The draft belongs to its session: before a key is taken, the input is that of the session in sight."""
         draft = self._keeper.follow()
-        if self._talk.folder != self._folder:
-            self._folder = self._talk.folder
+        folder = self._shown_conversation().folder
+        if folder != self._folder:
+            self._folder = folder
             self._history = PromptHistory(self._folder)
         if draft is not None:
             self.chips |= {chip.word: chip for chip in draft.chips}
@@ -152,11 +153,6 @@ class PromptInput(TextArea):
 
     def _note(self, text: str) -> None:
         self.post_message(self.Noted(text))
-
-    @property
-    def _talk(self) -> HostedConversation:
-        """The conversation in sight."""
-        return self._talk_now()
 
     @property
     def _menu(self) -> CompletionMenu:
@@ -196,14 +192,14 @@ class PromptInput(TextArea):
         """Put a text before the draft, which stays."""
         self.put(f"{text}\n{self.text}" if self.text.strip() else text)
 
-    def give_back(self, talk: HostedConversation, text: str) -> None:
+    def give_back(self, conversation: HostedConversation, text: str) -> None:
         """Put a text that was not sent before the draft of its conversation, whether that is in sight or not."""
-        if talk is self._talk and self.is_attached:
+        if conversation is self._shown_conversation() and self.is_attached:
             self.follow_session()
             self.put_before(text)
             self._keeper.flush()
         else:
-            self._keeper.put_before(talk, text, chips_in(text, self.chips))
+            self._keeper.put_before(conversation, text, chips_in(text, self.chips))
 
     def attach(self, chip: Chip) -> None:
         """Put an attachment where the cursor is."""
@@ -235,7 +231,7 @@ class PromptInput(TextArea):
             self.app.cursor_position = self.cursor_screen_offset
 
     async def _list_attached(self, text: str) -> None:
-        rows = await asyncio.to_thread(listed, text, self._folder, dict(self.chips), self._talk.accepts)
+        rows = await asyncio.to_thread(listed, text, self._folder, dict(self.chips), self._shown_conversation().accepts)
         if self.text == text:
             with suppress(NoMatches):
                 self._hint.attached(rows)
@@ -279,7 +275,7 @@ class PromptInput(TextArea):
         elif key in ("up", "down") and menu.is_open:
             menu.move(-1 if key == "up" else 1)
         elif key == "up" and self._is_at_edge(-1):
-            if not self.text and self._talk.queued:
+            if not self.text and self._shown_conversation().queued:
                 await self.app.run_action("do('queue')")
             else:
                 self._walk(self._history.older(self.text))
@@ -376,7 +372,7 @@ class PromptInput(TextArea):
 
     async def build(self, text: str) -> Sequence[v1.ContentBlock]:
         """Return the blocks of what is attached to a text; what cannot be sent becomes a note."""
-        made = await asyncio.to_thread(build, text, self._folder, dict(self.chips), self._talk.accepts)
+        made = await asyncio.to_thread(build, text, self._folder, dict(self.chips), self._shown_conversation().accepts)
         for note in made.notes:
             self._note(note)
         return made.blocks

@@ -35,10 +35,10 @@ class ShellPanel(Widget):
 
     DEFAULT_CSS = "ShellPanel { display: none; height: auto; }"
 
-    def __init__(self, talk: Callable[[], HostedConversation], **settings: Any) -> None:
+    def __init__(self, shown_conversation: Callable[[], HostedConversation], **settings: Any) -> None:
         super().__init__(**settings)
         self.command: ShellCommand | None = None
-        self._talk = talk
+        self._shown_conversation = shown_conversation
         self._is_dirty = False
 
     def on_mount(self) -> None:
@@ -64,7 +64,7 @@ class ShellPanel(Widget):
             self.post_message(prompt.Noted("type a command behind !; !! attaches the last one with its output"))
 
     async def _run(self, command: ShellCommand, prompt: PromptInput | None) -> None:
-        await command.run(self._talk().folder, self.size.width or self.app.size.width)
+        await command.run(self._shown_conversation().folder, self.size.width or self.app.size.width)
         if prompt is not None and self.command is command:
             self._share(command, prompt)
 

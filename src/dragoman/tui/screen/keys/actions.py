@@ -103,15 +103,6 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
     """Import the function of an action; None for a method of the app."""
     found: dict[str, ActionFunction] = {}
     match name:
-        case "walk" | "open" | "page_up" | "page_down":
-            from dragoman.tui.screen.keys import moving
-
-            found = {
-                "walk": moving.move_focus,
-                "open": moving.toggle_open,
-                "page_up": moving.page_up,
-                "page_down": moving.page_down,
-            }
         case "login":
             from dragoman.tui.screen.questions import login
 
@@ -132,14 +123,10 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
             from dragoman.tui.screen.reporting import export
 
             found = {"export": export.export, "report": export.report}
-        case "queue":
+        case "queue" | "steer":
             from dragoman.tui.screen.input import queue
 
-            found = {"queue": queue.choose_queued}
-        case "steer":
-            from dragoman.tui.screen.input import steer
-
-            found = {"steer": steer.steer}
+            found = {"queue": queue.choose_queued, "steer": queue.steer}
         case "editor" | "pager" | "suspend":
             from dragoman.tui.screen import outside
 

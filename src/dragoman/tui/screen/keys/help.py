@@ -1,4 +1,7 @@
-"""The list of all keys and slash commands, as they are bound, grouped, and searched by typing."""
+"""The list of all keys and slash commands, as they are bound, grouped, and searched by typing.
+
+Loaded when it is first opened, with the picker that shows it.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def show_help(app: TerminalApp, argument: str = "") -> None:
     """Show every key; the chosen action is done."""
     rows = help_rows(app.keymap, app.size.width)
     known = {action.name for action in ACTIONS}
-    commands = [command for command in app.talk.state.commands if command.name not in known]
+    commands = [command for command in app.conversation.state.commands if command.name not in known]
     if commands:
         rows.append(_heading("commands of the agent"))
         for command in commands:

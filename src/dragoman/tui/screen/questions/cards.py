@@ -1,25 +1,27 @@
 """The two cards above the input: the question that is open, and what else waits for the user.
 
-Owns which card is shown, and what a key in a card does. What counts as an answer is decided in `card.py`.
+Owns which card is shown, and what a key in a card does. What counts as an answer is decided in `card.py`. The second
+card shows one sheet at a time: a form or a page that waits, a login, a failure. Its keys count only in the card, and
+only when it was in sight for a moment.
 """
 
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dragoman.text.terminal import cells, clip
 from dragoman.text.visible import label
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.questions.action_card import ActionCard
-from dragoman.tui.screen.questions.card import QuestionCard
+from dragoman.tui.screen.questions.card import CardView, QuestionCard
+from dragoman.view.rails import by_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from textual import events
 
     from dragoman.tui.screen.app import TerminalApp
-    from dragoman.tui.screen.questions.action_card import CardSheet
 
 
 class Cards:
@@ -52,7 +54,7 @@ class Cards:
         card, action = app.query_one("#card", QuestionCard), app.query_one(ActionCard)
         card.clock = action.clock = self.clock
         had_focus = card.has_focus or action.has_focus
-        questions = app.talk.questions
+        questions = app.conversation.questions
         is_waiting = not card.show(questions[0] if questions else None, len(questions))
         sheet = self._current_sheet()
         action.show(None if card.display else sheet)
@@ -63,13 +65,13 @@ class Cards:
     def _current_sheet(self) -> CardSheet | None:
         """Return what the second card shows: a form that waits, what a command put there, or a failure."""
         app = self._app
-        if app.talk.forms:
+        if app.conversation.forms:
             from dragoman.tui.screen.questions.form import form_sheet
 
-            return form_sheet(app, app.talk.forms[0])
+            return form_sheet(app, app.conversation.forms[0])
         if self._sheet is not None:
             return self._sheet
-        if app.talk.trouble is None and not app.talk.silence_seconds:
+        if app.conversation.trouble is None and not app.conversation.silence_seconds:
             return None
         from dragoman.tui.screen.questions.failure import failure_sheet
 
@@ -127,7 +129,7 @@ class Cards:
         if question is not None and option is not None:
             card.closing = f"answered: {label(question.options[number - 1].name, 60)}"
             self._app.query_one("#card", QuestionCard).closing = card.closing
-            self._app.talk.answer(question, option)
+            self._app.conversation.answer(question, option)
         self._app.changed()
 
     def _sheet_key(self, card: ActionCard, event: events.Key) -> None:
@@ -141,3 +143,91 @@ class Cards:
     def _read_at(self, event: events.Key) -> float:
         """Return when a key was read: one that was typed before a card was in sight may be handled after it."""
         return event.time if self.clock is monotonic else self.clock()
+
+
+class SheetKey(NamedTuple):
+    """Something that a key does."""
+
+    key: str
+    text: str
+    """What is shown; empty if the lines say it."""
+    run: Callable[[TerminalApp], None]
+
+
+class CardSheet(NamedTuple):
+    """What the card shows."""
+
+    subject: object
+    """What it is about; another subject is another sheet."""
+    lines: Callable[[int], Sequence[str]]
+    """The lines for a width."""
+    keys: Sequence[SheetKey]
+    is_bad: bool = False
+
+
+class ActionCard(CardView):
+    """Shows one sheet."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.sheet: CardSheet | None = None
+
+    def show(self, sheet: CardSheet | None) -> None:
+        """Show a sheet, or none."""
+        known = self.sheet
+        if sheet is None and known is None:
+            return
+        if sheet is not None and known is not None and sheet.subject is known.subject:
+            if [key.text for key in sheet.keys] != [key.text for key in known.keys]:
+                self.sheet = sheet
+                self.adapt()
+            self.sheet = sheet
+            return
+        self.sheet = sheet
+        self.display = sheet is not None
+        self.begin()
+
+    @property
+    def is_empty(self) -> bool:
+        return self.sheet is None
+
+    def lay_out(self) -> None:
+        if self.sheet is None:
+            self.body, self.foot = [], []
+            return
+        width, glyphs = self.columns(), self.glyphs
+        sign = glyphs.failed if self.sheet.is_bad else glyphs.needs_you
+        lines = [part for line in self.sheet.lines(width) for part in _fitted(line, width)]
+        self.body = self.railed(lines, sign, style="bad" if self.sheet.is_bad else "warn")
+        keys = _rows([f"[{key.key}] {key.text}" for key in self.sheet.keys if key.text], width - 2)
+        self.foot = [((f"{glyphs.agent} {line}", ""),) for line in keys]
+
+    def how(self) -> str:
+        return "type a key" if self.has_focus else "Tab, then a key"
+
+    def press(self, key: str, read_at: float) -> SheetKey | None:
+        """Return what a key does, if it counts; `problem` says why not."""
+        if self.sheet is None:
+            return None
+        found = next((sheet_key for sheet_key in self.sheet.keys if sheet_key.key == key), None)
+        if found is not None and not self.is_settled(read_at):
+            self.problem = "that was too soon: read it first"
+            self.refresh()
+            return None
+        return found
+
+
+def _fitted(line: str, width: int) -> list[str]:
+    lead = line[: len(line) - len(line.lstrip(" "))]
+    return [part if not number else f"{lead}{part}" for number, part in enumerate(by_words(line, width - 2))] or [""]
+
+
+def _rows(texts: Sequence[str], width: int) -> list[str]:
+    """Texts next to each other, as many as a line has room for."""
+    found: list[str] = []
+    for text in texts:
+        if found and cells(found[-1]) + cells(text) + 3 <= width:
+            found[-1] += f"   {text}"
+        else:
+            found.append(clip(text, width))
+    return found

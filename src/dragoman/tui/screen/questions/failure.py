@@ -1,4 +1,7 @@
-"""Failures on the full screen: a card with what happened and what was kept, and keys to go on."""
+"""Failures on the full screen: a card with what happened and what was kept, and keys to go on.
+
+Loaded with the first failure: the first frame needs neither the places of the host nor programs in the foreground.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 from dragoman.tui.reporting.reports import facts_of
 from dragoman.tui.screen.outside import handed_over
 from dragoman.tui.screen.parts import Choice
-from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+from dragoman.tui.screen.questions.cards import CardSheet, SheetKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,12 +31,16 @@ if TYPE_CHECKING:
 
 def failure_sheet(app: TerminalApp) -> CardSheet | None:
     """Return the card of what went wrong; None if nothing did."""
-    talk = app.talk
-    if talk.trouble is None and talk.silence_seconds >= HUNG_SECONDS:
-        talk.trouble = hung(label(talk.agent, 40, "the agent"), talk.silence_seconds)
-    elif talk.trouble is not None and talk.trouble.kind == "hung" and talk.silence_seconds < HUNG_SECONDS:
-        talk.trouble = None  # it goes on
-    trouble = talk.trouble
+    conversation = app.conversation
+    if conversation.trouble is None and conversation.silence_seconds >= HUNG_SECONDS:
+        conversation.trouble = hung(label(conversation.agent, 40, "the agent"), conversation.silence_seconds)
+    elif (
+        conversation.trouble is not None
+        and conversation.trouble.kind == "hung"
+        and conversation.silence_seconds < HUNG_SECONDS
+    ):
+        conversation.trouble = None  # it goes on
+    trouble = conversation.trouble
     if trouble is None:
         return None
     keys = [SheetKey(choice.key, choice.text, _runner(choice.act, trouble)) for choice in trouble.choices]
@@ -45,18 +52,18 @@ def _runner(act: Act, trouble: Failure) -> Callable[[TerminalApp], None]:
 
 
 def _do(app: TerminalApp, act: Act, trouble: Failure) -> None:
-    talk = app.talk
+    conversation = app.conversation
     match act:
         case "restart":
-            app.start(talk.restart())
+            app.start(conversation.restart())
         case "retry":
-            talk.retry()
+            conversation.retry()
         case "new":
-            app.start(talk.begin_again())
+            app.start(conversation.begin_again())
         case "stop":
-            app.start(talk.cancel())
+            app.start(conversation.cancel())
         case "dismiss":
-            talk.dismiss_trouble()
+            conversation.dismiss_trouble()
         case "agent":
             _choose_agent(app)
         case "login":
@@ -68,21 +75,21 @@ def _do(app: TerminalApp, act: Act, trouble: Failure) -> None:
         case "log":
             app.start(_open_log(app))
         case "report":
-            _copy(app, trouble.report(facts_of(talk)))
+            _copy(app, trouble.report(facts_of(conversation)))
 
 
 def _choose_agent(app: TerminalApp) -> None:
     from dragoman.tui.start.agent_names import known_agents
 
     try:
-        names = known_agents(app.talk.folder)
+        names = known_agents(app.conversation.folder)
     except ConfigError as error:
         app.note(str(error))
         return
 
     def use(chosen: int | None) -> None:
         if chosen is not None:
-            app.start(app.talk.begin_again(names[chosen]))
+            app.start(app.conversation.begin_again(names[chosen]))
 
     _ = app.push_screen(Choice("another agent", [label(name, 60) for name in names]), use)
 
@@ -100,11 +107,11 @@ def _confirm_install(app: TerminalApp, trouble: Failure) -> None:
 async def _install(app: TerminalApp, trouble: Failure) -> None:
     """Raises: DragomanError."""
     with handed_over(app):
-        code = await run_in_foreground(own_command(*trouble.program), cwd=app.talk.folder)
+        code = await run_in_foreground(own_command(*trouble.program), cwd=app.conversation.folder)
     if code:
         app.note(f"it was not installed: exit code {code}")
     else:
-        app.talk.retry()
+        app.conversation.retry()
 
 
 async def _open_log(app: TerminalApp) -> None:

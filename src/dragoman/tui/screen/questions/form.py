@@ -23,7 +23,7 @@ from dragoman.text.terminal import clip
 from dragoman.text.visible import label, paragraphs
 from dragoman.tui.questions.form_values import SECRET, introduction, page_lines
 from dragoman.tui.screen.parts import LeftOnce
-from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+from dragoman.tui.screen.questions.cards import CardSheet, SheetKey
 from dragoman.tui.screen.strips import strip_of
 from dragoman.view.rails import by_words
 
@@ -52,10 +52,14 @@ def form_sheet(app: TerminalApp, form: OpenForm) -> CardSheet:
         keys = [SheetKey("o", "open it in the browser", lambda app: app.start(_open(app, form, page.url)))]
         if not is_web(page.url):
             keys = []
-        return CardSheet(form, lambda width: list(page_lines(page, app.talk.agent, width)), [*keys, *_endings(form)])
+        return CardSheet(
+            form, lambda width: list(page_lines(page, app.conversation.agent, width)), [*keys, *_endings(form)]
+        )
     fields = request
     fill = SheetKey("f", "fill it in", lambda app: open_form(app, form))
-    return CardSheet(form, lambda width: list(introduction(fields, app.talk.agent, width)), [fill, *_endings(form)])
+    return CardSheet(
+        form, lambda width: list(introduction(fields, app.conversation.agent, width)), [fill, *_endings(form)]
+    )
 
 
 def _endings(form: OpenForm) -> list[SheetKey]:
@@ -86,7 +90,7 @@ def open_form(app: TerminalApp, form: OpenForm) -> None:
         if outcome is not None:
             form.settle(outcome)
 
-    request, agent = form.request, app.talk.agent
+    request, agent = form.request, app.conversation.agent
     screen = FormScreen(form, fields, lambda width: introduction(request, agent, width), app.glyphs)
     _ = app.push_screen(screen, done)
 

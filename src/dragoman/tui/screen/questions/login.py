@@ -8,7 +8,7 @@ from dragoman.errors import DragomanError, LoginFailed
 from dragoman.host.local.start import NoHost
 from dragoman.text.terminal import one_line
 from dragoman.tui.questions.logins import log_in_by_terminal, method_lines, methods_of, use
-from dragoman.tui.screen.questions.action_card import CardSheet, SheetKey
+from dragoman.tui.screen.questions.cards import CardSheet, SheetKey
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ def log_in(app: TerminalApp, argument: str = "") -> None:
 
 async def _offer(app: TerminalApp) -> None:
     try:
-        methods = await methods_of(app.talk)
+        methods = await methods_of(app.conversation)
     except (NoHost, DragomanError, OSError) as error:
         app.note(f"the login methods are not known: {error}")
         return
@@ -51,16 +51,16 @@ async def _use(app: TerminalApp, method: LoginMethod) -> None:
         if method.kind == "terminal":
             await _in_terminal(app, method)
         else:
-            await use(app.talk, method)
+            await use(app.conversation, method)
     except (LoginFailed, NoHost, DragomanError, OSError) as error:
         app.note(str(error))
         await _offer(app)
         return
     app.note("logged in")
-    if app.talk.phase == "failed":
-        app.talk.retry()
-    elif app.talk.trouble is not None:
-        app.talk.dismiss_trouble()
+    if app.conversation.phase == "failed":
+        app.conversation.retry()
+    elif app.conversation.trouble is not None:
+        app.conversation.dismiss_trouble()
 
 
 async def _in_terminal(app: TerminalApp, method: LoginMethod) -> None:
@@ -68,4 +68,4 @@ async def _in_terminal(app: TerminalApp, method: LoginMethod) -> None:
     from dragoman.tui.screen.outside import handed_over
 
     with handed_over(app):
-        await log_in_by_terminal(app.talk, method)
+        await log_in_by_terminal(app.conversation, method)

@@ -1,7 +1,8 @@
 """A permission request on the whole screen, and the line in which the user says why it is rejected.
 
 The rules of the card hold here, too: the question must have been in sight, and read to its end for an answer that
-allows. It closes by itself when the question is gone.
+allows. It closes by itself when the question is gone. Loaded when it is first opened: Textual's `Input` is not needed
+before that.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class QuestionScreen(LeftOnce[None], ModalScreen[None]):
         self.set_interval(0.1, self._look)
 
     def _look(self) -> None:
-        if self._question not in self._terminal.talk.questions:
+        if self._question not in self._terminal.conversation.questions:
             _ = self.dismiss(None)
 
     def on_key(self, event: events.Key) -> None:
@@ -103,7 +104,7 @@ def ask_reason(app: TerminalApp, question: AskedQuestion) -> None:
         return
 
     def say(reason: str | None) -> None:
-        if reason is not None and not app.talk.reject(question, reason):
+        if reason is not None and not app.conversation.reject(question, reason):
             app.note("the question is not open any more; nothing was answered")
 
     _ = app.push_screen(ReasonScreen(question), say)

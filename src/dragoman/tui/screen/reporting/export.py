@@ -29,9 +29,9 @@ def export(app: TerminalApp, argument: str = "") -> None:
 
 
 async def _export(app: TerminalApp, argument: str) -> None:
-    wish = ExportWish(argument, app.talk)
+    wish = ExportWish(argument, app.conversation)
     try:
-        app.note(await export_session(app.talk, wish))
+        app.note(await export_session(app.conversation, wish))
     except FileExists:
 
         def answered(chosen: int | None) -> None:
@@ -48,7 +48,7 @@ async def _export(app: TerminalApp, argument: str) -> None:
 
 async def _replace(app: TerminalApp, wish: ExportWish) -> None:
     try:
-        app.note(await export_session(app.talk, wish, replaces=True))
+        app.note(await export_session(app.conversation, wish, replaces=True))
     except OSError as error:
         app.note(f"not written: {wish.path}: {error.strerror or error}")
 
@@ -59,7 +59,7 @@ def report(app: TerminalApp, argument: str = "") -> None:
 
 
 async def _report(app: TerminalApp) -> None:
-    _ = app.push_screen(ReportScreen(app, await report_parts(app.talk)))
+    _ = app.push_screen(ReportScreen(app, await report_parts(app.conversation)))
 
 
 def save_file(screen: PaintedScreen, what: str, name: str, build: Callable[[], bytes]) -> None:
@@ -79,7 +79,7 @@ def save_file(screen: PaintedScreen, what: str, name: str, build: Callable[[], b
         if not text.strip():
             screen.message = "nothing was written"
             return
-        path = file_place(text, screen.terminal.talk.folder)
+        path = file_place(text, screen.terminal.conversation.folder)
         if not os.path.lexists(path):
             write(path, replaces=False)
             return
@@ -157,5 +157,5 @@ class ReportScreen(PaintedScreen):
     def do_write(self) -> None:
         from dragoman.trace.bug_report import report_name, zip_of
 
-        name = report_name(self.terminal.talk.session_id or "")
+        name = report_name(self.terminal.conversation.session_id or "")
         save_file(self, "write the report to", name, lambda: zip_of(self.parts))

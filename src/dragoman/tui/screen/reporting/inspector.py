@@ -42,7 +42,7 @@ _MOST_CHARS: Final = 200_000
 
 def show_traffic(app: TerminalApp, argument: str = "") -> None:
     """Show the messages between the host and the agent of this session."""
-    if app.talk.session_id is None:
+    if app.conversation.session_id is None:
         app.note("there is no session yet")
         return
     _ = app.push_screen(InspectorScreen(app, argument))
@@ -120,10 +120,10 @@ class InspectorScreen(PaintedScreen):
                 await asyncio.sleep(_AGAIN_SECONDS)
 
     async def _take(self, *, waits: bool) -> None:
-        remote = self.terminal.talk.remote
+        remote = self.terminal.conversation.remote
         if remote is None:
             raise ConnectionClosed("there is no host")
-        asked = {"sessionId": self.terminal.talk.session_id, "wait": waits, **self.model.asked()}
+        asked = {"sessionId": self.terminal.conversation.session_id, "wait": waits, **self.model.asked()}
         answer: Any = await remote.request(METHOD, asked)
         if isinstance(answer, dict):
             await self.feed(answer)
@@ -155,7 +155,7 @@ class InspectorScreen(PaintedScreen):
     def lines_of(self, width: int, height: int) -> Sequence[RailLine]:
         model = self.model
         foot = self.foot(width, *key_rows(width, _KEYS))
-        agent = label(model.agent or self.terminal.talk.agent, 24, "agent")
+        agent = label(model.agent or self.terminal.conversation.agent, 24, "agent")
         broken = f"{model.broken} broken rule{'s' if model.broken != 1 else ''}"
         head = f"traffic · {agent} · {model.after:,} frames · {broken}"
         words = f"filter: {label(' '.join(model.words), 20)}" if model.words else ""
@@ -302,7 +302,7 @@ class InspectorScreen(PaintedScreen):
     def do_export(self) -> None:
         from dragoman.tui.screen.reporting.export import save_file
 
-        name = f"traffic-{(self.terminal.talk.session_id or 'session')[:8]}.jsonl"
+        name = f"traffic-{(self.terminal.conversation.session_id or 'session')[:8]}.jsonl"
         save_file(self, "write the recording to", name, self.model.recording)
 
 

@@ -31,24 +31,26 @@ class AttachedConversation:
         self._app = app
         self._forms: list[OpenForm] = []
         """Forms that came while another conversation was shown."""
-        self.talk = HostedConversation(opening, self, session_id=session_id)
+        self.conversation = HostedConversation(opening, self, session_id=session_id)
         self.title = ""
         """As the list of the host names it; the state of the session knows a newer one."""
 
     @property
     def is_shown(self) -> bool:
         """Whether the screen shows it."""
-        return self._app.talk is self.talk
+        return self._app.conversation is self.conversation
 
     @property
     def name(self) -> str:
         """What a user calls it."""
-        return label(self.talk.state.title or self.title or os.path.basename(self.talk.folder), 40)
+        return label(self.conversation.state.title or self.title or os.path.basename(self.conversation.folder), 40)
 
     @property
     def is_quiet(self) -> bool:
         """Whether nothing happens in it."""
-        return not (self.talk.is_running or self.talk.questions or self.talk.prompts or self._forms)
+        return not (
+            self.conversation.is_running or self.conversation.questions or self.conversation.prompts or self._forms
+        )
 
     def was_shown(self) -> None:
         """Repeat what came while another conversation was shown."""
@@ -69,7 +71,7 @@ class AttachedConversation:
         if self.is_shown:
             self._app.asked(question)
         else:
-            self._app.around.needs_user(self.talk.session_id or "", self.name)
+            self._app.around.needs_user(self.conversation.session_id or "", self.name)
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
         if self.is_shown:
@@ -81,7 +83,7 @@ class AttachedConversation:
             self._app.form(form)
         else:
             self._forms.append(form)
-            self._app.around.needs_user(self.talk.session_id or "", self.name)
+            self._app.around.needs_user(self.conversation.session_id or "", self.name)
 
     def form_withdrawn(self, form: OpenForm) -> None:
         self._forms = [waiting for waiting in self._forms if waiting is not form]
@@ -98,7 +100,7 @@ class AttachedConversation:
         if self.is_shown:
             self._app.returned(text, why)
         else:  # at once, and not when it is shown: the client may end before
-            self._app.prompt_input.give_back(self.talk, text)
+            self._app.prompt_input.give_back(self.conversation, text)
             self.note(f"not sent, and back in its input: {why}")
 
     def note(self, text: str) -> None:
@@ -121,7 +123,7 @@ class AttachedSessions:
 
     def find(self, session_id: str | None) -> AttachedConversation | None:
         """Return the conversation with a session."""
-        return next((item for item in self._items if session_id and item.talk.session_id == session_id), None)
+        return next((item for item in self._items if session_id and item.conversation.session_id == session_id), None)
 
     @property
     def shown(self) -> AttachedConversation:
@@ -137,18 +139,22 @@ class AttachedSessions:
         if found is None:
             found = self.make(None if row is None else row.session_id)
             if row is not None:
-                found.talk.folder, found.talk.agent, found.title = row.folder, row.agent, row.title or row.name or ""
+                found.conversation.folder, found.conversation.agent, found.title = (
+                    row.folder,
+                    row.agent,
+                    row.title or row.name or "",
+                )
             elif agent is not None:
-                found.talk.retry(agent=agent, is_new=True)
-            self._app.run_talk(found.talk)
+                found.conversation.retry(agent=agent, is_new=True)
+            self._app.run_conversation(found.conversation)
         self._items.remove(found)
         self._items.append(found)
         return found
 
-    async def leave(self, talk: HostedConversation) -> None:
+    async def leave(self, conversation: HostedConversation) -> None:
         """Take a conversation out, and end its connection."""
-        self._items = [item for item in self._items if item.talk is not talk]
-        await talk.leave()
+        self._items = [item for item in self._items if item.conversation is not conversation]
+        await conversation.leave()
 
     def leave_some(self) -> list[HostedConversation]:
         """Take out the conversations that are too many, the quiet ones first; the caller leaves them."""
@@ -157,10 +163,10 @@ class AttachedSessions:
             others = [item for item in self._items if not item.is_shown]
             oldest = next((other for other in others if other.is_quiet), others[0])
             self._items.remove(oldest)
-            gone.append(oldest.talk)
+            gone.append(oldest.conversation)
         return gone
 
     async def leave_all(self) -> None:
         """End every connection; the work of the sessions goes on."""
         for item in self._items:
-            await item.talk.leave()
+            await item.conversation.leave()

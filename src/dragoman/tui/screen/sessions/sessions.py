@@ -10,7 +10,7 @@ from dragoman.errors import ConfigError
 from dragoman.text.terminal import cells, fit
 from dragoman.text.visible import label
 from dragoman.tui.local_host.session_rows import end_session, fork_session, in_order
-from dragoman.tui.screen.columns import short_folder, state_sign
+from dragoman.tui.screen.frame import short_folder, state_sign
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.picker import Picker, PickRow
 from dragoman.tui.values import ListedSession, short_agent
@@ -193,29 +193,29 @@ async def _choose(app: TerminalApp) -> None:
     if not rows:
         app.note("there are no other sessions")
         return
-    picker = SessionPicker(rows, app.talk.folder, app.glyphs, app.size.width)
+    picker = SessionPicker(rows, app.conversation.folder, app.glyphs, app.size.width)
     app.show_picker(picker, lambda chosen: use_choice(app, chosen))
 
 
 async def choose_first(app: TerminalApp) -> None:
     """Let the user choose among the sessions of the folder; without one, or if text was typed, begin a new one."""
     rows = await app.around.known.read_before_start()
-    here = [row for row in rows if row.folder == app.talk.folder and not _is_gone(row)]
+    here = [row for row in rows if row.folder == app.conversation.folder and not _is_gone(row)]
     # A list that opens while the user types would take the rest of the text for its keys: `f` copies, `x` ends one.
-    has_begun = bool(app.talk.prompts) or app.query_one(PromptInput).was_typed
+    has_begun = bool(app.conversation.prompts) or app.query_one(PromptInput).was_typed
     if not here or has_begun:
         if here:
             app.note(f"a new session; {app.keymap.shown('sessions')} lists the others of this folder ({len(here)})")
-        app.run_talk(app.talk)
+        app.run_conversation(app.conversation)
         return
 
     def use(chosen: Any) -> None:
         if chosen is None or chosen == NEW:
-            app.run_talk(app.talk)
+            app.run_conversation(app.conversation)
         else:
             use_choice(app, chosen)
 
-    app.show_picker(SessionPicker(rows, app.talk.folder, app.glyphs, app.size.width), use)
+    app.show_picker(SessionPicker(rows, app.conversation.folder, app.glyphs, app.size.width), use)
 
 
 def use_choice(app: TerminalApp, chosen: Any) -> None:
@@ -231,8 +231,8 @@ def use_choice(app: TerminalApp, chosen: Any) -> None:
 
 def begin_session(app: TerminalApp, argument: str = "") -> None:
     """Begin a new session."""
-    if app.talk.phase == "failed":
-        app.talk.retry(agent=argument or None, is_new=True)
+    if app.conversation.phase == "failed":
+        app.conversation.retry(agent=argument or None, is_new=True)
     else:
         app.show_session(None, agent=argument or None)
 
@@ -248,7 +248,7 @@ def previous_session(app: TerminalApp, argument: str = "") -> None:
 
 
 def _go(app: TerminalApp, step: int) -> None:
-    rows, current = app.known_rows, app.talk.session_id
+    rows, current = app.known_rows, app.conversation.session_id
     if all(row.session_id == current for row in rows):
         app.note(f"there is no other session; {app.keymap.shown('new')} begins one")
         return

@@ -1,22 +1,40 @@
 """What goes on around the conversation: other sessions, the git branch, the agents and folders of this machine.
 
-Everything that blocks runs in threads. The user is notified here, by bell and by the terminal.
+Everything that blocks runs in threads. A user who looks elsewhere is notified here that a session needs them, or is
+done: by bell, notification and window title.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+import os
+import shutil
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
+from dragoman.errors import ConnectionClosed
 from dragoman.text.visible import label
 from dragoman.tui.background import in_turn
-from dragoman.tui.screen.sessions.known import KnownSessions
-from dragoman.tui.screen.sessions.notify import Notifier, desktop_notification
-from dragoman.tui.start.git_branch import branch_of
+from dragoman.tui.terminal import notifications
+from dragoman.tui.terminal.terminal_facts import is_remote
+from dragoman.tui.values import ListedSession
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.screen.app import TerminalApp
-    from dragoman.tui.values import ListedSession
+    from dragoman.tui.screen.sessions.attached import AttachedSessions
+
+_MOST_SHOWN: Final = 40
+_HIDDEN: Final = ("closed", "readOnly")
+_TOOL_SECONDS: Final = 2.0
+_MOST_BYTES: Final = 4096
 
 
 class Surroundings:
@@ -32,12 +50,11 @@ class Surroundings:
 
     async def look(self) -> None:
         """What was found on this machine, and what does not work."""
-        from dragoman.tui.start.agents_here import agents_here
-        from dragoman.tui.start.start_checks import problems_here
+        from dragoman.tui.start.machine_facts import agents_here, problems_here
 
         app = self._app
         await asyncio.to_thread(self.notifier.look_at_tmux)
-        for problem in await in_turn(problems_here, app.talk.folder):
+        for problem in await in_turn(problems_here, app.conversation.folder):
             app.note(problem)
         self.welcome = await in_turn(agents_here)
         app.changed()
@@ -45,7 +62,7 @@ class Surroundings:
 
     async def look_at_branch(self) -> None:
         """Read the branch of the folder that is shown."""
-        branch = await asyncio.to_thread(branch_of, self._app.talk.folder)
+        branch = await asyncio.to_thread(branch_of, self._app.conversation.folder)
         if branch != self.branch:
             self.branch = branch
             self._app.changed()
@@ -53,23 +70,23 @@ class Surroundings:
     async def look_at_sessions(self) -> None:
         """Ask the host for its sessions; one that needs the user is reported once."""
         app = self._app
-        if app.talk.phase != "ready":
+        if app.conversation.phase != "ready":
             return
-        rows = await self.known.read(app.talk)
+        rows = await self.known.read(app.conversation)
         for row in rows:
             if row.state != "waiting":
                 self.notifier.pace.forget(row.session_id)
-            elif row.session_id != app.talk.session_id and app.attached.find(row.session_id) is None:
+            elif row.session_id != app.conversation.session_id and app.attached.find(row.session_id) is None:
                 self.needs_user(row.session_id, label(row.shown_name, 40))
         app.rows_changed(rows)
 
     def waiting(self) -> int:
         """Return how many sessions that are not shown need the user."""
-        return self.known.waiting(self._app.talk)
+        return self.known.waiting(self._app.conversation)
 
     def rows(self) -> list[ListedSession]:
         """Return the sessions that are worth showing, in an order that stays."""
-        return self.known.rows(self._app.talk)
+        return self.known.rows(self._app.conversation)
 
     def needs_user(self, session_id: str, name: str) -> None:
         """A session that is not shown needs the user: it rings once."""
@@ -89,3 +106,170 @@ class Surroundings:
         """Notify a user who looks elsewhere."""
         if self.notifier.notify(text, is_focused=self._app.app_focus):
             self._app.start(asyncio.to_thread(desktop_notification, text))
+
+
+class KnownSessions:
+    """Sessions in an order that stays, so that the column does not jump and the next one is the next one."""
+
+    def __init__(self, attached: AttachedSessions) -> None:
+        self._attached = attached
+        self._listed: dict[str, ListedSession] = {}
+
+    async def read_before_start(self) -> list[ListedSession]:
+        """Return the list of the host, before a conversation is connected."""
+        from dragoman.tui.local_host.session_rows import rows_before_start
+
+        return self._keep(await asyncio.to_thread(rows_before_start))
+
+    async def read(self, conversation: HostedConversation) -> list[ListedSession]:
+        """Return the list of the host as it is by now, the last used first. Raises: RequestError."""
+        if conversation.phase == "failed":  # it has no connection, and the host has sessions all the same
+            return await self.read_before_start()
+        try:
+            return self._keep(await conversation.sessions())
+        except ConnectionClosed:  # it comes back, or the screen says so
+            return list(self._listed.values())
+
+    def _keep(self, rows: list[ListedSession]) -> list[ListedSession]:
+        fresh = {row.session_id: row for row in rows}
+        kept = {id: fresh[id] for id in self._listed if id in fresh}
+        self._listed = {**kept, **fresh}
+        return rows
+
+    def rows(self, shown: HostedConversation) -> list[ListedSession]:
+        """Return the sessions to show, in an order that stays."""
+        found = []
+        live = {
+            session.conversation.session_id: session.conversation
+            for session in self._attached
+            if session.conversation.session_id is not None
+        }
+        for id, row in self._listed.items():
+            conversation = live.pop(id, None)
+            row = row if conversation is None else _current(row, conversation)
+            if conversation is shown or (row.state not in _HIDDEN and (conversation is not None or not row.is_unused)):
+                found.append(row)
+        for id, conversation in live.items():
+            made = ListedSession(
+                session_id=str(id), name=None, agent=conversation.agent, folder=conversation.folder, state="idle"
+            )
+            found.append(_current(made, conversation))
+        return found[:_MOST_SHOWN]
+
+    def waiting(self, shown: HostedConversation) -> int:
+        """Return how many other sessions need the user."""
+        return sum(row.state == "waiting" and row.session_id != shown.session_id for row in self.rows(shown))
+
+
+def _current(row: ListedSession, conversation: HostedConversation) -> ListedSession:
+    """Return a row with the state that an attached conversation has."""
+    if conversation.phase != "ready":
+        return row
+    state = "waiting" if conversation.questions else "running" if conversation.is_running else row.state
+    if (
+        state == row.state
+        and state in ("waiting", "running")
+        and not conversation.questions
+        and not conversation.is_running
+    ):
+        state = "idle"
+    return replace(row, state=state, title=conversation.state.title or row.title)
+
+
+class Notifier:
+    """Writes what the settings allow to one terminal."""
+
+    def __init__(self, kind: str, write: Callable[[str], None]) -> None:
+        """Make one.
+
+        Args:
+            kind: `all`, `bell` or `off`.
+            write: sends text to the terminal as it is.
+        """
+        self.kind = kind
+        self._write = write
+        self.pace = notifications.Pace()
+        self._title = ""
+        self._passes_tmux: bool | None = None
+
+    def start(self) -> None:
+        """Keep the title of the window, to restore it."""
+        if self.kind == "all":
+            self._write(notifications.PUSH_TITLE)
+
+    def ending(self) -> str:
+        """Return what restores the title, to be written when the screen is gone."""
+        return notifications.title("") + notifications.POP_TITLE if self._title else ""
+
+    def ring(self) -> None:
+        """The bell, which every terminal and tmux understands."""
+        if self.kind != "off":
+            self._write(notifications.BELL)
+
+    def show_title(self, project: str, state: str) -> None:
+        """Show project and state in the title of the window."""
+        text = f"* {label(project, 40)}: {state}" if state else label(project, 40)
+        if self.kind == "all" and text != self._title:
+            self._title = text
+            self._write(notifications.title(text))
+
+    def notify(self, text: str, *, is_focused: bool) -> bool:
+        """Ring, and show a notification if the user looks elsewhere; True if programs are to be asked as well."""
+        if is_focused:
+            return False
+        self.ring()
+        if self.kind != "all" or not self.pace.may_notify(monotonic()):
+            return False
+        written = notifications.notification(text, os.environ, passes_tmux=bool(self._passes_tmux))
+        if written:
+            self._write(written)
+        return not written and not is_remote(os.environ)
+
+    def look_at_tmux(self) -> None:
+        """Find out whether tmux passes notifications on. Blocks."""
+        if os.environ.get("TMUX") and self._passes_tmux is None:
+            with suppress(OSError, subprocess.SubprocessError):
+                done = subprocess.run(
+                    ["tmux", "show-options", "-Apv", "allow-passthrough"],
+                    capture_output=True,
+                    timeout=_TOOL_SECONDS,
+                    check=False,
+                    stdin=subprocess.DEVNULL,
+                )
+                self._passes_tmux = done.stdout.strip() in (b"on", b"all")
+
+
+def desktop_notification(text: str) -> None:
+    """Show a notification of the desktop, if this machine has the program for it. Blocks."""
+    program = shutil.which("notify-send")
+    if program is not None and (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        with suppress(OSError, subprocess.SubprocessError):
+            subprocess.run(
+                [program, "--app-name=dragoman", "--", "dragoman", label(text, 200)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_TOOL_SECONDS,
+                check=False,
+            )
+
+
+def branch_of(folder: str) -> str:
+    """Return the name of the branch, the beginning of the commit without one, or nothing outside of a repository."""
+    place = Path(os.path.abspath(folder))
+    for above in (place, *place.parents):
+        git = above / ".git"
+        try:
+            if git.is_file():  # a linked worktree, or a submodule
+                git = above / _first_line(git).removeprefix("gitdir:").strip()
+            if git.is_dir():
+                head = _first_line(git / "HEAD")
+                return head.removeprefix("ref:").strip().removeprefix("refs/heads/") if "ref:" in head else head[:8]
+        except OSError:
+            return ""
+    return ""
+
+
+def _first_line(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_MOST_BYTES).decode("utf-8", "replace").partition("\n")[0].strip()

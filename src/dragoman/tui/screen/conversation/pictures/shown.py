@@ -5,32 +5,35 @@ decodes it and makes its cells; when that is done, `changed` is called in the th
 over what is ready. Only what was painted last is kept, within limits; the rest is decoded again when it is painted
 again. Images are known by what they contain, so a picture that is shown twice is one. A sharp picture is given to the
 terminal once; it is deleted there when it is dropped here, and at the end.
+
+Whether pictures are drawn is decided by the settings, the terminal, and whether Pillow is installed.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import threading
 from collections import OrderedDict
-from itertools import count
+from importlib.util import find_spec
+from itertools import count, groupby
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from unicodedata import category, combining, decomposition
 
-from dragoman.tui.screen.conversation.pictures.cells import half_blocks, placeholders, prepare
-from dragoman.tui.screen.conversation.pictures.decoding import (
-    MOST_CHARACTERS,
-    PictureFailed,
-    half_pixels,
-    png_bytes,
-)
-from dragoman.tui.terminal.graphics import delete, transmit
+from rich.color import Color, ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+from dragoman.tui.screen.conversation.pictures.decoding import MOST_CHARACTERS, PictureFailed, half_pixels, png_bytes
+from dragoman.tui.terminal.graphics import delete, picture_form, transmit
+from dragoman.view.rails import ASCII
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from rich.segment import Segment
+    from textual.widget import Widget
 
-    from dragoman.tui.screen.conversation.pictures.cells import Colour, Rows
     from dragoman.tui.terminal.graphics import PictureForm
     from dragoman.view.rails.pictures import PictureRow
 
@@ -40,7 +43,17 @@ KEPT_CELLS: Final = 24_000
 push each other out would be decoded all the time. A screen of 200 lines shows 100 pictures, or 16,000 cells of them."""
 _WAITING: Final = 20  # pictures that wait; while one scrolls fast, the oldest are not needed any more
 _FAILED: Final = 500
+PLACEHOLDER: Final = "\U0010eeee"
+_UPPER, _LOWER, _EMPTY = "▀", "▄", " "
+_SEEN: Final = 24  # of 255: less opacity is not seen
+_LAST_MARK: Final = 0x6EC  # 85 marks up to here: more than a picture has columns
+# Letters of the class "above" that the protocol leaves out, since they may be joined with what is before them.
+_JOINED: Final = frozenset(
+    map(chr, (*range(0x300, 0x305), *range(0x306, 0x30D), 0x30F, 0x311, 0x313, 0x314, 0x342, 0x653, 0x654))
+)
 
+Colour: TypeAlias = tuple[int, int, int]
+Rows: TypeAlias = list[list[Segment]]
 _Content: TypeAlias = tuple[int, int]
 _Key: TypeAlias = tuple[_Content, int, int]
 
@@ -207,3 +220,121 @@ class ShownPictures:
 def _content(data: str) -> _Content:
     """Return what an image is known by: Python keeps the hash of a text with it, so it is computed once."""
     return hash(data), len(data)
+
+
+def half_blocks(pixels: bytes, columns: int, background: Colour) -> Rows:
+    """Rows of cells from pixels of red, green, blue and opacity, two rows of pixels for a row of cells.
+
+    Args:
+        pixels: as many rows of pixels as there are, an even number.
+        columns: how many pixels are in a row.
+        background: of the terminal; what is half transparent is mixed with it.
+    """
+    line = 4 * columns
+    rows = []
+    for start in range(0, len(pixels), 2 * line):
+        upper = _colours(pixels[start : start + line], background)
+        lower = _colours(pixels[start + line : start + 2 * line], background)
+        rows.append([_segment(pair, len(list(same))) for pair, same in groupby(zip(upper, lower, strict=True))])
+    return rows
+
+
+def prepare(rows: Rows, *, has_all_colours: bool) -> Rows:
+    """Compute how the colours are written, which Rich does with the first use of each: up to 50 ms for a picture."""
+    system = ColorSystem.TRUECOLOR if has_all_colours else ColorSystem.EIGHT_BIT
+    for row in rows:
+        for segment in row:
+            if segment.style is not None:
+                segment.style.render(segment.text, color_system=system)
+    return rows
+
+
+def _colours(pixels: bytes, background: Colour) -> Iterator[Colour | None]:
+    for red, green, blue, opacity in zip(pixels[::4], pixels[1::4], pixels[2::4], pixels[3::4], strict=True):
+        if opacity == 255:
+            yield red, green, blue
+        elif opacity < _SEEN:
+            yield None
+        else:
+            rest = 255 - opacity
+            yield (
+                (red * opacity + background[0] * rest) // 255,
+                (green * opacity + background[1] * rest) // 255,
+                (blue * opacity + background[2] * rest) // 255,
+            )
+
+
+def _segment(pair: tuple[Colour | None, Colour | None], count: int) -> Segment:
+    upper, lower = pair
+    if upper is None:
+        return Segment((_EMPTY if lower is None else _LOWER) * count, _style(lower, None))
+    return Segment(_UPPER * count, _style(upper, lower))
+
+
+def _style(front: Colour | None, back: Colour | None) -> Style:
+    return Style.from_color(front and Color.from_rgb(*front), back and Color.from_rgb(*back))
+
+
+def placeholders(image_id: int, columns: int, rows: int) -> Rows:
+    """Rows of cells that the terminal fills with the parts of an image that it has."""
+    # A number of 256 colours stays what it is where the screen has no more of them.
+    colour = Color.from_ansi(image_id) if image_id < 256 else Color.from_rgb(*image_id.to_bytes(3, "big"))
+    style, signs = Style.from_color(colour), marks()
+    return [
+        [Segment("".join(f"{PLACEHOLDER}{signs[row]}{signs[column]}" for column in range(columns)), style)]
+        for row in range(rows)
+    ]
+
+
+def marks() -> list[str]:
+    """Return the letters that stand for the numbers from 0 on: marks above a letter that are not parts of others."""
+    return [
+        letter
+        for letter in map(chr, range(0x300, _LAST_MARK + 1))
+        if combining(letter) == 230 and category(letter) == "Mn" and not decomposition(letter) and letter not in _JOINED
+    ]
+
+
+def make_pictures(
+    app: Any, node: Widget, find: Callable[[int, int], str | None], changed: Callable[[], None]
+) -> ShownPictures | None:
+    """Return a place for the pictures of a conversation; None if none are drawn.
+
+    Args:
+        app: the terminal client.
+        node: the part of the screen that shows them.
+        find: see `ShownPictures`, as is `changed`.
+    """
+    drawing = drawing_of(app)
+    if not drawing.form:
+        return None
+    if find_spec("PIL") is None:
+        if app.ui.pictures != "auto":
+            # Not now, in the middle of a paint: the status line may have been drawn already.
+            app.call_later(app.note, "pictures need Pillow: pip install 'dragoman[pictures]'")
+        return None
+
+    def write(text: str) -> bool:
+        app.write_terminal(text)
+        return not app.is_outside
+
+    made = ShownPictures(drawing, find, write, changed)
+
+    def resumed(_: object) -> None:
+        """Another program had the terminal, which drops its images then."""
+        made.forget()
+        node.refresh()
+
+    app.app_resume_signal.subscribe(node, resumed)
+    return made
+
+
+def drawing_of(app: Any) -> PictureDrawing:
+    """Return how pictures are drawn now."""
+    colours = None if app.no_color else app.console.color_system
+    answers = app.answers
+    form = picture_form(
+        app.ui.pictures, os.environ, colours, is_ascii=app.glyphs is ASCII, has_graphics=answers.has_graphics
+    )
+    background = answers.background or ((255, 255, 255) if app.theme == "ansi-light" else (0, 0, 0))
+    return PictureDrawing(form, background, colours == "truecolor", bool(os.environ.get("TMUX")))

@@ -1,13 +1,23 @@
-"""One line about the agents of this machine, and whether the user is logged in to them. Starts nothing; blocks."""
+"""What is on this machine, and what does not work although the client opens: agents, logins, folders, a full disk.
+
+It starts no agent. It blocks, and reads the registry and all settings, so it is loaded after the first frame, in a
+thread.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 from functools import cache
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from dragoman.settings.places import config_dir, data_dir, state_dir
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 _MOST: Final = 5
+_LITTLE_BYTES: Final = 20 * 1024 * 1024
 
 
 @cache
@@ -49,3 +59,34 @@ def _built_in() -> str:
         return "settings cannot be read"
     has_key = any(os.environ.get(name) for provider in CHOSEN for name in provider.variables)
     return "model key found" if has_key else "no model key"
+
+
+def problems_here(folder: str) -> list[str]:
+    """Sentences for the user, each with what it means for the work."""
+    found = []
+    if os.path.isdir(folder) and not os.access(folder, os.W_OK):
+        found.append("this project cannot be written: the agent can read it and change nothing")
+    for place, loss in (
+        (config_dir(), "settings and rules cannot be changed"),
+        (data_dir(), "sessions and chosen models cannot be kept"),
+        (state_dir(), "drafts and logs cannot be kept"),
+    ):
+        nearest = _existing(place)
+        if not os.access(nearest, os.W_OK):
+            found.append(f"{nearest} cannot be written: {loss}")
+        elif _is_full(nearest):
+            found.append(f"the disk of {nearest} is full: {loss}")
+    return found
+
+
+def _existing(place: Path) -> Path:
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    return place
+
+
+def _is_full(place: Path) -> bool:
+    try:
+        return shutil.disk_usage(place).free < _LITTLE_BYTES
+    except OSError:
+        return False
