@@ -22,7 +22,7 @@ from dragoman.builtin.subagents.declaration import AgentDeclaration
 from dragoman.builtin.subagents.run import RunEnd
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.errors import ConfigError, DragomanError, StoreError
-from dragoman.policy import Request
+from dragoman.policy import Command, Request
 from dragoman.schema import UNSET, v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_to_row
@@ -105,7 +105,7 @@ def permission_of(declared: AgentDeclaration, cwd: str) -> Request:
         "project and run commands"
     )
     home = os.path.expanduser("~")
-    return Request("dragoman", "execute", title, command=("subagent", declared.name), root=cwd, home=home)
+    return Request("dragoman", "execute", title, command=Command(("subagent", declared.name)), root=cwd, home=home)
 
 
 class ExternalRun:

@@ -43,6 +43,7 @@ class Attachment:
         self.client = client
         self.cursor = cursor
         self._id = msgspec.json.encode(session.id)
+        self._outbox = client.peer.outbox
         self._is_waiting = False
         self._is_reading = False
         self._is_held = False
@@ -87,8 +88,7 @@ class Attachment:
             return
         if self._is_held or self._is_over:
             return
-        log = self.session.log
-        outbox, knows_us = self.client.peer.outbox, self.client.kind.knows_us
+        log, outbox, knows_us = self.session.log, self._outbox, self.client.kind.knows_us
         while self.cursor < log.head and not self._is_over:
             if outbox.is_full:
                 self._wait()
@@ -192,7 +192,7 @@ class Attachment:
 
     async def _go_on(self) -> None:
         try:
-            await self.client.peer.outbox.room()
+            await self._outbox.room()
         finally:
             self._is_waiting = False
             if self._stalled is not None:

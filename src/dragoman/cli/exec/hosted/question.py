@@ -145,9 +145,9 @@ async def _answer(user: UserPrompt, message: Message, session: dict[str, Any], v
         first,
         "no rule decides this",
         diffs=tuple(item for item in content if isinstance(item, v1.Diff)),
-        argv=first.command,
-        shell=first.shell,
-        cwd=first.cwd,
+        argv=None if first.command is None else first.command.argv,
+        shell=None if first.command is None else first.command.line,
+        cwd="" if first.command is None else first.command.cwd,
         also=tuple(found.requests[1:]),
     )
     chosen = await user.ask(question, cast("Session", _Shown(state)))

@@ -117,7 +117,7 @@ class HostedRun:
             terminal_id=terminal_id,
             session_id=command.session_id,
             command=command.command,
-            cwd=command.request.cwd,
+            cwd="" if command.request.command is None else command.request.command.cwd,
             text=self._output.get(terminal_id, b"").decode(errors="replace").replace("\r\n", "\n"),
             is_truncated=False,
             is_running=False,
