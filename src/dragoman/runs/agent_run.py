@@ -277,7 +277,7 @@ class GuardedRun:
             text: the prompt as a user reads it, for the ledger.
             meta: the request's `_meta`.
             is_recorded: whether `record` is kept, and updates are reported; a program that shows them otherwise, and
-                that nobody asks for the result, spares both.
+                needs no result, spares both.
             copies_before: whether files are copied before the agent may change them, for a patch.
 
         Raises:

@@ -48,7 +48,7 @@ class SessionOpening(Struct, frozen=True, kw_only=True):
     """Whether a well-known agent is put into the mode in which it asks."""
 
 
-class OpenedSession(NamedTuple):
+class EnteredSession(NamedTuple):
     """A session, and whether it was loaded: then the agent replays its history."""
 
     session: Session
@@ -62,8 +62,8 @@ def can_reopen(agent: RemoteAgent) -> bool:
 
 async def open_session(
     agent: RemoteAgent, opening: SessionOpening, roots: Sequence[str], *, replays_late: bool = False
-) -> OpenedSession:
-    """Open a new session, or the one to continue, without its history if the agent can and nobody wants it.
+) -> EnteredSession:
+    """Open a new session, or the one to continue, without its history if the agent can and it is not wanted.
 
     Args:
         agent: the agent, initialized.
@@ -81,12 +81,12 @@ async def open_session(
     if opening.system_prompt is not None:
         members["append_system_prompt"] = opening.system_prompt
     if id is None:
-        return OpenedSession(await agent.new_session(cwd, **members))
+        return EnteredSession(await agent.new_session(cwd, **members))
     can_load = is_advertised(agent.capabilities, "loadSession")
     can_resume = is_advertised(agent.capabilities, "sessionCapabilities.resume")
     if can_resume and not (can_load and opening.with_history):
         try:
-            return OpenedSession(await agent.resume_session(id, cwd, **members))
+            return EnteredSession(await agent.resume_session(id, cwd, **members))
         except RequestError as error:  # one real agent offers it and does not have it
             if error.code != METHOD_NOT_FOUND or not can_load:
                 raise
@@ -104,7 +104,7 @@ async def open_session(
                     async for received in session.updates():
                         if isinstance(received.update, v1.AvailableCommandsUpdate):
                             break
-    return OpenedSession(session, is_loaded=True)
+    return EnteredSession(session, is_loaded=True)
 
 
 class OfferedValue(NamedTuple):

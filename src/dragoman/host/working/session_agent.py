@@ -1,7 +1,7 @@
 """The agent of a session: started when a prompt needs it, started again after it died.
 
 Owns the runs of the agent, one for each life of its process (`dragoman.runs` has the order of a turn), and what the
-agent sends by itself. The capabilities that it is told are the host's own, always the same, because an agent learns
+agent sends by itself. The capabilities that it is sent are the host's own, always the same, because an agent learns
 them once and clients come and go. Updates that come before the answer to `session/new` are kept for
 after ours. What an agent replays when it comes back is dropped, because the log has it; some agents replay after their
 answer, so the dropping ends with the next prompt, or when nothing was dropped for a while. An agent that can neither
@@ -276,7 +276,7 @@ class SessionAgent:
         run, self.run = self.run, None
         watching, self._watching = self._watching, None
         self.is_stuck = False
-        if watching is not None:  # first: this end is no death
+        if watching is not None:  # first: this end is not noted as its death
             watching.cancel()
         if run is not None:
             await _close(run)
