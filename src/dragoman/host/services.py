@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.client import ClientOptions, Session
     from dragoman.client.permission import Question
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.question_details import QuestionDetails
     from dragoman.host.working.questions import Method
     from dragoman.policy import Rule
     from dragoman.registry.agents import AgentEntry
@@ -120,9 +121,9 @@ class AsksClients:
 
     async def ask(self, question: Question, session: Session) -> Answer:
         """Ask what the rules left open."""
-        details = question_details(question, self._session.record.cwd, self._rule_file)
-        if self._reads_reasons():
-            details["readsReasons"] = True
+        details = question_details(
+            question, self._session.record.cwd, self._rule_file, reads_reasons=self._reads_reasons()
+        )
         answer = await self._ask("session/request_permission", question.permission, details)
         found, meta = answer["outcome"].get("optionId"), answer["outcome"].get("_meta")
         if not isinstance(found, str):
@@ -150,7 +151,7 @@ class AsksClients:
             return v1.CancelElicitation() if scope is None else await scope.ask(request)
         return read_elicited(await self._ask("elicitation/create", request))
 
-    async def _ask(self, method: Method, request: object, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _ask(self, method: Method, request: object, details: QuestionDetails | None = None) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
         id = params.pop("sessionId", None)
         child = self._session.child_id(id) if isinstance(id, str) and self._session.knows_child(id) else None

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.connect import connect
 from dragoman.client.files import turn_label
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from dragoman.workspace import Change
 
 _log = logging.getLogger("dragoman.runs")
+_CALLS: Final = frozenset((v1.ToolCall, v1.ToolCallUpdate))
 
 
 class GuardedRun:
@@ -401,6 +402,8 @@ class GuardedRun:
     # Inside
 
     def _updated(self, session_id: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        if not self._is_recorded and _CALLS.isdisjoint(map(type, updates)):
+            return  # nothing to judge, as in nearly all of a stream
         session = self.guard.session
         # Before the prompt is sent: history that is replayed, or what an agent states about a new session. A turn in
         # version 2 may be over by now, because its end came together with its last updates.

@@ -38,6 +38,7 @@ from dragoman.runs.agent_run import GuardedRun
 from dragoman.runs.events import TurnStarted
 from dragoman.runs.opening import SessionOpening
 from dragoman.schema import Unknown, v1
+from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -57,6 +58,8 @@ _EARLY_BYTES: Final = 8 * 1024 * 1024
 _REPLAYED: Final = frozenset(
     ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update", "plan")
 )
+
+_TEXTS: Final = frozenset((v1.AgentMessageChunk, v1.AgentThoughtChunk))
 
 
 class _Params(msgspec.Struct, gc=False, rename={"meta": "_meta"}):
@@ -371,19 +374,34 @@ class SessionAgent:
 
     def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Log updates of the agent, which came one after another, as it wrote them."""
-        for update, line in zip(updates, lines, strict=True):
-            if self._early is None:
+        if self._early is None:
+            for update, line in zip(updates, lines, strict=True):
                 self._take_one(agent_session, update, line)
-                continue
+        else:
+            self._keep_early(agent_session, updates, lines)
+        if self._judge is not None:  # behind the log: what is found in the updates is shown after them
+            self._judge(agent_session, updates, lines)
+
+    def _keep_early(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        assert self._early is not None
+        for update, line in zip(updates, lines, strict=True):
             self._early_bytes += len(line)
             if self._early_bytes <= _EARLY_BYTES:
                 self._early.append((agent_session, update, line))
-        if self._judge is not None:  # behind the log: what is found in the updates is shown after them
-            self._judge(agent_session, updates, lines)
 
     def _take_one(self, agent_session: str, read: v1.SessionUpdate, line: bytes) -> None:
         session = self._session
         # The connection has read it as its type; here it is taken apart, so that clients get the bytes of the agent.
+        if (
+            type(read) in _TEXTS
+            and agent_session == session.agent_session
+            and not (self._is_replaying or self._dropping_until)
+        ):
+            params = _read_update(line).params  # nearly everything that arrives: nothing below is about it
+            meta = None if params.meta is UNSET else bytes(params.meta)
+            body = store_update(bytes(params.update), meta)
+            session.log.append(NewEvent("update", body, session.prompts.turn_number))
+            return
         variant = read.tag or "" if isinstance(read, Unknown) else str(read.__struct_config__.tag)
         if variant in _REPLAYED and self._is_replay():
             return
