@@ -192,7 +192,7 @@ class PromptQueue:
             return
         if not item.is_cancelled:
             self._log_cancel(item.id, client)
-            self._session.agent.open_calls.cancel()
+            self._session.agent.commands.cancel()
         item.is_cancelled = True
         self._session.questions.close_all()
         if agent is not None and agent.is_open and self._timer is None and self._given_up is not None:
@@ -335,7 +335,7 @@ class PromptQueue:
 
     async def _end_commands(self, item: HostedPrompt, agent: RunningAgent) -> None:
         """End what a cancelled turn left running; before it is over, so that no command of the next turn is hit."""
-        since = self._session.agent.commands_since()
+        since = self._session.agent.commands.left_since
         if item.is_cancelled and since is not None:
             await agent.end_commands(since)
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from dragoman.client.turn_commands import TurnCommands
 from dragoman.errors import NOT_FOUND, DragomanError, RequestError
 from dragoman.host.agents import RunningAgent
 from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
 
 _QUIET_SECONDS: Final = 2.0
-_REPORTED_SECONDS: Final = 1.0
 _STARTS: Final = 5
 _STARTS_SECONDS: Final = 180.0
 _EARLY_BYTES: Final = 8 * 1024 * 1024
@@ -77,7 +77,7 @@ class SessionAgent:
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
-        self._turn_began = 0.0
+        self.commands = TurnCommands()
         self.traffic = AgentTraffic()
 
     @property
@@ -270,18 +270,10 @@ class SessionAgent:
         self._dropping_until = 0.0
         self._echo = PromptEcho(blocks)
         self.open_calls = OpenCalls()
-        self._turn_began = monotonic()
+        self.commands = TurnCommands()
 
     def end_turn(self) -> None:
         self._echo = None
-
-    def commands_since(self) -> float | None:
-        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
-
-        An agent may report a command a little after it started it. What it started for itself is older than the turn.
-        """
-        since = self.open_calls.commands_since()
-        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
 
     def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Log updates of the agent, which came one after another, as it wrote them."""
@@ -321,7 +313,8 @@ class SessionAgent:
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
         elif isinstance(read, v1.ToolCall | v1.ToolCallUpdate):
-            self.open_calls.note(read, monotonic())
+            self.open_calls.note(read)
+            self.commands.note(read)
         elif note_fact(session.facts, variant, update):
             session.describe()
         session.append("update", store_update(update, meta, child))
