@@ -42,10 +42,10 @@ class TurnCommands:
 
     @property
     def left_since(self) -> float | None:
-        """The moment of `time.monotonic` since which the agent started what a cancelled turn leaves running.
+        """The moment of `time.monotonic` since which the agent started commands that may run; None if none ran.
 
-        None if the turn was not cancelled, or no command ran. What the agent started for itself is older than the turn.
+        What the agent started for itself is older than the turn.
         """
-        if not self._is_cancelled or not self._mentioned:
+        if not self._mentioned:
             return None
         return max(min(self._mentioned.values()) - _REPORTED_SECONDS, self._began)

@@ -164,7 +164,7 @@ class GuardedTurns:
         None as well while another prompt runs: the agent's processes do not say which session they belong to.
         """
         is_alone = sum(other.prompts for other in self._sessions) <= 1
-        return session.commands.left_since if is_alone else None
+        return session.commands.left_since if session.is_cancelled and is_alone else None
 
     # Responses of the agent
 
