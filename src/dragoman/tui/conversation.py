@@ -355,11 +355,11 @@ class HostedConversation:
         self.last_sign = self.clock()
         id = params.get("promptId")
         self._turn_id = id if isinstance(id, str) else None
-        own = self._sent.find(id)
-        if own is None:
+        prompt = self._sent.find(id)
+        if prompt is None:
             self._begin_foreign()
-        elif not own.has_started:
-            self._sent.begin(own)
+        elif not prompt.has_started:
+            self._sent.begin(prompt)
         self._interface.changed()
 
     def turn_ended(self, params: dict[str, Any]) -> None:

@@ -143,13 +143,13 @@ class PromptHistory:
 
 
 def _read_lines(data: bytes) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     for line in data.split(b"\n"):
         with suppress(msgspec.DecodeError, UnicodeDecodeError):  # empty, or cut off by a kill
             text = msgspec.json.decode(line, type=str)
-            if text and (not found or found[-1] != text):
-                found.append(text)
-    return found[-MOST_ENTRIES:]
+            if text and (not lines or lines[-1] != text):
+                lines.append(text)
+    return lines[-MOST_ENTRIES:]
 
 
 def _last_that_fit(entries: Sequence[str]) -> list[str]:

@@ -47,14 +47,14 @@ class NumberedAnswer(NamedTuple):
 
 def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:
     """Yield the question without its answers. Hidden characters of a command or a path are spelled out."""
-    call, own = request.tool_call, host_details(request)
-    commands = _commands(call, own)
+    call, details = request.tool_call, host_details(request)
+    commands = _commands(call, details)
     yield from _head(call, commands, width, paint)
-    if commands and isinstance(own.get("cwd"), str):
-        yield from _spelled("in", own["cwd"], width)
+    if commands and isinstance(details.get("cwd"), str):
+        yield from _spelled("in", details["cwd"], width)
     for command in commands:
         yield from _spelled("command", command, width)
-    count = own.get("commandCount")
+    count = details.get("commandCount")
     if isinstance(count, int) and count > 1:
         yield f"  {count} commands run with this answer"
     content = call.content if isinstance(call.content, list | tuple) else ()
@@ -67,10 +67,10 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
             yield from _spelled("file", path, width)
     if not commands and not changes:
         yield from _input(call.raw_input, [*places, *texts], width)
-    for path in _texts(own.get("outside")):
+    for path in _texts(details.get("outside")):
         yield from _spelled("outside the project", path, width)
-    if isinstance(own.get("why"), str) and own["why"]:
-        yield from _spelled("why", own["why"], width)
+    if isinstance(details.get("why"), str) and details["why"]:
+        yield from _spelled("why", details["why"], width)
     for item in changes:
         yield from _diff(item, width, paint)
     for line in "\n".join(texts).splitlines():
@@ -94,20 +94,20 @@ def answers_of(request: v1.RequestPermissionRequest, width: int = 130) -> list[N
     The name is the agent's text, and is cut rather than what the answer means: that must be in sight.
     """
     written = host_details(request).get("options")
-    found = []
+    answers = []
     for number, option in enumerate(request.options, 1):
         meaning = _KINDS.get(str(option.kind), "a kind that this version does not know")
-        own = written.get(option.option_id) if isinstance(written, dict) else None
-        found.append(
+        rule = written.get(option.option_id) if isinstance(written, dict) else None
+        answers.append(
             NumberedAnswer(
                 number,
                 f"{label(option.name, max(8, min(80, width - len(meaning) - 10)))} ({meaning})",
-                _writes(option, own if isinstance(own, dict) else {}),
+                _writes(option, rule if isinstance(rule, dict) else {}),
                 _is_clear(option, request.options),
                 str(option.kind),
             )
         )
-    return found
+    return answers
 
 
 def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:
@@ -123,16 +123,16 @@ def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painte
                 yield f"     {part}" if not number else f"       {part}"
 
 
-def _writes(option: v1.PermissionOption, own: dict[str, Any]) -> str:
+def _writes(option: v1.PermissionOption, rule_facts: dict[str, Any]) -> str:
     """Return what an answer of "always" writes, and who keeps it."""
     if option.kind not in ("allow_always", "reject_always"):
         return ""
-    rule, kept = own.get("rule"), _KEPT.get(str(own.get("kept")), "in its own way")
+    rule, kept = rule_facts.get("rule"), _KEPT.get(str(rule_facts.get("kept")), "in its own way")
     if not isinstance(rule, str):
         return "writes no rule here; the agent remembers it in its own way"
     action = "allow" if option.kind == "allow_always" else "deny"
-    if own.get("by") == "host":
-        where = f", in {spelled(str(own['file']))}" if isinstance(own.get("file"), str) else ""
+    if rule_facts.get("by") == "host":
+        where = f", in {spelled(str(rule_facts['file']))}" if isinstance(rule_facts.get("file"), str) else ""
         return f"writes the rule: {action} {spelled(rule)}, {kept}{where}"
     return f"the agent writes the rule: {action} {spelled(rule)}, {kept}"
 
@@ -143,8 +143,8 @@ def _is_clear(option: v1.PermissionOption, options: Sequence[v1.PermissionOption
     return len(twins) == 1 and option.kind in _KINDS
 
 
-def _commands(call: v1.ToolCallPatch, own: dict[str, Any]) -> list[str]:
-    commands = _texts(own.get("commands"))
+def _commands(call: v1.ToolCallPatch, details: dict[str, Any]) -> list[str]:
+    commands = _texts(details.get("commands"))
     named = command_of(call.raw_input)
     if named is not None and named not in commands:
         commands.insert(0, named)

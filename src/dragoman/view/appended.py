@@ -85,11 +85,11 @@ class AppendedLines:
             is_over: nothing more comes in this turn, so that an unfinished sentence is written too.
         """
         self._watched = watched
-        known = {**(watched.terminals if watched is not None else {}), **(terminals or {})}
-        yield from self._go_on(state, known)
+        all_terminals = {**(watched.terminals if watched is not None else {}), **(terminals or {})}
+        yield from self._go_on(state, all_terminals)
         while self._next < len(state.timeline):
             yield from self._end_message(state)
-            yield from self._begin(state, self._next, known)
+            yield from self._begin(state, self._next, all_terminals)
             self._next += 1
         if is_over:
             yield from self._end_message(state)
@@ -178,12 +178,12 @@ class AppendedLines:
 
     def _end_of_sentence(self, text: str) -> int:
         """Where the last whole line or sentence of a growing text ends."""
-        found = text.rfind("\n", self._written) + 1 or self._written
-        if _is_code(text[self._written : found], is_code=self._is_code) or _is_row(text[found:]):
-            return found  # code, and a row of a table, are written by whole lines
-        for match in _SENTENCE.finditer(text, found):
-            found = match.end()
-        return found
+        end = text.rfind("\n", self._written) + 1 or self._written
+        if _is_code(text[self._written : end], is_code=self._is_code) or _is_row(text[end:]):
+            return end  # code, and a row of a table, are written by whole lines
+        for match in _SENTENCE.finditer(text, end):
+            end = match.end()
+        return end
 
     def _end_message(self, state: SessionState) -> Iterator[str]:
         yield from self._grow(state, is_over=True)

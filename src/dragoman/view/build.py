@@ -68,13 +68,13 @@ def blocks_of(
     for turn in state.turns:
         if turn.end is not None:
             ends.setdefault(turn.end, []).append(turn)
-    found: list[Block] = []
+    blocks: list[Block] = []
     shown = {**watched.terminals, **agent_terminals(state), **(terminals or {})}
     for position, item in enumerate(state.timeline[first:], first):
-        found += (turn_end(turn, watched) for turn in ends.get(position, ()))
-        found += block_of(item, position, shown, watched)
-    found += (turn_end(turn, watched) for turn in ends.get(len(state.timeline), ()))
-    return found
+        blocks += (turn_end(turn, watched) for turn in ends.get(position, ()))
+        blocks += block_of(item, position, shown, watched)
+    blocks += (turn_end(turn, watched) for turn in ends.get(len(state.timeline), ()))
+    return blocks
 
 
 def agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:

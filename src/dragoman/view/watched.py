@@ -110,16 +110,16 @@ class WatchedSession:
         id = update.tool_call_id
         self._changed.add(id)
         self._note_meta(id, update.meta or None)
-        known = self._times.get(id)
-        if known is None and update.status in FINISHED:
+        times = self._times.get(id)
+        if times is None and update.status in FINISHED:
             return  # reported when it was over: how long it took is not known
-        if known is None or (known[1] is not None and isinstance(update, v1.ToolCall)):
-            known = self._times[id] = (now, None)
+        if times is None or (times[1] is not None and isinstance(update, v1.ToolCall)):
+            times = self._times[id] = (now, None)
             self._times.move_to_end(id)
             _bound(self._times, _CALLS)
         status = update.status
-        if status in FINISHED and known[1] is None:
-            self._times[id] = (known[0], now)
+        if status in FINISHED and times[1] is None:
+            self._times[id] = (times[0], now)
 
     def adopt(self, state: SessionState) -> None:
         """Take what a replayed history reports in the `_meta` of its calls."""
@@ -195,14 +195,14 @@ class WatchedSession:
     def _terminal(self, id: object) -> _Terminal:
         name = str(id)
         self._shown.pop(name, None)
-        found = self._terminals.get(name)
-        if found is None:
-            found = self._terminals[name] = _Terminal()
+        terminal = self._terminals.get(name)
+        if terminal is None:
+            terminal = self._terminals[name] = _Terminal()
             while len(self._terminals) > _TERMINALS:
                 gone, _ = self._terminals.popitem(last=False)
                 self._shown.pop(gone, None)
         self._terminals.move_to_end(name)
-        return found
+        return terminal
 
 
 def parent_of(meta: Mapping[str, Any] | None) -> str | None:

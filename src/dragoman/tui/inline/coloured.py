@@ -53,11 +53,11 @@ def texts_of(lines: Iterable[RailLine], *, has_colour: bool) -> list[str]:
 
 
 def _codes(style: str) -> str:
-    found = []
+    codes = []
     for part in style.split("+"):
         if part.startswith("sgr:"):
             numbers = part[4:].split(";")
-            found += numbers if all(number.isascii() and number.isdigit() for number in numbers) else []
+            codes += numbers if all(number.isascii() and number.isdigit() for number in numbers) else []
         elif part in _CODES:
-            found.append(_CODES[part])
-    return ";".join(found)
+            codes.append(_CODES[part])
+    return ";".join(codes)

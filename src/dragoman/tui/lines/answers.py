@@ -279,9 +279,9 @@ class LineAnswers:
                 self._write(f"question: run {shlex.join(['dragoman', *trouble.program])}?", "  y: yes", "  n: no")
 
     def _offer_agents(self) -> None:
-        from dragoman.tui.start.agent_names import known_agents
+        from dragoman.tui.start.agent_names import agent_names
 
-        self._agents = known_agents(self._conversation.folder)
+        self._agents = agent_names(self._conversation.folder)
         self._write("question: which agent?")
         self._write(*(f"  {number}: {label(name, 60)}" for number, name in enumerate(self._agents, 1)))
 

@@ -20,7 +20,7 @@ from dragoman.tui.attachments import build, chips_in, output_chip
 from dragoman.tui.completion import mentions
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.lines.answers import LineAnswers
-from dragoman.tui.lines.commands import load_function, own_command
+from dragoman.tui.lines.commands import client_command, load_function
 from dragoman.tui.remembered_values import prepare_by
 from dragoman.tui.shell_command import ShellCommand
 from dragoman.tui.start.preferences import FILE_NAME, Preferences
@@ -289,7 +289,7 @@ class LineClient:
             return
         if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
-            command = own_command(word, [theirs.name for theirs in self.conversation.state.commands])
+            command = client_command(word, [theirs.name for theirs in self.conversation.state.commands])
             function = None if command is None else load_function(command.name)
             if function is not None:
                 await function(self, rest.strip())

@@ -75,8 +75,8 @@ class SentPrompts:
 
     def _submit(self, prompt: TypedPrompt) -> TypedPrompt:
         # As in the host: text for the turn that runs is before the prompts that wait.
-        before = [each for each in self.items if not prompt.is_steered or each.has_started or each.is_steered]
-        self.items = [*before, prompt, *(each for each in self.items if each not in before)]
+        before = [item for item in self.items if not prompt.is_steered or item.has_started or item.is_steered]
+        self.items = [*before, prompt, *(item for item in self.items if item not in before)]
         self._send(prompt)
         self._interface.changed()
         return prompt

@@ -237,17 +237,17 @@ class PickList(Widget, can_focus=True):
         words = self.filter.casefold().split()
         if not words:
             return list(self._rows)
-        found: list[PickRow] = []
+        rows: list[PickRow] = []
         heading: PickRow | None = None
         for row in self._rows:
             if row.is_heading:
                 heading = row
             elif all(word in row.search.casefold() for word in words):
                 if heading is not None:
-                    found.append(heading)
+                    rows.append(heading)
                     heading = None
-                found.append(row)
-        return found
+                rows.append(row)
+        return rows
 
     def _first(self) -> int:
         return next((place for place, row in enumerate(self._shown) if not row.is_heading), 0)

@@ -33,13 +33,13 @@ class Preferences:
         except ConfigError:
             return {}
         agents = document.value.get("agents") if document is not None and isinstance(document.value, dict) else None
-        found: dict[str, dict[str, str | bool]] = {}
+        preferences: dict[str, dict[str, str | bool]] = {}
         for agent, options in (agents if isinstance(agents, dict) else {}).items():
             if isinstance(options, dict):
                 kept = {name: value for name, value in options.items() if isinstance(value, str | bool)}
                 if kept:
-                    found[agent] = kept
-        return found
+                    preferences[agent] = kept
+        return preferences
 
     def of(self, agent: str) -> dict[str, str | bool]:
         """Return the values that new sessions of an agent begin with."""
@@ -47,10 +47,10 @@ class Preferences:
 
     def remember(self, agent: str, option: str, value: str | bool) -> None:
         """Begin new sessions of an agent with a value. Raises: ConfigError if it cannot be kept."""
-        found = self.all()
-        if found.get(agent, {}).get(option) != value:
-            found.setdefault(agent, {})[option] = value
-            self._write(found)
+        preferences = self.all()
+        if preferences.get(agent, {}).get(option) != value:
+            preferences.setdefault(agent, {})[option] = value
+            self._write(preferences)
 
     def forget(self, agent: str, option: str) -> None:
         """Let the agent decide again. Raises: ConfigError if that cannot be kept."""

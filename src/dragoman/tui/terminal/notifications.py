@@ -89,7 +89,7 @@ class Pace:
 
     def __init__(self) -> None:
         self._last: float | None = None
-        self._known: set[str] = set()
+        self._reasons: set[str] = set()
 
     def may_notify(self, now: float) -> bool:
         """Return whether a notification may be shown; it counts as shown then."""
@@ -100,11 +100,11 @@ class Pace:
 
     def is_first(self, reason: str) -> bool:
         """Return whether a reason, such as a session that needs the user, was not there before."""
-        if reason in self._known:
+        if reason in self._reasons:
             return False
-        self._known.add(reason)
+        self._reasons.add(reason)
         return True
 
     def forget(self, reason: str) -> None:
         """The reason is gone; when it comes again it counts again."""
-        self._known.discard(reason)
+        self._reasons.discard(reason)

@@ -148,7 +148,7 @@ def _tool(block: ToolBlock, view: RailView) -> Iterator[RailLine]:
     word = outcome(block)
     sign, style = _sign(word, glyphs)
     diffs = [piece for piece in block.content if isinstance(piece, DiffPiece)]
-    figures = f"  +{sum(each.added for each in diffs)} -{sum(each.removed for each in diffs)}" if diffs else ""
+    figures = f"  +{sum(diff.added for diff in diffs)} -{sum(diff.removed for diff in diffs)}" if diffs else ""
     result = label(word.replace("exit ", "exit code "), 30) if style == "bad" or word == "cancelled" else ""
     time = seconds_text(block.seconds)
     kind = label(kind_word(block.kind), 7)

@@ -98,7 +98,7 @@ class MarkdownLines:
             for line in body[whole:]:
                 lines += self._code_lines([(plain(line), "code")])
         else:
-            lines = [each for line in runs for each in self._code_lines(line)]
+            lines = [wrapped for line in runs for wrapped in self._code_lines(line)]
         return [*head, *lines, *([(self._lead,)] if has_blank else [])]
 
     def _code_lines(self, runs: Sequence[Run]) -> list[RailLine]:
@@ -281,7 +281,7 @@ def _table(element: Element, width: int, view: RailView) -> list[list[Run]]:
             line += [*cell, (" " * (widths[index] - _width(cell)), "")]
         rows.append(line)
         if number == 0:
-            rows.append([(f"{rule}{cross}{rule}".join(rule * each for each in widths), "dim")])
+            rows.append([(f"{rule}{cross}{rule}".join(rule * count for count in widths), "dim")])
     return rows
 
 
@@ -302,22 +302,22 @@ def _width(runs: Iterable[Run]) -> int:
 
 def runs_of(children: Iterable[ElementChild], style: str = "") -> list[Run]:
     """Inline elements as runs. The ticks of code stay, and a link shows where it leads."""
-    found: list[Run] = []
+    runs: list[Run] = []
     for child in children:
         if isinstance(child, str):
-            found.append((child.replace("\t", " "), style))
+            runs.append((child.replace("\t", " "), style))
         elif child.tag == "code":
-            found.append((f"`{''.join(_texts(child.children))}`".replace("\t", " "), joined(style, "code")))
+            runs.append((f"`{''.join(_texts(child.children))}`".replace("\t", " "), joined(style, "code")))
         elif child.tag == "a":
             text, target = "".join(_texts(child.children)), child.attributes.get("href", "")
-            found += runs_of(child.children, joined(style, "link"))
+            runs += runs_of(child.children, joined(style, "link"))
             if text != target:
-                found.append((f" ({target})", joined(style, "dim")))
+                runs.append((f" ({target})", joined(style, "dim")))
         elif child.tag == "br":
-            found.append(("\n", style))
+            runs.append(("\n", style))
         else:
-            found += runs_of(child.children, joined(style, _STYLES.get(child.tag, "")))
-    return found
+            runs += runs_of(child.children, joined(style, _STYLES.get(child.tag, "")))
+    return runs
 
 
 def joined(first: str, second: str) -> str:

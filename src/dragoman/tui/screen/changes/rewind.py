@@ -66,14 +66,14 @@ class RewindScreen(PaintedScreen):
     def __init__(
         self,
         app: TerminalApp,
-        found: SessionTurns,
+        session_turns: SessionTurns,
         *,
         only: int | None = None,
         first: int | None = None,
         is_redo: bool = False,
     ) -> None:
         super().__init__(app)
-        self.model = RewindModel(found, only=only)
+        self.model = RewindModel(session_turns, only=only)
         self.is_planning = False
         """The plan has the keys, and `y` does it."""
         self._first = first
@@ -232,7 +232,7 @@ class RewindScreen(PaintedScreen):
             self.work(self.model.load)
 
         if turn:
-            _ = self.terminal.push_screen(ReviewScreen(self.terminal, self.model.found, turn), back)
+            _ = self.terminal.push_screen(ReviewScreen(self.terminal, self.model.session_turns, turn), back)
 
     def do_leave(self) -> None:
         if not self.is_planning:

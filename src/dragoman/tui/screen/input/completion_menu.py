@@ -14,8 +14,8 @@ from textual.widget import Widget
 
 from dragoman.text.terminal import fit
 from dragoman.tui.completion import (
+    ClientCommand,
     FileIndex,
-    OwnCommand,
     agent_commands,
     command_suggestions,
     file_suggestions,
@@ -46,12 +46,15 @@ class CompletionMenu(Widget):
         """The user clicked a row, which is chosen by that."""
 
     def __init__(
-        self, shown_conversation: Callable[[], HostedConversation], own: Sequence[OwnCommand], **settings: Any
+        self,
+        shown_conversation: Callable[[], HostedConversation],
+        client_commands: Sequence[ClientCommand],
+        **settings: Any,
     ) -> None:
         super().__init__(**settings)
         self.chosen: int | None = None
         self._shown_conversation = shown_conversation
-        self._own = own
+        self._client_commands = client_commands
         self._files: FileIndex | None = None
         self._word: CompletedWord | None = None
         self._closed_at: tuple[str, int] | None = None
@@ -75,7 +78,7 @@ class CompletionMenu(Widget):
         elif word.kind == "command":
             theirs = agent_commands(self._shown_conversation().state.commands)
             name = short_agent(self._shown_conversation().agent) or "agent"
-            self._show(word, command_suggestions(word.query, theirs, self._own, name))
+            self._show(word, command_suggestions(word.query, theirs, self._client_commands, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))
 

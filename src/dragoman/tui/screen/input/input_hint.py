@@ -30,7 +30,7 @@ class InputHint(OneLine):
         super().__init__(**settings)
         self._rows: Sequence[ListedAttachment] = ()
         self._search: str | None = None
-        self._has_found = True
+        self._has_match = True
         self._is_released = False
         self._note = ""
         self._clearing: Timer | None = None
@@ -40,9 +40,9 @@ class InputHint(OneLine):
         self._rows = rows
         self._draw()
 
-    def searching(self, words: str | None, *, found: bool = True) -> None:
+    def searching(self, words: str | None, *, has_match: bool = True) -> None:
         """The history is searched for these words; None for not."""
-        self._search, self._has_found = words, found
+        self._search, self._has_match = words, has_match
         self._draw()
 
     def released(self, is_released: bool) -> None:
@@ -64,10 +64,10 @@ class InputHint(OneLine):
 
     def _draw(self) -> None:
         if self._search is not None:
-            missing = "" if self._has_found else "nothing has "
+            missing = "" if self._has_match else "nothing has "
             words = f"  history: {missing}{label(self._search, 40, '')}"
             keys = "  Ctrl+R older · Enter keeps · Esc back"
-            self.show(((words, "bold" if self._has_found else "warn"), (keys, "dim")))
+            self.show(((words, "bold" if self._has_match else "warn"), (keys, "dim")))
         elif self._note:
             self.show(((f"  {self._note}", "dim"),))
         elif self._rows:

@@ -27,7 +27,7 @@ from dragoman.tui.attachments import (
     paste_chip,
     written_out,
 )
-from dragoman.tui.completion import OwnCommand, mentions
+from dragoman.tui.completion import ClientCommand, mentions
 from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.screen.input.completion_menu import CompletionMenu
@@ -56,7 +56,7 @@ _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+
 def input_parts(shown_conversation: Callable[[], HostedConversation]) -> Iterable[Widget]:
     """Yield the input with what belongs above it. `shown_conversation` gives the one in sight, which may change."""
     yield ShellPanel(shown_conversation, id="shell")
-    yield CompletionMenu(shown_conversation, [OwnCommand(action.name, action.help) for action in ACTIONS], id="menu")
+    yield CompletionMenu(shown_conversation, [ClientCommand(action.name, action.help) for action in ACTIONS], id="menu")
     yield InputHint(id="hint")
     yield PromptInput(shown_conversation, id="input")
 
@@ -243,7 +243,7 @@ class PromptInput(TextArea):
         key = event.key
         if key not in ("ctrl+k", "ctrl+u", "ctrl+w", "alt+backspace", "ctrl+backspace"):
             self._is_killing = False
-        taken = self._search_key(event) if self._search is not None else await self._own_key(key)
+        taken = self._search_key(event) if self._search is not None else await self._take_key(key)
         if taken:
             event.stop()
             event.prevent_default()
@@ -260,7 +260,7 @@ class PromptInput(TextArea):
         if self.text != before:
             self._edited()
 
-    async def _own_key(self, key: str) -> bool:
+    async def _take_key(self, key: str) -> bool:
         """Do what a key means here; False if it only types or moves."""
         menu = self._menu
         if key == "enter":
@@ -386,7 +386,7 @@ class PromptInput(TextArea):
     def _begin_search(self) -> None:
         self._menu.forget()
         self._search = ("", None, self.text)
-        self._hint.searching("", found=True)
+        self._hint.searching("")
 
     def _search_key(self, event: events.Key) -> bool:
         """Return a key while the history is searched: Enter keeps what was found in the input and does not send it."""
@@ -415,14 +415,14 @@ class PromptInput(TextArea):
 
     def _find(self, words: str, before: int | None) -> None:
         assert self._search is not None
-        found = self._history.find(words, before) if words else None
+        place = self._history.find(words, before) if words else None
         draft = self._search[2]
-        if found is not None:
-            self._search = (words, found[0], draft)
-            self.put(found[1])
+        if place is not None:
+            self._search = (words, place[0], draft)
+            self.put(place[1])
         else:
             self._search = (words, self._search[1], draft)
-        self._hint.searching(words, found=found is not None or not words)
+        self._hint.searching(words, has_match=place is not None or not words)
 
     # Pasting
 

@@ -59,10 +59,10 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
         self._shown: list[TypedPrompt] = []
 
     def compose(self) -> ComposeResult:
-        found = OptionList()
-        found.border_title = Text("prompts that wait")
-        found.border_subtitle = Text(_KEYS)
-        yield found
+        rows = OptionList()
+        rows.border_title = Text("prompts that wait")
+        rows.border_subtitle = Text(_KEYS)
+        yield rows
 
     def on_mount(self) -> None:
         self._draw(0)

@@ -291,20 +291,20 @@ class QuestionCard(CardView):
             )
             if is_there
         )
-        found: list[RailLine] = []
+        lines: list[RailLine] = []
         numbers = iter(range(len(request.options)))
         for line in answer_lines(request, width):
             is_answer = line.startswith("  ") and line[2:3] in "-123456789"
             is_selected = is_answer and next(numbers, None) == self._selected
             mark = sign if is_selected else " "
-            found.append(((rail, ""), (clip(f"{mark}{line}", width), "bold" if is_selected else "")))
-        found.append(((rail, ""), (clip(f"   {keys}", width), "dim")))
+            lines.append(((rail, ""), (clip(f"{mark}{line}", width), "bold" if is_selected else "")))
+        lines.append(((rail, ""), (clip(f"   {keys}", width), "dim")))
         self._unseen_answers = frozenset()
-        if self._is_whole_screen and len(found) + 2 > self._height():
-            self.body += found  # they are read by scrolling, as the question is
+        if self._is_whole_screen and len(lines) + 2 > self._height():
+            self.body += lines  # they are read by scrolling, as the question is
             return []
-        if self._is_whole_screen or len(found) + 4 <= self._room():
-            return found
+        if self._is_whole_screen or len(lines) + 4 <= self._room():
+            return lines
         return self._short_answers(width)
 
     def _short_answers(self, width: int) -> list[RailLine]:

@@ -42,7 +42,7 @@ class Surroundings:
 
     def __init__(self, app: TerminalApp) -> None:
         self._app = app
-        self.known = KnownSessions(app.attached)
+        self.listed = ListedSessions(app.attached)
         self.notifier = Notifier(app.ui.notifications, app.write_terminal)
         self.branch = ""
         self.welcome = ""
@@ -72,7 +72,7 @@ class Surroundings:
         app = self._app
         if app.conversation.phase != "ready":
             return
-        rows = await self.known.read(app.conversation)
+        rows = await self.listed.read(app.conversation)
         for row in rows:
             if row.state != "waiting":
                 self.notifier.pace.forget(row.session_id)
@@ -82,11 +82,11 @@ class Surroundings:
 
     def waiting(self) -> int:
         """Return how many sessions that are not shown need the user."""
-        return self.known.waiting(self._app.conversation)
+        return self.listed.waiting(self._app.conversation)
 
     def rows(self) -> list[ListedSession]:
         """Return the sessions that are worth showing, in an order that stays."""
-        return self.known.rows(self._app.conversation)
+        return self.listed.rows(self._app.conversation)
 
     def needs_user(self, session_id: str, name: str) -> None:
         """A session that is not shown needs the user: it rings once."""
@@ -108,7 +108,7 @@ class Surroundings:
             self._app.start(asyncio.to_thread(desktop_notification, text))
 
 
-class KnownSessions:
+class ListedSessions:
     """Sessions in an order that stays, so that the column does not jump and the next one is the next one."""
 
     def __init__(self, attached: AttachedSessions) -> None:
@@ -138,7 +138,7 @@ class KnownSessions:
 
     def rows(self, shown: HostedConversation) -> list[ListedSession]:
         """Return the sessions to show, in an order that stays."""
-        found = []
+        rows = []
         live = {
             session.conversation.session_id: session.conversation
             for session in self._attached
@@ -148,13 +148,13 @@ class KnownSessions:
             conversation = live.pop(id, None)
             row = row if conversation is None else _current(row, conversation)
             if conversation is shown or (row.state not in _HIDDEN and (conversation is not None or not row.is_unused)):
-                found.append(row)
+                rows.append(row)
         for id, conversation in live.items():
             made = ListedSession(
                 session_id=str(id), name=None, agent=conversation.agent, folder=conversation.folder, state="idle"
             )
-            found.append(_current(made, conversation))
-        return found[:_MOST_SHOWN]
+            rows.append(_current(made, conversation))
+        return rows[:_MOST_SHOWN]
 
     def waiting(self, shown: HostedConversation) -> int:
         """Return how many other sessions need the user."""

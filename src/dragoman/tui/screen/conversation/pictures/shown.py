@@ -119,10 +119,10 @@ class ShownPictures:
         if data is None:
             return None
         key = (_content(data), place.columns, place.rows)
-        found = self._drawn.get(key)
-        if found is not None:
+        drawn = self._drawn.get(key)
+        if drawn is not None:
             self._drawn.move_to_end(key)
-            return found.rows[place.row]
+            return drawn.rows[place.row]
         if key[0] not in self._failed:
             self._ask(key, data, place.position)
         return None
