@@ -22,7 +22,7 @@ FUNCTIONS_LEFT = frozenset(
     (
         *("adapters", "agent", "builtin", "cli", "client", "conformance", "evaluation", "foreign", "host", "policy"),
         *("process", "proxy", "registry", "rpc", "runs", "schema", "scripting", "settings", "snapshots", "state"),
-        *("store", "telemetry", "testing", "trace", "transports", "tui", "uistream", "versions", "view", "wire"),
+        *("store", "telemetry", "testing", "trace", "transports", "uistream", "versions", "wire"),
         *("workspace", "worktrees"),
     )
 )
@@ -32,7 +32,7 @@ THINGS_LEFT = frozenset(
     (
         *("adapters", "agent", "builtin", "cli", "client", "conformance", "evaluation", "foreign", "host", "policy"),
         *("process", "proxy", "registry", "rpc", "runs", "schema", "scripting", "settings", "snapshots", "state"),
-        *("store", "telemetry", "testing", "trace", "transports", "tui", "uistream", "versions", "view", "wire"),
+        *("store", "telemetry", "testing", "trace", "transports", "uistream", "versions", "wire"),
         *("workspace", "worktrees"),
     )
 )
@@ -71,7 +71,7 @@ _VERBS_OF_THINGS = frozenset(
         *("accepts", "adds", "applies", "appends", "asks", "begins", "behaves", "builds", "closes", "collects"),
         *("compares", "connects", "converts", "creates", "decides", "decodes", "distinguishes", "draws", "drives"),
         *("encloses", "encodes", "ends", "fetches", "finds", "fits", "folds", "follows", "gets", "gives", "goes"),
-        *("imports", "installs", "joins", "judges", "keeps", "kills", "lets", "lists", "loads", "logs", "looks"),
+        *("imports", "installs", "joins", "judges", "keeps", "kills", "lets", "loads", "logs", "looks"),
         *("makes", "opens", "owns", "parses", "passes", "plays", "presents", "prints", "raises", "reads"),
         *("recognises", "redacts", "remembers", "removes", "replaces", "replays", "restarts", "returns", "runs"),
         *("searches", "selects", "sends", "separates", "serialises", "serves", "sets", "shortens", "shows", "speaks"),

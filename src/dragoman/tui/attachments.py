@@ -66,7 +66,7 @@ class ListedAttachment(NamedTuple):
 
 
 def clean_paste(text: str) -> str:
-    """Pasted text without anything that acts on a terminal; every kind of line end is `\\n`."""
+    """Return pasted text without anything that acts on a terminal; every kind of line end is `\\n`."""
     return harmless(re.sub(_LOCALE_BREAKS, "\n", text))
 
 

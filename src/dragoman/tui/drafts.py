@@ -152,7 +152,7 @@ class DraftKeeper:
             return None
 
     def changed(self, text: str, chips: Sequence[Chip]) -> None:
-        """The text of the input is another one."""
+        """Note that the text of the input is another one."""
         now = monotonic()
         if self._unsaved is None:
             self._first_at = now

@@ -65,7 +65,7 @@ class PromptHistory:
             self.problem = f"the history of the input cannot be read: {error.strerror}"
 
     def add(self, text: str, written: str | None = None) -> None:
-        """A text was sent; `written` is what is kept on disk, where attachments do not stand behind their words."""
+        """Add a text that was sent; `written` is kept on disk, where attachments do not stand behind their words."""
         self._place = None
         if not self._entries or self._entries[-1] != text:
             self._entries = [*self._entries[-MOST_ENTRIES + 1 :], text]
@@ -130,7 +130,7 @@ class PromptHistory:
         return self._entries[self._place]
 
     def stay(self) -> None:
-        """The text that is shown was changed: it is the draft from here on."""
+        """Take the text that is shown as the draft from here on: the user changed it."""
         self._place = None
 
     def find(self, words: str, before: int | None = None) -> tuple[int, str] | None:

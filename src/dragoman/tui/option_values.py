@@ -77,7 +77,7 @@ def modes_of(state: SessionState) -> list[OptionValue]:
 
 
 def all_values(state: SessionState) -> list[OptionValue]:
-    """Modes and the values of every option."""
+    """Return modes and the values of every option."""
     values = [] if options_of(state, "mode") else modes_of(state)
     for option in known_options(state):
         values += values_of(option, with_name=True)

@@ -35,7 +35,7 @@ KEYS: Final = (
 
 
 class PlainTerminal:
-    """Reads lines from stdin and appends lines to stdout."""
+    """A terminal that gives lines from stdin, and gets lines appended to stdout."""
 
     has_status = False
     answers_by_line = True

@@ -38,7 +38,7 @@ _TABLE_RULE: Final = re.compile(r"\|\s{0,20}:?-+:?\s{0,20}(?:\|\s{0,20}:?-+:?\s{
 
 
 class AppendedLines:
-    """Writes one session."""
+    """The writer of one session."""
 
     def __init__(self, width: int, paint: Painter) -> None:
         self._width = max(20, width)
@@ -177,7 +177,7 @@ class AppendedLines:
                 yield from self._wrapped("  ", part)
 
     def _end_of_sentence(self, text: str) -> int:
-        """Where the last whole line or sentence of a growing text ends."""
+        """Return where the last whole line or sentence of a growing text ends."""
         end = text.rfind("\n", self._written) + 1 or self._written
         if _is_code(text[self._written : end], is_code=self._is_code) or _is_row(text[end:]):
             return end  # code, and a row of a table, are written by whole lines

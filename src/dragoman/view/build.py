@@ -1,4 +1,4 @@
-"""Makes blocks of a session's state.
+"""The way from a session's state to blocks.
 
 Owns which part of an item is shown. A command, an output and an exit code are read from where real agents put them;
 what cannot be read is left out. Costs as much as the state is long: programs that draw often keep blocks by `position`.
@@ -78,7 +78,7 @@ def blocks_of(
 
 
 def agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:
-    """The terminals that an agent of version 2 reports itself."""
+    """Return the terminals that an agent of version 2 reports itself."""
     made = {}
     for terminal in state.terminals.values():
         output, is_cut = tail(terminal.text)

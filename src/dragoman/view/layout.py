@@ -85,7 +85,7 @@ class SessionLayout:
         return not self._estimated
 
     def lines(self, start: int, count: int, state: SessionState) -> list[RailLine]:
-        """The lines from a place on; fewer at the end."""
+        """Return the lines from a place on; fewer at the end."""
         shown: list[RailLine] = []
         self._sum()
         index = max(0, bisect_right(self._starts, start) - 1)
@@ -98,23 +98,23 @@ class SessionLayout:
         return shown
 
     def item_at(self, line: int) -> int | None:
-        """The position of the item that a line belongs to."""
+        """Return the position of the item that a line belongs to."""
         if not 0 <= line < self.height:
             return None
         return max(0, bisect_right(self._starts, line) - 1) - len(self._older)
 
     def place_of(self, position: int) -> tuple[int, int]:
-        """The first line of an item, and how many it has."""
+        """Return the first line of an item, and how many it has."""
         self._sum()
         index = position + len(self._older)
         return self._starts[index], self._heights[index]
 
     def blocks_at(self, position: int, state: SessionState) -> list[Block]:
-        """The blocks of an item."""
+        """Return the blocks of an item."""
         return list(block_of(self.item(position, state), position, self._terminals, self._watched))
 
     def item(self, position: int, state: SessionState) -> TimelineItem:
-        """The item at a position."""
+        """Return the item at a position."""
         return state.timeline[position] if position >= 0 else self._older[position]
 
     # Changing
@@ -242,7 +242,7 @@ class SessionLayout:
                 self._live.popitem(last=False)
 
     def _ended_turns(self, state: SessionState, laid_out: int) -> set[int]:
-        """Where turns have ended since the last look: the end is drawn behind the last item of the turn."""
+        """Find where turns have ended since the last look: the end is drawn behind the last item of the turn."""
         changed = set()
         turns = state.turns
         while self._turns < len(turns) and (end := turns[self._turns].end) is not None:
@@ -344,7 +344,7 @@ class SessionLayout:
         return lines
 
     def _child_lines(self, session_id: str, view: RailView) -> list[RailLine]:
-        """The session of a subagent, moved to the right: its last blocks, or all of them if it is opened."""
+        """Write the session of a subagent, moved to the right: its last blocks, or all of them if it is opened."""
         child = self._watched.children.get(session_id)
         if child is None:
             return []
@@ -360,7 +360,7 @@ class SessionLayout:
         return lines
 
     def _growing(self, position: int, item: TimelineItem, view: RailView) -> MarkdownLines | None:
-        """The lines of a message of the agent that were written before, for one that still grows."""
+        """Return the lines of a message of the agent that were written before, for one that still grows."""
         if position not in self._live or not isinstance(item, Message) or item.role != "agent" or item.meta:
             return None
         growing = self._markdown.get(position)
@@ -374,7 +374,7 @@ class SessionLayout:
 
 
 def text_of(state: SessionState, view: RailView, *, last: int | None = None) -> str:
-    """The session as text with rails: for a pager, or to be printed when the screen is left.
+    """Return the session as text with rails: for a pager, or to be printed when the screen is left.
 
     Args:
         state: the session.

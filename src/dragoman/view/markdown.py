@@ -141,7 +141,7 @@ def _diff_lines(piece: DiffPiece) -> Iterator[str]:
 
 
 def _message(text: str) -> str:
-    """A message is Markdown already; HTML in it is shown as text, and an open code block is closed."""
+    """Write a message, which is Markdown already; HTML in it is shown as text, and an open code block is closed."""
     lines = []
     fence = ""
     for line in plain(text).strip("\n").split("\n"):

@@ -205,7 +205,7 @@ def _span(match: re.Match[str]) -> list[ElementChild]:
 
 
 def _emphasis(text: str) -> list[ElementChild]:
-    """Code inside emphasis is code; other marks inside each other stay text."""
+    """Return a mark as elements: code inside emphasis is code; other marks inside each other stay text."""
     pieces = re.split(r"`([^`\n]{1,500})`", text)
     return [make("code", "", piece) if number % 2 else piece for number, piece in enumerate(pieces) if piece]
 

@@ -38,7 +38,7 @@ def summary_of(model: ReviewModel) -> str:
 def review_body(
     model: ReviewModel, width: int, height: int, glyphs: Glyphs, *, has_sides: bool, shift: int = 0, scroll: int = 0
 ) -> list[RailLine]:
-    """Exactly `height` lines: the list and the hunks, next to each other if there is room."""
+    """Return exactly `height` lines: the list and the hunks, next to each other if there is room."""
     if not model.files:
         text = "nothing changed in this turn"
         return _filled([((f"  {text}", "dim"),), *_notes(model, width)], width, height)

@@ -150,7 +150,7 @@ class ReviewModel:
     # Walking
 
     def move_hunk(self, step: int) -> None:
-        """To the next or previous hunk; past the end of a file to the next file."""
+        """Go to the next or previous hunk; past the end of a file to the next file."""
         row = self.row
         if row is None:
             return
@@ -161,7 +161,7 @@ class ReviewModel:
             self.hunk = 0 if step > 0 else max(0, len(self.files[self.at].file.hunks) - 1)
 
     def move_file(self, step: int) -> None:
-        """To the next or previous file."""
+        """Go to the next or previous file."""
         if self.files:
             self.at, self.hunk = min(max(0, self.at + step), len(self.files) - 1), 0
 
@@ -307,7 +307,7 @@ def _rows(row: ReviewRow) -> Iterator[DiffRow]:
 
 
 def _around(hunks: Sequence[Hunk], index: int, count: int) -> tuple[int, int]:
-    """From which line to which one a hunk is shown, counted from 0; two hunks share the lines between them."""
+    """Return from which line to which one a hunk is shown, counted from 0; two hunks share the lines between them."""
     hunk = hunks[index]
     first, last = hunk.after_line - 1, hunk.after_line - 1 + len(hunk.after)
     earliest = 0 if index == 0 else hunks[index - 1].after_line - 1 + len(hunks[index - 1].after)
@@ -325,7 +325,7 @@ def _same(lines: Sequence[str], start: int, stop: int, hunk: int, shift: int) ->
 
 
 def unified(rows: Sequence[DiffRow]) -> list[DiffRow]:
-    """Rows with one side each: of every hunk first what went, then what came."""
+    """Return rows with one side each: of every hunk first what went, then what came."""
     one_sided: list[DiffRow] = []
     gone: list[DiffRow] = []
     came: list[DiffRow] = []

@@ -97,7 +97,7 @@ class RewindModel:
         self.read_plan()
 
     def read_plan(self) -> None:
-        """What the chosen place would change. Blocks."""
+        """Plan what the chosen place would change. Blocks."""
         self.is_redo = False
         self._choices.clear()
         if self.at is None:
@@ -108,7 +108,7 @@ class RewindModel:
             self.plans = self.session_turns.plan(self.at + 1)
 
     def read_redo(self) -> None:
-        """What bringing back the last rewind would change. Blocks. Raises: RewindRefused."""
+        """Plan what bringing back the last rewind would change. Blocks. Raises: RewindRefused."""
         plans = self.session_turns.plan_redo()
         if not plans:
             raise RewindRefused("there is no rewind to take back")

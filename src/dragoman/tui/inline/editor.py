@@ -84,7 +84,7 @@ class InlineEditor:
             self._client.note(self._history.problem)
 
     def tick(self) -> None:
-        """Called several times a second: the draft is kept, and goes with its session."""
+        """Keep the draft, and let it go with its session. Called several times a second."""
         draft = self._keeper.follow()
         if self._conversation.folder != self._folder:
             self._folder = self._conversation.folder

@@ -31,7 +31,7 @@ _BLANK_LINES: Final = re.compile(r"(?:[^\S\n]*\n)+")
 
 
 class PrintedBlocks:
-    """Prints one session."""
+    """The printed blocks of one session."""
 
     def __init__(self, view: Callable[[], RailView], *, has_colour: bool) -> None:
         self._view = view
@@ -47,7 +47,7 @@ class PrintedBlocks:
         self._watched: WatchedSession | None = None
 
     def omit_prompts(self) -> None:
-        """A prompt is printed when its turn begins: the input, where it was typed, leaves no trace."""
+        """Omit nothing: a prompt is printed when its turn begins, since the input leaves no trace of it."""
 
     def resume(self, state: SessionState, position: int, written: int) -> None:
         """Begin behind an item that was printed before, of which so many characters were."""

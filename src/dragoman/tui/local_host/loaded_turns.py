@@ -71,7 +71,7 @@ def _outcome(result: object) -> tuple[Any, v1.Usage | None]:
 
 
 def turns_in(answer: object) -> LoadedTurns:
-    """What an answer of the host has of turns."""
+    """Read what an answer of the host has of turns."""
     if not isinstance(answer, dict):
         return LoadedTurns()
     begun, running = (answer.get(name) for name in ("begun", "running"))

@@ -44,7 +44,7 @@ class OlderPage(NamedTuple):
 
 
 async def read_older(remote: RemoteAgent, session_id: str) -> OlderPage:
-    """The next page of a session's history, as a state of its own.
+    """Read the next page of a session's history, as a state of its own.
 
     Raises: RequestError, ConnectionClosed.
     """

@@ -23,7 +23,7 @@ _ORDER: Final = {"waiting": 0, "running": 1}
 
 
 async def read_rows(remote: RemoteAgent, most: int = _MOST_ROWS) -> list[ListedSession]:
-    """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
+    """Read the sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
     rows: list[ListedSession] = []
     async for session in remote.sessions():
         rows.append(_row(session.session_id, session.cwd, session.title, session.updated_at, session.meta))
@@ -33,7 +33,7 @@ async def read_rows(remote: RemoteAgent, most: int = _MOST_ROWS) -> list[ListedS
 
 
 def rows_before_start() -> list[ListedSession]:
-    """The same over a connection of its own, which starts a host if none runs. Blocks; empty if there is no host."""
+    """Read the same over a connection of its own, which starts a host if none runs. Blocks; empty without a host."""
     rows: list[ListedSession] = []
     with suppress(NoHost, HostLost, HostRefused, OSError), _connected() as client:  # the conversation meets it again
         cursor: dict[str, Any] = {}
@@ -92,12 +92,12 @@ def _connected() -> Iterator[ThinClient]:
 
 
 def in_order(rows: list[ListedSession]) -> list[ListedSession]:
-    """What needs the user first, then what runs, then the last used."""
+    """Sort what needs the user first, then what runs, then the last used."""
     return sorted(rows, key=lambda row: _ORDER.get(row.state, 2))
 
 
 def shown_cost(amount: float, currency: str) -> str:
-    """An amount of money as a user reads it."""
+    """Write an amount of money as a user reads it."""
     text = f"{amount:.2f}"
     return f"${text}" if currency == "USD" else f"{text} {label(currency, 4, '')}".rstrip()
 

@@ -43,7 +43,7 @@ class ExportWish:
 
 
 async def whole_state(conversation: HostedConversation) -> SessionState:
-    """Everything that was shown in a session, as the host has it. Raises: DragomanError."""
+    """Return everything that was shown in a session, as the host has it. Raises: DragomanError."""
     from dragoman.client.connect import connect
     from dragoman.host.local.build import hello
     from dragoman.host.local.place import find_places

@@ -298,7 +298,7 @@ class TerminalApp(App[None]):
         return await self.around.listed.read(self.conversation)
 
     def rows_changed(self, rows: list[ListedSession]) -> None:
-        """The host was asked for its sessions."""
+        """Show the sessions that the host was asked for."""
         if self._picker is not None:
             self._picker.show_sessions(rows)
         self._is_dirty = True
@@ -325,7 +325,7 @@ class TerminalApp(App[None]):
         self.asked_for_user()
 
     def asked_for_user(self) -> None:
-        """Something waits for the user: the card shows it, and the user is notified."""
+        """Notify the user that something waits, which the card shows."""
         self._is_dirty = True
         if self.app_focus:
             self.around.notifier.ring()  # the card does not take the keyboard, and is easily overlooked

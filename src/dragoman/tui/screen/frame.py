@@ -46,7 +46,7 @@ _MOST_FILES: Final = 200
 
 
 class FrameLines:
-    """Writes the lines for one app."""
+    """The lines for one app."""
 
     def __init__(self, app: TerminalApp) -> None:
         self._app = app
@@ -243,7 +243,7 @@ class ChangedFiles:
         self._files: list[tuple[str, int, int, bool]] = []
 
     def of(self, state: SessionState) -> list[tuple[str, int, int, bool]]:
-        """Path, added and removed lines, and whether the file is new, in the order of the first change."""
+        """Return path, added and removed lines, and whether the file is new, in the order of the first change."""
         if state is not self._state:
             self._state, self._calls, self._revision = state, {}, -1
         if state.revision != self._revision:

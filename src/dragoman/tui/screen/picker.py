@@ -90,14 +90,14 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
         self.list.set_rows(rows)
 
     def show_sessions(self, rows: Sequence[ListedSession]) -> None:
-        """The sessions of the host are others by now; only a list of sessions shows them."""
+        """Show the sessions that the host has by now; only a list of sessions does."""
 
     def is_same(self, one: Any, other: Any) -> bool:
         """Return whether two values are the same thing, of which one may be newer."""
         return bool(one == other)
 
     def leave(self) -> None:
-        """Ctrl+D: close the list."""
+        """Close the list, as Ctrl+D does."""
         _ = self.dismiss(None)
 
     def choose(self, value: Any) -> None:
@@ -134,7 +134,7 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
 
 
 class PickList(Widget, can_focus=True):
-    """Draws the rows, and takes the keys."""
+    """The rows, and what keys do with them."""
 
     DEFAULT_CSS = "PickList { height: 1fr; width: 1fr; }"
 

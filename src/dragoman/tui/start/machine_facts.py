@@ -22,7 +22,7 @@ _LITTLE_BYTES: Final = 20 * 1024 * 1024
 
 @cache
 def agents_here() -> str:
-    """Such as `claude (logged in), codex (not logged in), built-in (no model key)`."""
+    """Describe agents: `claude (logged in), codex (not logged in), built-in (no model key)`."""
     from dragoman.registry.facts import facts_of
     from dragoman.registry.known import well_known_agents
     from dragoman.registry.login_state import login_state
@@ -62,7 +62,7 @@ def _built_in() -> str:
 
 
 def problems_here(folder: str) -> list[str]:
-    """Sentences for the user, each with what it means for the work."""
+    """Return sentences for the user, each with what it means for the work."""
     problems = []
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
         problems.append("this project cannot be written: the agent can read it and change nothing")

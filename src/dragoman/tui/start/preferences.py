@@ -27,7 +27,7 @@ class Preferences:
         self._path = path
 
     def all(self) -> dict[str, dict[str, str | bool]]:
-        """Agent -> option -> value; empty if there is no file, or it is broken."""
+        """Return agent -> option -> value; empty if there is no file, or it is broken."""
         try:
             document = read_document(self._path)
         except ConfigError:

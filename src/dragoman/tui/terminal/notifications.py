@@ -70,7 +70,7 @@ def notification(text: str, environment: Mapping[str, str], *, passes_tmux: bool
 
 
 def _not_progress(text: str) -> str:
-    """OSC 9 with a text that begins with `4;` is a progress bar in several terminals; `;` is a comma here already."""
+    """Put a word before a digit: OSC 9 with `4;` is a progress bar in some terminals; `;` is a comma here already."""
     return f"dragoman: {text}" if text[:1].isdigit() else text
 
 
@@ -85,7 +85,7 @@ def title(text: str) -> str:
 
 
 class Pace:
-    """Lets one notification through in some seconds, and each reason once."""
+    """A limit: one notification in some seconds, and each reason once."""
 
     def __init__(self) -> None:
         self._last: float | None = None
@@ -106,5 +106,5 @@ class Pace:
         return True
 
     def forget(self, reason: str) -> None:
-        """The reason is gone; when it comes again it counts again."""
+        """Forget a reason that is gone; when it comes again it counts again."""
         self._reasons.discard(reason)

@@ -39,7 +39,7 @@ class _Row(NamedTuple):
 
 
 def diff_lines(piece: DiffPiece, view: RailView) -> Iterator[RailLine]:
-    """A change with line numbers and signs; long ones are cut unless the view is open."""
+    """Yield a change with line numbers and signs; long ones are cut unless the view is open."""
     rail = (f"{view.glyphs.agent} ", "")
     changed = piece.added + piece.removed
     if changed > _SUMMARY_LINES:
@@ -74,7 +74,7 @@ def _unified(rows: Sequence[_Row], view: RailView) -> Iterator[RailLine]:
 
 
 def _side_by_side(rows: Sequence[_Row], view: RailView) -> Iterator[RailLine]:
-    """The old lines at the left, the new ones at the right; an unchanged line stands on both sides."""
+    """Yield the old lines at the left, the new ones at the right; an unchanged line stands on both sides."""
     width = (view.width - 2 - 3) // 2
     for left, right in _pairs(rows):
         yield (
@@ -117,7 +117,7 @@ def _half(row: _Row | None, width: int) -> Iterator[Run]:
 
 
 def hunk_rows(hunk: DiffHunk, path: str, view: RailView) -> list[_Row]:
-    """The lines of a hunk with their numbers; hidden characters are spelled out, changed parts marked."""
+    """Yield the lines of a hunk with their numbers; hidden characters are spelled out, changed parts marked."""
     texts = [spelled(line.text.rstrip("\n")) for line in hunk.lines]
     signs = [line.sign for line in hunk.lines]
     marks = _changed_parts(signs, texts)
@@ -132,7 +132,7 @@ def hunk_rows(hunk: DiffHunk, path: str, view: RailView) -> list[_Row]:
 
 
 def _colours(signs: Sequence[str], texts: Sequence[str], path: str, view: RailView) -> dict[int, Sequence[Run]]:
-    """The runs of lines by their index, of each side of the change as one text."""
+    """Return the runs of lines by their index, of each side of the change as one text."""
     colours: dict[int, Sequence[Run]] = {}
     for other in "+-":
         places = [index for index, sign in enumerate(signs) if sign != other]
@@ -143,7 +143,7 @@ def _colours(signs: Sequence[str], texts: Sequence[str], path: str, view: RailVi
 
 
 def _changed_parts(signs: Sequence[str], texts: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
-    """Where lines differ from the line that they replace: index -> places in its text."""
+    """Find where lines differ from the line that they replace: index -> places in its text."""
     parts_of: dict[int, list[tuple[int, int]]] = {}
     at = 0
     while at < len(signs):
@@ -176,7 +176,7 @@ def _compared(first: int, second: int, texts: Sequence[str]) -> dict[int, list[t
 
 
 def _marked(runs: Sequence[Run], places: Sequence[tuple[int, int]]) -> list[Run]:
-    """The runs with the style `changed` added between places."""
+    """Return the runs with the style `changed` added between places."""
     marked: list[Run] = []
     at = 0
     for text, style in runs:

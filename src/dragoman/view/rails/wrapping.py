@@ -110,7 +110,7 @@ def broken_runs(runs: Sequence[Run], width: int) -> list[list[Run]]:
 
 
 def _breaks(text: str, room: int, width: int) -> Iterator[int]:
-    """Where a text is broken, if the first line has so much room: one pass, because a line may have a megabyte."""
+    """Yield where a text is broken whose first line has so much room: in one pass, since a line may have a megabyte."""
     if text.isascii():
         yield from range(room, len(text), width)
         return

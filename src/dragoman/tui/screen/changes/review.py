@@ -169,7 +169,7 @@ class ReviewScreen(PaintedScreen):
         self._decide(self.model.undo)
 
     def _decide(self, decide: object) -> None:
-        """A decision about what is on the screen; while another one is written, a key means something else by then."""
+        """Write a decision about what is on the screen, unless another is being written: the screen is old then."""
         if self.is_busy:
             self.message = "not done: the last key is still being worked on"
             return

@@ -176,7 +176,7 @@ class RewindScreen(PaintedScreen):
         self.work(self.model.read_plan)
 
     def do_enter(self) -> None:
-        """From the list into the plan."""
+        """Go from the list into the plan."""
         if self.is_busy or self.is_planning:
             return
         if self.model.at is None:

@@ -68,7 +68,7 @@ class _Screen:
 
 
 class EmulatedTerminals:
-    """Draws the last terminals that need a screen."""
+    """The screens of the last terminals that need one."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

@@ -41,7 +41,7 @@ Lines = list[list["Run"]]
 
 
 class Highlighter:
-    """Finds colours, and calls `done` in its thread when there are new ones."""
+    """A thread that finds colours, and calls `done` when there are new ones."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         self._done = done

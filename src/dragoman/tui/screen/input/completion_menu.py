@@ -38,7 +38,7 @@ _NAME_COLUMNS: Final = 28
 
 
 class CompletionMenu(Widget):
-    """Shows what completes a word, and knows which row the user chose."""
+    """A menu of what completes a word, with the row that the user chose."""
 
     DEFAULT_CSS = "CompletionMenu { display: none; height: auto; max-height: 9; }"
 
@@ -67,7 +67,7 @@ class CompletionMenu(Widget):
         return bool(self._rows)
 
     def look(self, text: str, cursor: int) -> None:
-        """The user typed: show what completes the word at the cursor."""
+        """Show what completes the word at the cursor."""
         self._text, self._cursor = text, cursor
         word = word_at(text, cursor)
         place = None if word is None else (word.kind, word.start)
@@ -83,7 +83,7 @@ class CompletionMenu(Widget):
             self._show(word, file_suggestions(word.query, self._index().paths))
 
     def moved(self, text: str, cursor: int) -> None:
-        """The cursor moved: the menu stays as long as it is in the same word."""
+        """Keep the menu as long as the cursor, which moved, is in the same word."""
         if (text, cursor) != (self._text, self._cursor):
             self.look(text, cursor)
 
@@ -96,7 +96,7 @@ class CompletionMenu(Widget):
         return self._files
 
     def _listed(self) -> None:
-        """A new list of files is there."""
+        """Use a new list of files."""
         if self.is_attached and (self._word is None or self._word.kind == "file"):
             chosen = self.chosen
             self.look(self._text, self._cursor)

@@ -36,22 +36,22 @@ class InputHint(OneLine):
         self._clearing: Timer | None = None
 
     def attached(self, rows: Sequence[ListedAttachment]) -> None:
-        """What would be sent with the text."""
+        """Show what would be sent with the text."""
         self._rows = rows
         self._draw()
 
     def searching(self, words: str | None, *, has_match: bool = True) -> None:
-        """The history is searched for these words; None for not."""
+        """Show that the history is searched for these words; None if it is not."""
         self._search, self._has_match = words, has_match
         self._draw()
 
     def released(self, is_released: bool) -> None:
-        """The mouse belongs to the terminal."""
+        """Show whether the mouse belongs to the terminal."""
         self._is_released = is_released
         self._draw()
 
     def noted(self, text: str) -> None:
-        """A sentence about what the user just did, for a few seconds: while a turn runs, the status shows the turn."""
+        """Show a sentence about what the user did, for a few seconds: while a turn runs, the status shows the turn."""
         self._note = one_line(text)
         if self._clearing is not None:
             self._clearing.stop()

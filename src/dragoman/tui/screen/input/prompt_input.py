@@ -141,7 +141,7 @@ class PromptInput(TextArea):
         self._keeper.flush()
 
     def follow_session(self) -> None:
-        """The draft belongs to its session: before a key is taken, the input is that of the session in sight."""
+        """Show the draft of the session in sight: before a key is taken, the input must belong to that session."""
         draft = self._keeper.follow()
         folder = self._shown_conversation().folder
         if folder != self._folder:
@@ -183,7 +183,7 @@ class PromptInput(TextArea):
         self._keep_draft()
 
     def take_over(self, letter: str) -> None:
-        """A letter that was typed in the conversation, and means nothing there: the text goes on with it."""
+        """Go on with a letter that was typed in the conversation, and means nothing there."""
         self.screen.set_focus(self)  # at once: the next letter may be a key of the conversation
         _ = self.insert(letter, maintain_selection_offset=False)
         self._edited()
@@ -291,7 +291,7 @@ class PromptInput(TextArea):
         return row == (0 if step < 0 else self.wrapped_document.height - 1)
 
     def _edited(self) -> None:
-        """The user changed the text."""
+        """Note that the user changed the text."""
         self.was_typed = True
         self._history.stay()
         self._keep_draft()

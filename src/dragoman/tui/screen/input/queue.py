@@ -73,7 +73,7 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
         return self.query_one(OptionList)
 
     def _follow(self) -> None:
-        """A turn may begin while the list is open: its prompt leaves the list."""
+        """Draw the list again if a turn began while it was open: its prompt leaves the list."""
         if self._app.conversation.queued != self._shown:
             chosen = self._chosen()
             waiting = self._app.conversation.queued

@@ -166,7 +166,7 @@ class CardSheet(NamedTuple):
 
 
 class ActionCard(CardView):
-    """Shows one sheet."""
+    """The card of one sheet."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -223,7 +223,7 @@ def _fitted(line: str, width: int) -> list[str]:
 
 
 def _rows(texts: Sequence[str], width: int) -> list[str]:
-    """Texts next to each other, as many as a line has room for."""
+    """Put texts next to each other, as many as a line has room for."""
     rows: list[str] = []
     for text in texts:
         if rows and cells(rows[-1]) + cells(text) + 3 <= width:

@@ -280,7 +280,7 @@ class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
         self._enter()
 
     async def take_line(self) -> None:
-        """Enter: go to the next row if what was typed fits."""
+        """Go to the next row if what was typed fits, as Enter does."""
         if await self._keep():
             await self.action_move(1)
 

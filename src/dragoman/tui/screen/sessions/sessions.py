@@ -62,11 +62,11 @@ class SessionPicker(Picker):
         )
 
     def leave(self) -> None:
-        """Ctrl+D: leave the client, as in the conversation; the work goes on."""
+        """Leave the client, as Ctrl+D does in the conversation; the work goes on."""
         self.app.exit()
 
     def is_same(self, one: Any, other: Any) -> bool:
-        """Its state, cost and age change while the list is open: the selection must not go to another one then."""
+        """Compare sessions alone: state, cost and age change while the list is open, and the selection must stay."""
         return (
             isinstance(one, ListedSession) and isinstance(other, ListedSession) and one.session_id == other.session_id
         )
@@ -146,7 +146,7 @@ class SessionPicker(Picker):
 def session_line(
     row: ListedSession, width: int, glyphs: Glyphs, *, with_folder: bool = False, now: datetime | None = None
 ) -> tuple[Any, ...]:
-    """One session as a line: sign, word, title, agent, age, cost, and what it needs."""
+    """Return one session as a line: sign, word, title, agent, age, cost, and what it needs."""
     sign, style = state_sign(row.word, glyphs)
     agent = label(short_agent(row.agent), _AGENT, "")
     wide = width >= _WIDE

@@ -38,7 +38,7 @@ _MOST_BYTES: Final = 4096
 
 
 class Surroundings:
-    """Looks at other sessions and at this machine for one app."""
+    """The other sessions, and this machine, around one app."""
 
     def __init__(self, app: TerminalApp) -> None:
         self._app = app
@@ -49,7 +49,7 @@ class Surroundings:
         """The agents of this machine, for an empty conversation."""
 
     async def look(self) -> None:
-        """What was found on this machine, and what does not work."""
+        """Look at what is on this machine, and what does not work."""
         from dragoman.tui.start.machine_facts import agents_here, problems_here
 
         app = self._app
@@ -89,7 +89,7 @@ class Surroundings:
         return self.listed.rows(self._app.conversation)
 
     def needs_user(self, session_id: str, name: str) -> None:
-        """A session that is not shown needs the user: it rings once."""
+        """Ring once for a session that is not shown and needs the user."""
         if self.notifier.pace.is_first(session_id):
             if self._app.app_focus:
                 self.notifier.ring()
@@ -98,7 +98,7 @@ class Surroundings:
         self._app.changed()
 
     def ended(self, name: str, error: str) -> None:
-        """A turn of a session that is not shown ended."""
+        """Report the end of a turn of a session that is not shown."""
         self._app.note(f"{name}: {error}" if error else f"{name} is done")
         self.notify(f"{name} failed" if error else f"{name} is done")
 
@@ -177,7 +177,7 @@ def _current(row: ListedSession, conversation: HostedConversation) -> ListedSess
 
 
 class Notifier:
-    """Writes what the settings allow to one terminal."""
+    """Notifications of one terminal, as far as the settings allow them."""
 
     def __init__(self, kind: str, write: Callable[[str], None]) -> None:
         """Make one.
@@ -202,7 +202,7 @@ class Notifier:
         return notifications.title("") + notifications.POP_TITLE if self._title else ""
 
     def ring(self) -> None:
-        """The bell, which every terminal and tmux understands."""
+        """Ring the bell, which every terminal and tmux understands."""
         if self.kind != "off":
             self._write(notifications.BELL)
 
