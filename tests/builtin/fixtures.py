@@ -109,6 +109,9 @@ class FakeViewer:
         self._owner.seen += chunks
         self._owner.saw.set()
 
+    async def ready(self) -> None:
+        return
+
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         answer = self._owner.answers(options)
         if asyncio.iscoroutine(answer):
@@ -128,10 +131,13 @@ class FixtureSession(OpenSession):
             context,
             model=fixture.model,
             permissions=ToolPermissions(
-                RecordingRules(fixture), lambda: fixture.mode or self.mode, ("/w",), can_ask=fixture.can_ask
+                RecordingRules(fixture),
+                lambda: fixture.mode or self.mode,
+                ("/w",),
+                ask=self.ask,
+                can_ask=fixture.can_ask,
             ),
             limits=fixture.limits,
-            sleep=fixture.sleep,
         )
 
 
@@ -141,6 +147,7 @@ class SessionFixture:
     def __init__(self, store: Store, session: FixtureSession) -> None:
         session.fixture = self
         session.tools.clear()
+        session.retries.sleep = self.sleep
         self.store = store
         self.session = session
         self.model: Model = ScriptedModel()

@@ -360,12 +360,12 @@ async def test_a_model_error_is_the_answer_to_the_prompt_and_the_session_lives(t
 
 async def test_a_second_client_takes_over_a_running_turn_from_its_beginning(tmp_path: Path) -> None:
     service, new_user = Service(tmp_path), Answers("allow_once")
-    asked, answer = asyncio.Event(), asyncio.Event()
+    asked = asyncio.Event()
 
     async def user(request: v1.RequestPermissionRequest, session: Any) -> str:
         asked.set()
-        await answer.wait()
-        return request.options[0].option_id
+        await asyncio.Event().wait()  # until the question is withdrawn
+        raise AssertionError("unreachable")
 
     async with service.client(permission=user) as first:
         session = await first.new_session(service.project)
@@ -374,14 +374,13 @@ async def test_a_second_client_takes_over_a_running_turn_from_its_beginning(tmp_
         async with service.client(permission=new_user) as second:
             joined = await second.resume_session(session.id, service.project)
             watching = joined.updates()
-            answer.set()
             await turn  # the prompt is answered to the client that sent it
             async for _ in watching:
                 if text_of(joined).endswith("after"):
                     break
             assert text_of(joined) == "beforeafter"
             assert [call.status for call in joined.state.tool_calls.values()] == ["completed", "completed"]
-            assert len(new_user.asked) == 1  # the second question is for the client that has the session now
+            assert len(new_user.asked) == 2  # also the question that was open when it took the session over
             assert text_of(session) == "before"
             assert session.state.stop_reason == "end_turn"
             with pytest.raises(RequestError, match="another client has taken it over") as refused:

@@ -121,13 +121,12 @@ async def test_a_busy_provider_is_asked_again_after_longer_and_longer_waits(tmp_
     async with open_fixture(tmp_path) as fixture:
         states: list[str] = []
         fixture.limits = TurnLimits(retries=3, retry_seconds=(1, 2, 4))
-        sleep = fixture.sleep
 
         async def note(seconds: float) -> None:
             states.append(fixture.session.state)
-            await sleep(seconds)
+            await fixture.sleep(seconds)
 
-        fixture.sleep = note  # type: ignore[method-assign]  # to record the state
+        fixture.session.retries.sleep = note
         end = await fixture.prompt("busy 3", "say at last")
         assert end.error is None
         assert fixture.slept == [1, 2, 4]

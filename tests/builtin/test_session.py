@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.limits import TurnLimits
-from dragoman.builtin.turn import TurnEnd
+from dragoman.builtin.turn import TurnContext, TurnEnd
 from dragoman.errors import StoreError
-from dragoman.policy import Request
+from dragoman.policy import Command, Request
 from dragoman.store.sessions import Store
 from dragoman.uistream import chunks as c
 from dragoman.uistream.fold import INTERRUPTED
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import FakeTool, FakeViewer, SessionFixture, open_fixture, texts
 
-RUN = Request("dragoman", "execute", command=("make",), shell=None, root="/w")
+RUN = Request("dragoman", "execute", command=Command(("make",)), root="/w")
 
 
 def forever(arguments: object, context: object) -> object:
@@ -207,6 +207,11 @@ async def test_a_turn_that_runs_in_another_program_is_seen_and_left_alone(tmp_pa
         turn.cancel()
         await turn
         assert fixture.outcomes() == {"wait": "output-error"}
+
+
+def test_the_context_of_a_turn_holds_what_several_of_its_parts_use() -> None:
+    # What one part alone uses is a parameter of that part: otherwise every part depends on all of them.
+    assert len(TurnContext.__struct_fields__) <= 25
 
 
 async def test_a_client_that_takes_over_gets_the_turn_from_its_first_chunk_on(tmp_path: Path) -> None:

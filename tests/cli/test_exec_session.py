@@ -99,8 +99,9 @@ def test_the_forms_of_output_are_those_of_exec(place: HostPlaceKit) -> None:
     assert result["agent"]["name"] == "scripted"
     assert result["scripted"] is True
     events = place.run("--session", "s", "--output", "events", "say one two").events
-    assert events[0]["event"] == "session"
-    assert events[0]["session_id"] == result["session_id"]
+    assert [event["event"] for event in events[:3]] == ["starting", "initialized", "session"]
+    assert events[2]["session_id"] == result["session_id"]
+    assert events[2]["is_resumed"] is True
     assert "".join(event["text"] for event in events if event["event"] == "message") == "one two "
     assert events[-1]["event"] == "result"
 

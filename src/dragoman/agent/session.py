@@ -7,6 +7,7 @@ sessions are requested.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,8 +17,7 @@ from dragoman.agent.updates import UpdateSender
 from dragoman.errors import INVALID_REQUEST, LocalProtocolError, RequestError
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from dragoman.agent.client import RemoteClient
     from dragoman.agent.connection import AgentConnection
@@ -35,7 +35,9 @@ T = TypeVar("T")
 class AgentSession(UpdateSender):
     """A session: its folder, its client, and methods that send updates at any time, in and between turns.
 
-    `extra` is for your handlers, to keep what they need in later turns; the library does not use it.
+    `extra` is for your handlers, to keep what they need in later turns; the library does not use it. `on_cancel` is
+    called when the client cancels or closes the session, also if no prompt of this client runs: for an agent whose
+    session has work that another connection began. It may be called more than once.
     """
 
     __slots__ = (
@@ -45,11 +47,13 @@ class AgentSession(UpdateSender):
         "_late",
         "_opened_by",
         "_turns",
+        "_until_open",
         "additional_directories",
         "cwd",
         "extra",
         "id",
         "mcp_servers",
+        "on_cancel",
     )
 
     def __init__(self, connection: AgentConnection, session_id: str, request: Any, opened_by: Call) -> None:
@@ -58,9 +62,12 @@ class AgentSession(UpdateSender):
         self.additional_directories: tuple[str, ...] = tuple(request.additional_directories or ())
         self.mcp_servers: tuple[v1.McpServer, ...] = tuple(request.mcp_servers or ())
         self.extra: dict[str, Any] = {}
+        self.on_cancel: Callable[[], None] | None = None
         self._connection = connection
         # The request that opens this session, until it is answered.
         self._opened_by: Call | None = opened_by
+        self._until_open: list[asyncio.Future[None]] | None = []
+        """Those who wait for that; None when it was answered, or will not be."""
         self._held: list[bytes] = []
         self._held_bytes = 0
         self._late: list[v1.SessionUpdate] = []
@@ -97,7 +104,7 @@ class AgentSession(UpdateSender):
         return self._turns[0] if self._turns else None
 
     def path(self, path: str | os.PathLike[str]) -> str:
-        """`path` made absolute: a relative one is relative to `cwd` (rule 89), wherever the process runs."""
+        """Return `path` made absolute: a relative one is relative to `cwd` (rule 89), wherever the process runs."""
         return os.path.join(self.cwd, os.fspath(path))
 
     async def elicit(
@@ -108,7 +115,7 @@ class AgentSession(UpdateSender):
         url: str | None = None,
         elicitation_id: str | None = None,
     ) -> Answer:
-        """Asks the user for input, in a form or on a web page.
+        """Ask the user for input, in a form or on a web page.
 
         While the session is being opened the question belongs to that request, because the client does not know the
         session yet.
@@ -130,7 +137,7 @@ class AgentSession(UpdateSender):
         return await elicit(self.client, scope, message, schema, url, elicitation_id)
 
     def update_when_open(self, update: v1.SessionUpdate) -> None:
-        """Sends an update right after the answer that opens the session, or at once if the session is open.
+        """Send an update right after the answer that opens the session, or at once if the session is open.
 
         For what does not belong to a turn or to the history, such as the list of commands. Other updates of
         `session/load` are sent before its answer.
@@ -140,8 +147,18 @@ class AgentSession(UpdateSender):
         else:
             self._late.append(update)
 
+    async def wait_until_open(self) -> None:
+        """Wait until the answer that opens the session was written, or will not be; return at once if it is open.
+
+        A question before that is about a session that the client does not know.
+        """
+        if self._until_open is not None:
+            opening: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._until_open.append(opening)
+            await opening
+
     def child(self, session_id: str) -> UpdateSender:
-        """Sends updates of a subagent's session to this client, after a SubagentUpdate of this session announced it."""
+        """Send updates of a subagent's session to this client, after a SubagentUpdate of this session announced it."""
         sender = UpdateSender()
         sender._send_as(self)
         sender._settings = OfferedSettings(takes_booleans=self.client.offers("session.configOptions.boolean"))
@@ -151,7 +168,7 @@ class AgentSession(UpdateSender):
     # What follows is the library's side
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs `work` in a task that the connection owns and ends with itself."""
+        """Run `work` in a task that the connection owns and ends with itself."""
         return self._connection.spawn(work)
 
     def _hold(self) -> None:
@@ -159,15 +176,16 @@ class AgentSession(UpdateSender):
         self._post = self._keep
 
     def _rename(self, session_id: str) -> None:
-        """The answer gives the session another id than the one made for it."""
+        """Take another id than the one made for the session: the answer gives it that."""
         old = len(self._prefix)
         self.id = session_id
         self._address(session_id)
         self._held = [self._prefix + frame[old:] for frame in self._held]
 
     def _open(self) -> None:
-        """The answer that names the session was written."""
+        """Send what waits for the answer that names the session, which was written."""
         self._opened_by = None
+        self._wake()
         self._post = self._connection.peer.post
         for frame in self._held:
             self._post(frame)
@@ -176,16 +194,23 @@ class AgentSession(UpdateSender):
             self._submit(update)
 
     def _end(self, why: Exception) -> None:
-        """No update is sent any more; sending one raises `why`."""
+        """End the session: no update is sent any more; sending one raises `why`."""
         self._held = []
+        self._wake()
 
         def refuse(frame: bytes) -> bool:
             raise why
 
         self._post = refuse
 
+    def _wake(self) -> None:
+        waiting, self._until_open = self._until_open, None
+        for opening in waiting or ():
+            if not opening.done():  # the task that waited may have been cancelled
+                opening.set_result(None)
+
     def _begin(self, call: Call, request: v1.PromptRequest, *, may_overlap: bool) -> Turn:
-        """A new turn. It is registered before anything can wait, so that no cancel can miss it.
+        """Begin a turn. It is registered before anything can wait, so that no cancel can miss it.
 
         Raises: RequestError when another prompt runs and there may be only one.
         """
@@ -198,7 +223,9 @@ class AgentSession(UpdateSender):
         return turn
 
     def _cancel(self) -> None:
-        """Cancels the running turn and those that wait behind it. Nothing runs: nothing happens (rule 200)."""
+        """Cancel the running turn and those that wait behind it. If nothing runs, nothing happens (rule 200)."""
+        if self.on_cancel is not None:
+            self.on_cancel()
         for turn in list(self._turns):
             turn._cancel()
 

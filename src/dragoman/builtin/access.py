@@ -20,19 +20,21 @@ from dragoman.agent import ClientError
 from dragoman.builtin.command_guard import safe_environment
 from dragoman.builtin.placement import OUTSIDE, Placement
 from dragoman.builtin.tools.tool import CommandResult, NoFormError, ToolError
-from dragoman.errors import DragomanError
+from dragoman.errors import ConnectionClosed, DragomanError
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 from dragoman.workspace.atomic import replace_file
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
-    from dragoman.agent import Turn
+    from dragoman.agent import AgentSession, Turn
     from dragoman.builtin.command_guard import CommandGuard
     from dragoman.builtin.tools.tool import AnswerChoice
+    from dragoman.builtin.viewer import Viewer
     from dragoman.process.sandbox import Confined, ProtectedChange
     from dragoman.process.terminal import Terminal
 
+T = TypeVar("T")
 _Content = TypeVar("_Content", str, bytes)
 _MISSING: Final = -32002
 _LARGEST_BYTES: Final = 10 * 1024 * 1024  # the limit of `workspace`, applied to files outside its folders too
@@ -270,18 +272,15 @@ class ClientAccess:
         *,
         uses_files: bool = True,
         uses_terminals: bool = True,
-        is_current: Callable[[], bool] = lambda: True,
-        settle: Callable[[], Awaitable[None]] | None = None,
+        viewer: Viewer | None = None,
     ) -> None:
         """Args:
-        is_current: whether this is still the session's client; another one may take the session over during a turn.
-        settle: returns when the client was shown everything so far, such as the call it is asked about.
+        viewer: the client of an open session; another one may take the session over during the turn.
         """
         client = turn.session.client
         self._turn = turn
         self._local = local
-        self._is_current = is_current
-        self._settle = settle
+        self._viewer = viewer
         self._reads = uses_files and client.offers("fs.readTextFile")
         self._writes = uses_files and client.offers("fs.writeTextFile")
         self._runs = uses_terminals and client.offers("terminal")
@@ -289,7 +288,7 @@ class ClientAccess:
     @property
     def _is_gone(self) -> bool:
         """Whether the client has left or lost its session; the turn goes on with local files and commands."""
-        return not self._turn.session.client.is_connected or not self._is_current()
+        return not self._turn.session.client.is_connected or (self._viewer is not None and self._viewer.is_replaced)
 
     async def read_text(self, path: str) -> str:
         if not self._reads or self._is_gone or self._local.workspace_of(path) is None:
@@ -399,25 +398,42 @@ class ClientAccess:
     ) -> list[str] | None:
         # A permission request would be the only other way, and rules of the user answer those: `--allow '*'` would
         # choose the first answer in the user's name.
-        if self._is_gone or not self._turn.session.client.offers("elicitation.form"):
-            raise NoFormError("this client cannot show a form; the question has to be asked in words")
-        await self._settled()
         from dragoman.builtin.forms import ask_by_form
 
-        return await ask_by_form(self._turn, question, choices, is_multiple=is_multiple)
+        return await self._fill_in(
+            lambda session: ask_by_form(session, question, choices, is_multiple=is_multiple),
+            "this client cannot show a form; the question has to be asked in words",
+        )
 
     async def edit_text(self, question: str, text: str) -> str | None:
-        if self._is_gone or not self._turn.session.client.offers("elicitation.form"):
-            raise NoFormError("this client cannot show a form; the text has to be edited elsewhere")
-        await self._settled()
         from dragoman.builtin.forms import edit_by_form
 
-        return await edit_by_form(self._turn, question, text)
+        return await self._fill_in(
+            lambda session: edit_by_form(session, question, text),
+            "this client cannot show a form; the text has to be edited elsewhere",
+        )
+
+    async def _fill_in(self, show: Callable[[AgentSession], Awaitable[T]], otherwise: str) -> T:
+        """Show a form to the session's client, also if that is no longer the one that sent the prompt.
+
+        Raises: NoFormError with `otherwise` if it has left or shows no forms.
+        """
+
+        async def ask(asked: Viewer | Turn) -> T:
+            if not asked.session.client.offers("elicitation.form"):
+                raise NoFormError(otherwise)
+            return await show(asked.session)
+
+        await self._settled()
+        try:
+            return await (ask(self._turn) if self._viewer is None else self._viewer.open_session.ask_client(ask))
+        except ConnectionClosed as error:
+            raise NoFormError(otherwise) from error
 
     async def _settled(self) -> None:
         """Return when the client was shown everything so far: it must know the call that a request belongs to."""
-        if self._settle is not None:
-            await self._settle()
+        if self._viewer is not None:
+            await self._viewer.open_session.settle()
 
 
 @cache

@@ -176,6 +176,8 @@ class BuiltInAgent:
     async def close_session(self, params: v1.CloseSessionRequest, session: AgentSession) -> None:
         open_session = self._sessions.get(session.id)
         if open_session is not None and open_session.viewer is not None and open_session.viewer.session is session:
+            if open_session.prompts:  # of the client before, if this one took the session over (rule 116)
+                await asyncio.wait(open_session.prompts)
             await self._release(open_session)
 
     async def delete_session(self, params: v1.DeleteSessionRequest, context: Context) -> None:
@@ -305,15 +307,18 @@ class BuiltInAgent:
         metadata = metadata_of(system_prompt)
         session.extra[ASKS_ABOUT] = read_client_rules(meta)
         self.environment.begin()
-        if row.id not in self._sessions:
-            opened = await stored(OpenSession.open(self.settings, await self.store(), row, self.environment))
-            opened.model_lists = self.models.lists(opened.model_name, self._show_options)
-            self._sessions.setdefault(row.id, opened)
-        open_session = self._sessions[row.id]
-        if metadata:
-            await stored(open_session.set(metadata={**open_session.row.metadata, **metadata}))
-        if repeats_history:
-            await stored(open_session.read_past())  # so that the first prompt, which often follows, need not
+        open_session: OpenSession | None = None
+        # Again if the client before has left meanwhile, which closes its session.
+        while open_session is None or open_session.is_closed:
+            if row.id not in self._sessions:
+                opened = await stored(OpenSession.open(self.settings, await self.store(), row, self.environment))
+                opened.model_lists = self.models.lists(opened.model_name, self._show_options)
+                self._sessions.setdefault(row.id, opened)
+            open_session = self._sessions[row.id]
+            if metadata:
+                await stored(open_session.set(metadata={**open_session.row.metadata, **metadata}))
+            if repeats_history:
+                await stored(open_session.read_past())  # so that the first prompt, which often follows, need not
         viewer = await open_session.attach(session)
         await viewer.join(repeats_history=repeats_history)
         if repeats_history:
@@ -414,15 +419,21 @@ def _check_prompt(blocks: Sequence[v1.ContentBlock]) -> None:
         raise RequestError.invalid_params("The prompt is empty; write what the agent is to do", path="$.prompt")
 
 
-async def _wait_for(running: asyncio.Future[TurnEnd], viewer: Viewer) -> TurnEnd:
+async def _wait_for(running: asyncio.Task[TurnEnd], viewer: Viewer) -> TurnEnd:
     """Wait for a prompt. A client that cancels or leaves ends it, unless it left after another one took its session."""
+    from dragoman.builtin.turn import TurnEnd
+
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         if not was_asked_for():
-            raise SessionClosed("the session was closed before the turn of this prompt began; open it again") from None
+            if viewer.open_session.is_closed:
+                why = "the session was closed before the turn of this prompt began; open it again"
+                raise SessionClosed(why) from None
+            return TurnEnd("", was_cancelled=True)  # withdrawn by the client that took the session over
         if viewer.is_replaced and not viewer.is_connected:
             raise
-        running.cancel()
+        if not running.cancelling():  # a second cancellation would interrupt its clean-up
+            running.cancel()
         await asyncio.wait({running})
         raise

@@ -26,6 +26,7 @@ from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
 from dragoman.builtin.previews import Previews
 from dragoman.builtin.repetition import Repetitions
+from dragoman.builtin.steering import Steering
 from dragoman.builtin.tools.built_in import schema_of
 from dragoman.builtin.tools.foreign_names import our_tool_name, read_arguments, with_our_names
 from dragoman.builtin.tools.jobs import ended_jobs
@@ -33,7 +34,7 @@ from dragoman.builtin.tools.preload import import_soon
 from dragoman.builtin.tools.table import offered_tools
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.builtin.turn import PREVIEW, usage_row
-from dragoman.builtin.waits import SilenceWatch, silence_notice, wait_to_retry
+from dragoman.builtin.waits import SilenceWatch, silence_notice
 from dragoman.telemetry import active
 from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
@@ -43,10 +44,13 @@ from dragoman.uistream.messages import TextPart
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.builtin.context.command import TurnCommand
+    from dragoman.builtin.context.window.size import LearnedWindows
     from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.refusals import UserAnswer
     from dragoman.builtin.tools.tool import Preview, Tool
-    from dragoman.builtin.turn import TurnContext
+    from dragoman.builtin.turn import Spending, TurnContext
+    from dragoman.builtin.waits import Retries
     from dragoman.policy import Request
     from dragoman.policy.decide import Option
     from dragoman.store.sessions import UsageRow
@@ -73,12 +77,30 @@ class WantedCall(msgspec.Struct, frozen=True):
 class Loop:
     """The loop of one turn."""
 
-    def __init__(self, context: TurnContext, usage: list[UsageRow]) -> None:
+    def __init__(
+        self,
+        context: TurnContext,
+        usage: list[UsageRow],
+        *,
+        spending: Spending,
+        windows: LearnedWindows,
+        retries: Retries,
+        steering: Steering | None = None,
+        command: TurnCommand | None = None,
+    ) -> None:
         """Args:
         usage: receives a row for each model call.
+        spending: what the turn and the session used so far, with the calls of subagents.
+        windows: sizes of context windows that errors of providers stated.
+        steering: texts of the user that arrived since the last step, which are taken out; None where there are none.
+        command: is run instead of asking a model.
         """
         self._context = context
         self._usage = usage
+        self._spending = spending
+        self._retries = retries
+        self._steering = Steering() if steering is None else steering
+        self._command = command
         # A turn keeps its tools, and every request must describe them in the same bytes for the provider's cache.
         self._offered = offered_tools(
             context.tools,
@@ -93,7 +115,7 @@ class Loop:
         self._edits = context.edits
         self._previews = Previews()
         self._repetitions = Repetitions()
-        self._window = ContextWindow(context, self._specs, self._account)
+        self._window = ContextWindow(context, self._specs, self._account, windows=windows, retries=retries)
 
     async def run(self) -> None:
         """Run the turn. Raises: ModelError when the model cannot answer; the chunks then end with an `error`."""
@@ -102,11 +124,11 @@ class Loop:
         try:
             reason = await self._steps()
             # In one step with the last look at `steering`, so that no text is accepted and then not sent.
-            context.steering.end()
+            self._steering.end()
             await self._emit_steering()
             await context.emit(c.Finish(reason))
         except ModelError as error:
-            context.steering.end()
+            self._steering.end()
             await self._emit_steering()  # stored, so that the next turn has it
             await self._fail(error)
             raise
@@ -126,9 +148,9 @@ class Loop:
     async def _steps(self) -> str:
         """Run the steps and return the finish reason."""
         context = self._context
-        if context.command is not None:
-            action = turn_action(context.command.name)
-            answer = await action(context.command, context, self._window, self._specs)
+        if self._command is not None:
+            action = turn_action(self._command.name)
+            answer = await action(self._command, context, self._window, self._specs)
             await self._emit_text(f"{context.message.id}.c", answer)
             return "stop"
         for _ in range(context.limits.steps):
@@ -146,27 +168,27 @@ class Loop:
                 return await self._stop_in_circle(self._repetitions.stop_reason)
             if context.questions:
                 await self._emit_questions()
-                if not context.steering.texts:
+                if not self._steering.texts:
                     return "stop"
-            if not wanted and not context.steering.texts and not await self._goes_on():
+            if not wanted and not self._steering.texts and not await self._goes_on():
                 return "stop" if end.reason == "tool-calls" else end.reason
         return await self._stop_at("steps")
 
     async def _goes_on(self) -> bool:
         """Whether a hook of the user's wants the turn to go on; the model reads why, as a text of the user."""
         context = self._context
-        if context.hooks is None:
+        if context.folder.hooks is None:
             return False
         texts = [part.text for part in context.message.parts if isinstance(part, TextPart)]
-        more = await context.hooks.stop(texts[-1] if texts else "")
+        more = await context.folder.hooks.stop(texts[-1] if texts else "")
         if more:
-            context.steering.texts.append(more)
+            self._steering.texts.append(more)
         return bool(more)
 
     async def _emit_steering(self) -> None:
         context = self._context
-        while context.steering.texts:
-            part = {"type": "text", "text": context.steering.texts.pop(0)}
+        while self._steering.texts:
+            part = {"type": "text", "text": self._steering.texts.pop(0)}
             await context.emit(c.SteeringMessage(f"{context.message.id}.s{time.time_ns():x}", [part]))
 
     async def _emit_questions(self) -> None:
@@ -182,7 +204,7 @@ class Loop:
 
     def _limit_reached(self) -> tuple[str, str] | None:
         """The limit that forbids another model call, and a sentence about it for the user."""
-        limits, spending = self._context.limits, self._context.spending
+        limits, spending = self._context.limits, self._spending
         for spent, tokens, cost_usd, scope in (
             (spending.turn, limits.tokens, limits.cost_usd, "turn"),
             (spending.session, limits.session_tokens, limits.session_cost_usd, "session"),
@@ -224,7 +246,7 @@ class Loop:
             except ModelError as error:
                 if await self._window.recover(error):
                     continue
-                await wait_to_retry(context, error, tries, context.limits.retries)
+                await self._retries.wait(context, error, tries, context.limits.retries)
                 tries += 1
 
     async def _traced(self, telemetry: Telemetry) -> tuple[StepEnd, list[WantedCall]]:
@@ -288,13 +310,13 @@ class Loop:
             return
         tokens = msgspec.structs.asdict(end.usage)
         self._usage.append(call)
-        context.spending.add(call)
+        self._spending.add(call)
         fill = {"used": end.usage.context if used is None else used, "size": self._window.known_size}
         usage = {**fill, "model": call.model, **tokens}
         if end.cost_usd is not None:
             usage["call_cost_usd"] = end.cost_usd
-        if context.spending.session.cost_usd is not None:
-            usage["cost_usd"] = context.spending.session.cost_usd
+        if self._spending.session.cost_usd is not None:
+            usage["cost_usd"] = self._spending.session.cost_usd
         await context.emit(c.Data("usage", usage, "usage", transient=True))
 
     # What is shown of a call
@@ -403,8 +425,8 @@ class Loop:
     async def _permitted_run(self, tool: Tool, call: WantedCall, context: TurnContext) -> ToolOutput | None:
         """Check the call, ask for permission where it is needed, and run it. None if it was refused."""
         wish: Wish = ""
-        if context.hooks is not None:
-            before = await before_call(context.hooks, tool, call.arguments, call.id)
+        if context.folder.hooks is not None:
+            before = await before_call(context.folder.hooks, tool, call.arguments, call.id)
             if before.refusal:
                 await context.emit(c.ToolOutputError(call.id, before.refusal))
                 return None
@@ -423,7 +445,7 @@ class Loop:
             Exception,
             asyncio.CancelledError,
         ) as error:  # whatever a tool raises has failed; hooks see each of them
-            if context.hooks is None or (isinstance(error, asyncio.CancelledError) and was_asked_for()):
+            if context.folder.hooks is None or (isinstance(error, asyncio.CancelledError) and was_asked_for()):
                 raise
             seconds = time.monotonic() - began
             why = await after_failure(context, tool, call.arguments, _reason(tool, error), seconds)
@@ -463,7 +485,7 @@ class Loop:
     async def _ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the user. The question is a chunk too, as is the answer, so that they are stored."""
         await self._context.emit(c.ToolApprovalRequest(f"ask_{tool_call_id}", tool_call_id))
-        return await self._context.ask(tool_call_id, options)
+        return await self._context.permissions.ask(tool_call_id, options)
 
 
 def _reason(tool: Tool, error: BaseException) -> str:

@@ -35,9 +35,9 @@ class Placement(Struct, frozen=True):
 OUTSIDE: Final = Placement()
 
 
-def describe_change(change: ProtectedChange) -> str:
-    """A sentence about a protected file that a command changed, for the model and the user."""
-    text = f"the protected file {change.path} was {change.happened} by a command"
+def describe_change(change: ProtectedChange, by: str = "a command") -> str:
+    """Return a sentence about a protected file that was changed, for the model and the user."""
+    text = f"the protected file {change.path} was {change.happened} by {by}"
     if change.is_restored:
         text += "; it was removed again" if change.happened == "created" else "; its old content was put back"
     else:

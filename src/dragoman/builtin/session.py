@@ -2,11 +2,12 @@
 
 Theory of operation. One `OpenSession` exists per session, with one client, its `Viewer`. A client that loads or resumes
 a session takes it over from the one before; a turn that runs goes on, and is shown to the new client from its
-beginning. The session stays open while its client is attached or a turn is running. Prompts wait in one queue, on disk,
-and run one after the other. A turn is a `TurnLog` (chunks are folded, committed, then shown) and a `Loop` that emits
-the chunks. Cancelling a prompt withdraws it from the queue, or cancels its loop, which has a bounded time to clean up;
-then the log is closed, committed and stored as a message. A turn that a crash left without an end is ended when the
-session is opened again.
+beginning. A question that was open is withdrawn from the client before and asked again, of the new one, which can
+cancel the turn as well. The session stays open while its client is attached or a turn is running. Prompts wait in one
+queue, on disk, and run one after the other. A turn is a `TurnLog` (chunks are folded, committed, then shown) and a
+`Loop` that emits the chunks. Cancelling a prompt withdraws it from the queue, or cancels its loop, which has a bounded
+time to clean up; then the log is closed, committed and stored as a message. A turn that a crash left without an end is
+ended when the session is opened again.
 
 What can race: a client that takes the session over while a turn runs takes the history and the committed chunks in one
 step with its registration (`viewer.py`), so it misses nothing and sees nothing twice. A tool that ignores its
@@ -19,7 +20,7 @@ import asyncio
 import logging
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -28,6 +29,7 @@ from dragoman.builtin.context.command import Invocation
 from dragoman.builtin.context.commands import commands_update, find_command, invoked, read_commands
 from dragoman.builtin.context.instructions import read_instructions
 from dragoman.builtin.context.titles import begin_title
+from dragoman.builtin.context.window.size import LearnedWindows
 from dragoman.builtin.context.window.window import window_memory
 from dragoman.builtin.hooks.open_hooks import OpenHooks
 from dragoman.builtin.loop import Loop
@@ -45,10 +47,11 @@ from dragoman.builtin.subagents.subagents import SessionSubagents
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.tools.table import built_in_tools
 from dragoman.builtin.turn import TurnContext, TurnEnd, TurnLog, error_text, left_open_by, recover_turn
-from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepare_turn
+from dragoman.builtin.turn_preparation import ask_hooks, prepare_message, prepare_turn, turn_command
 from dragoman.builtin.usage import SessionUsage, total
 from dragoman.builtin.viewer import Viewer, notice_chunk
-from dragoman.errors import ConfigError, DragomanError, StoreError
+from dragoman.builtin.waits import Retries
+from dragoman.errors import ConfigError, ConnectionClosed, DragomanError, StoreError
 from dragoman.policy.modes import MODES
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
@@ -58,7 +61,7 @@ from dragoman.uistream.fold import ERROR
 from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.agent import AgentSession
     from dragoman.builtin.context.command import Command
@@ -74,6 +77,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.builtin")
 
+T = TypeVar("T")
 State: TypeAlias = Literal["idle", "busy", "retrying", "error"]
 CANCELLED = "cancelled"
 # Messages of the past that are folded and counted before others get a turn: a few milliseconds of work.
@@ -82,6 +86,11 @@ _AT_ONCE = 512
 
 class OpenSession:
     """A session that is open, and its client."""
+
+    is_closed = False
+    has_sandbox = False
+    was_refused = False
+    """Whether the last call of the model failed because of its key."""
 
     def __init__(
         self,
@@ -101,8 +110,10 @@ class OpenSession:
         self.state: State = "idle"
         self.turn: TurnLog | None = None
         """The running turn."""
-        self.prompts: set[asyncio.Future[TurnEnd]] = set()
+        self.prompts: set[asyncio.Task[TurnEnd]] = set()
         """Prompts that run or wait."""
+        self._questions: set[asyncio.Future[Any]] = set()
+        """Requests that wait for an answer of the client."""
         self.background: set[asyncio.Future[None]] = set()
         """Tasks next to the turns, such as finding a title."""
         self.memory: dict[str, Any] = {}
@@ -112,7 +123,6 @@ class OpenSession:
         self.usage = SessionUsage(store, row.id)
         self.subagents = SessionSubagents(self)
         self.skills = SessionSkills(self)
-        self.has_sandbox = False
         self.has_rewound = False
         """Turns were taken back or brought back since the past was read."""
         self.mode_changed = asyncio.Event()
@@ -120,11 +130,10 @@ class OpenSession:
         self.environment = environment
         self.env: Mapping[str, str] = os.environ if environment is None else environment.models
         """The environment of its models: with the stored keys, which no command gets."""
-        self.was_refused = False
-        """Whether the last call of the model failed because of its key."""
         self._queue = asyncio.Lock()
         self._reading = asyncio.Lock()
         self.steering = Steering()
+        self.retries = Retries(self._set_retrying)
         self._unfinished: tuple[UIMessage, Sequence[UsageRow]] | None = None
         self._left_prompts: list[str] = []
         """Ids of prompts that wait in the stored queue because their process died."""
@@ -181,6 +190,7 @@ class OpenSession:
 
     async def close(self) -> None:
         """Cancel everything that runs, and release the servers' and models' resources."""
+        self.is_closed = True
         running: set[asyncio.Future[Any]] = {*self.prompts, *self.background, *self._instructions.values()}
         for future in running:
             future.cancel()
@@ -199,9 +209,13 @@ class OpenSession:
     # The client
 
     async def attach(self, session: AgentSession) -> Viewer:
-        """Make a client the one of this session. The client before it is shown nothing more."""
+        """Make a client the one of this session. The client before it is shown and asked nothing more."""
         # In one step with the viewer's look at the past: see `viewer.py`.
         viewer = self.viewer = Viewer(self, session)
+        # In the same step, so that an answer of the client before counts only if it came before. `ask_client` asks
+        # this one.
+        for question in self._questions:
+            question.cancel()
         self._connect_servers(viewer)
         self.warm_up()
         _ = self.begin_instructions(viewer)
@@ -329,19 +343,25 @@ class OpenSession:
 
     # Prompts
 
-    def submit(self, prompt: QueuedPrompt) -> asyncio.Future[TurnEnd]:
+    def submit(self, prompt: QueuedPrompt) -> asyncio.Task[TurnEnd]:
         """Queue a prompt. The result is how its turn ended; cancelling it withdraws the prompt or cancels the turn."""
         first = prompt.parts[0] if prompt.parts else None
         called = invoked(first.text) if isinstance(first, TextPart) and first.text.startswith("/") else None
         if called is not None:
             prompt.command = self._invocation(*called, prompt.viewer)
             prompt.metadata |= prompt.command.metadata
-        running = asyncio.ensure_future(self.prompt(prompt))
+        running = asyncio.create_task(self.prompt(prompt))
         self.prompts.add(running)
         running.add_done_callback(self.prompts.discard)
         if prompt.is_for_model and self.settings.title_model is not None and self.row.title is None:
             begin_title(self, prompt.parts)
         return running
+
+    def cancel(self) -> None:
+        """Cancel the running turn and withdraw the prompts that wait, whichever client sent them."""
+        for running in self.prompts:
+            if not running.cancelling():  # a second cancellation would interrupt its clean-up
+                running.cancel()
 
     def steer(self, text: str) -> bool:
         """Pass text to the running turn, for its next step. False if none is running, or it ends: prompt instead."""
@@ -405,7 +425,15 @@ class OpenSession:
         try:
             if not was_cancelled:
                 context = await self.context_of(prompt, log)
-                loop = Loop(context, usage)
+                loop = Loop(
+                    context,
+                    usage,
+                    spending=self.usage.spending,
+                    windows=LearnedWindows(self),
+                    retries=self.retries,
+                    steering=self.steering,
+                    command=turn_command(self, prompt),
+                )
                 running = asyncio.create_task(loop.run())
                 await wait_or_cancel(running, self.settings.limits.cleanup_seconds)
         except asyncio.CancelledError as failure:
@@ -466,7 +494,7 @@ class OpenSession:
         if self.turn is not None:
             await self.turn.settle()
 
-    def set_retrying(self, is_retrying: bool) -> None:
+    def _set_retrying(self, is_retrying: bool) -> None:
         self.state = "retrying" if is_retrying else "busy"
 
     def _invocation(self, name: str, arguments: str, viewer: Viewer) -> Invocation:
@@ -493,9 +521,40 @@ class OpenSession:
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Ask the client for permission to run a call; no answer if it has left."""
         await self.settle()  # the client must know the call it is asked about
-        if self.viewer is None or not self.viewer.is_connected:
+        if self.viewer is not None and self.viewer.is_connected:
+            hooks = (await self.hooks.of(self.viewer.cwd)).hooks
+            if hooks is not None:
+                hooks.notification("The agent waits for your permission")
+        try:
+            return await self.ask_client(lambda viewer: viewer.ask(tool_call_id, options))
+        except ConnectionClosed:
             return UserAnswer()
-        hooks = (await self.hooks.of(self.viewer.cwd)).hooks
-        if hooks is not None:
-            hooks.notification("The agent waits for your permission")
-        return await self.viewer.ask(tool_call_id, options)
+
+    async def ask_client(self, ask: Callable[[Viewer], Awaitable[T]]) -> T:
+        """Ask the client something. One that takes the session over meanwhile is asked instead, and its answer counts.
+
+        Raises: ConnectionClosed if no client is there, or it leaves without an answer; and what `ask` raises.
+        """
+
+        async def put_to(viewer: Viewer) -> T:
+            await viewer.ready()
+            return await ask(viewer)
+
+        while True:
+            viewer = self.viewer
+            if viewer is None or not viewer.is_connected:
+                raise ConnectionClosed("the session has no client to ask")
+            question = asyncio.ensure_future(put_to(viewer))
+            self._questions.add(question)
+            try:
+                return await question
+            except ConnectionClosed:
+                # It has left, maybe in the moment in which another one took the session over.
+                if self.viewer is viewer:
+                    raise
+            except asyncio.CancelledError:
+                # Either the turn is cancelled, or `attach` has withdrawn the question.
+                if was_asked_for() or self.viewer is viewer:
+                    raise
+            finally:
+                self._questions.discard(question)

@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import UNSET, Struct
 
-from dragoman.builtin.context.window.size import LearnedWindows, TurnWindows
+from dragoman.builtin.hooks.open_hooks import FolderHooks
 from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.models.model import ModelError
-from dragoman.builtin.steering import Steering
 from dragoman.errors import DragomanError, StoreError
 from dragoman.store.messages import message_to_row
 from dragoman.store.sessions import UsageRow
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.checkpoints import TurnCheckpoint
-    from dragoman.builtin.context.command import Invocation
-    from dragoman.builtin.hooks.edits import AfterEdits
-    from dragoman.builtin.hooks.session_hooks import SessionHooks
     from dragoman.builtin.mode_switch import ModeSwitch
     from dragoman.builtin.models.model import Model, StepEnd
     from dragoman.builtin.permission import ToolPermissions
@@ -46,7 +42,6 @@ if TYPE_CHECKING:
     from dragoman.builtin.skills.session_skills import SessionSkills
     from dragoman.builtin.subagents.subagents import SubagentScope
     from dragoman.builtin.tools.tool import Tool, ToolAccess
-    from dragoman.builtin.undo import SessionRewinding
     from dragoman.policy import Request, Verdict
     from dragoman.policy.decide import Decision, Option
     from dragoman.store.sessions import LiveLog, Store
@@ -133,8 +128,6 @@ class TurnContext(Struct):
     permissions: ToolPermissions
     access: ToolAccess
     emit: Callable[[c.Chunk], Awaitable[None]]
-    ask: Callable[[str, Sequence[Option]], Awaitable[UserAnswer]]
-    """Ask the user for permission to run a call."""
     cwd: str
     roots: tuple[str, ...]
     overflow_dir: str
@@ -144,40 +137,24 @@ class TurnContext(Struct):
     system: str = ""
     effort: str | None = None
     limits: TurnLimits = TurnLimits()
-    spending: Spending = msgspec.field(default_factory=Spending)
-    """What the turn and the session used so far, with the calls of subagents."""
-    steering: Steering = msgspec.field(default_factory=Steering)
-    """Texts of the user that arrived since the last step; the loop takes them out."""
     questions: list[str] = []
     """Questions that a tool asks in words. The loop shows them and ends the turn."""
-    set_retrying: Callable[[bool], None] = lambda is_retrying: None
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     trace: Mapping[str, str] = {}
     """Trace ids of the prompt, for requests to other programs."""
-    windows: LearnedWindows = msgspec.field(default_factory=TurnWindows)
-    """Sizes of context windows that errors of providers stated."""
-    command: Invocation | None = None
-    """A command of the agent that needs the turn itself, such as `/compact`; no model is asked then."""
     edits: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
     """Held while a file is changed; a turn and its subagents share it."""
     subagents: SubagentScope | None = None
     """Starts subagents; None where there can be none."""
-    config_dir: str = ""
-    """Folder with the user's own instructions."""
     skills: SessionSkills | None = None
     """The skills of the session; None where there are none."""
     searched_tools: frozenset[str] | None = None
     """Names of tools that are found with `tool_search` instead of being listed; None: all are listed."""
     modes: ModeSwitch | None = None
     """The session's mode, for a tool that lets the user change it; None where no user can be asked."""
-    hooks: SessionHooks | None = None
-    """Commands of the user before and after tool calls and at the end of the turn; None if there are none."""
+    folder: FolderHooks = FolderHooks()
+    """Commands of the user before and after tool calls, after edits and at the end of the turn."""
     checkpoint: TurnCheckpoint | None = None
     """Follows what the turn changes in the folders; None where it is not followed."""
-    rewinding: SessionRewinding | None = None
-    """For the commands that take turns back."""
-    after_edits: AfterEdits | None = None
-    """Formatters and checks after an edit; None if there are none."""
     tool_call_id: str = ""
 
     def for_call(self, tool_call_id: str) -> TurnContext:
@@ -198,7 +175,7 @@ class TurnContext(Struct):
 
         asking = f"choice_{self.tool_call_id}.{time.time_ns():x}"
         await self.emit(c.ToolApprovalRequest(asking, self.tool_call_id))
-        answer = await self.ask(self.tool_call_id, options)
+        answer = await self.permissions.ask(self.tool_call_id, options)
         chosen = next((option for option in options if option.id == answer.option_id), None)
         await self.emit(c.ToolApprovalResponse(asking, chosen is not None and is_allowing(chosen.kind)))
         return None if chosen is None else chosen.id
@@ -212,7 +189,7 @@ class TurnContext(Struct):
 
         async def ask(options: Sequence[Option]) -> UserAnswer:
             await self.emit(c.ToolApprovalRequest(asking, self.tool_call_id))
-            return await self.ask(self.tool_call_id, options)
+            return await self.permissions.ask(self.tool_call_id, options)
 
         decision = await self.permissions.decide_outside(request, ask)
         if decision.was_asked:

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 
 from dragoman.builtin.cancellation import shared
 from dragoman.builtin.checkpoints import KEY, Checkpoints
+from dragoman.builtin.context.command import TurnCommand
 from dragoman.builtin.context.environment_block import add_environment, add_line
 from dragoman.builtin.context.history import COMMAND
 from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.own_commands import TURN_COMMANDS, AnswerModel, run_command
 from dragoman.builtin.context.own_prompt import prompt_for
-from dragoman.builtin.context.window.size import SessionWindows, window_of
+from dragoman.builtin.context.window.size import LearnedWindows, window_of
 from dragoman.builtin.context.window.window import window_memory
 from dragoman.builtin.mode_switch import SessionModeSwitch
 from dragoman.builtin.models.choice import effort_for
@@ -74,7 +75,6 @@ async def ask_hooks(session: OpenSession, prompt: QueuedPrompt, message: UIMessa
 async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
     """Wait for the tools, and collect what the loop needs."""
     viewer = prompt.viewer
-    is_for_turn = prompt.command is not None and prompt.command.name in TURN_COMMANDS
     folder = await session.hooks.of(viewer.cwd)
     if folder.hooks is not None:
         folder.hooks.begin_turn()
@@ -86,12 +86,11 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         session.row.id,
         log.message,
         tuple(session.history),
-        await _model_for(session, prompt, is_for_turn=is_for_turn),
+        await _model_for(session, prompt),
         session.tools,
         viewer.permissions(session.rules),
         prompt.access,
         log.emit,
-        session.ask,
         viewer.cwd,
         viewer.roots,
         output_folder(session.settings.store, session.row.id),
@@ -99,22 +98,30 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         system=prompt_for(session, viewer, (await shared(session.begin_instructions(viewer))).text),
         effort=effort_for(session.model_name, session.row.effort),
         limits=session.settings.limits,
-        spending=session.usage.spending,
-        steering=session.steering,
-        set_retrying=session.set_retrying,
         trace=prompt.trace,
-        windows=SessionWindows(session),
-        command=prompt.command if is_for_turn else None,
         subagents=SubagentScope(session.subagents),
-        config_dir=str(session.settings.config_dir),
         skills=session.skills,
-        searched_tools=_searched_tools(session, viewer) if prompt.is_for_model or is_for_turn else None,
+        searched_tools=_searched_tools(session, viewer) if prompt.is_for_model or _is_for_turn(prompt) else None,
         modes=None if viewer.is_headless else SessionModeSwitch(session),
         checkpoint=prompt.checkpoint,
-        rewinding=_rewinding(session, viewer) if is_for_turn and not viewer.is_headless else None,
-        hooks=folder.hooks,
-        after_edits=folder.after_edits,
+        folder=folder,
     )
+
+
+def turn_command(session: OpenSession, prompt: QueuedPrompt) -> TurnCommand | None:
+    """The command of a prompt that works in the turn itself; None if a model answers."""
+    if prompt.command is None or not _is_for_turn(prompt):
+        return None
+    rewinding: SessionRewinding | None = None
+    if not prompt.viewer.is_headless:
+        from dragoman.builtin.undo import SessionRewinding
+
+        rewinding = SessionRewinding(session, checkpoints_of(session, prompt.viewer))
+    return TurnCommand(prompt.command.name, prompt.command.arguments, session.settings.config_dir, rewinding)
+
+
+def _is_for_turn(prompt: QueuedPrompt) -> bool:
+    return prompt.command is not None and prompt.command.name in TURN_COMMANDS
 
 
 def checkpoints_of(session: OpenSession, viewer: Viewer) -> Checkpoints:
@@ -122,19 +129,13 @@ def checkpoints_of(session: OpenSession, viewer: Viewer) -> Checkpoints:
     return Checkpoints(session.settings.store.parent / "checkpoints", session.row.id, viewer.roots)
 
 
-def _rewinding(session: OpenSession, viewer: Viewer) -> SessionRewinding:
-    from dragoman.builtin.undo import SessionRewinding
-
-    return SessionRewinding(session, checkpoints_of(session, viewer))
-
-
-async def _model_for(session: OpenSession, prompt: QueuedPrompt, *, is_for_turn: bool) -> Model:
+async def _model_for(session: OpenSession, prompt: QueuedPrompt) -> Model:
     """The model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
     if prompt.answer:
         return AnswerModel(prompt.answer)
     if prompt.refusal:
         return AnswerModel(f"A hook of yours refused this prompt, and no model has seen it: {prompt.refusal}")
-    if prompt.command is not None and not prompt.is_for_model and not is_for_turn:
+    if prompt.command is not None and not prompt.is_for_model and not _is_for_turn(prompt):
         return AnswerModel(await run_command(prompt.command, session))
     environment = session.environment
     if session.was_refused and environment is not None:
@@ -155,5 +156,5 @@ def _searched_tools(session: OpenSession, viewer: Viewer) -> frozenset[str] | No
     from dragoman.builtin.tools.deferral import searched_tools
 
     setting = session.rules.tool_search(viewer.cwd)
-    window, _ = window_of(session.model, SessionWindows(session))
+    window, _ = window_of(session.model, LearnedWindows(session))
     return searched_tools(session.servers, session.tools, setting, window)

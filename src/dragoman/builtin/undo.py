@@ -15,7 +15,7 @@ from dragoman.text.terminal import sentence, shorten
 
 if TYPE_CHECKING:
     from dragoman.builtin.checkpoints import FileReport
-    from dragoman.builtin.context.command import Invocation
+    from dragoman.builtin.context.command import TurnCommand
     from dragoman.builtin.context.window.window import ContextWindow
     from dragoman.builtin.models.model import ToolSpec
     from dragoman.builtin.session import OpenSession
@@ -48,11 +48,11 @@ class SessionRewinding:
         self._session.has_rewound = True
 
 
-async def undo(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
+async def undo(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
     """`/undo`: take back the last turn. Raises: StoreError."""
     if call.arguments:
         return f"{refused_words(call.name)} `/rewind N` takes back turn N and all after it."
-    rewinding = context.rewinding
+    rewinding = call.rewinding
     if rewinding is None:
         return _UNAVAILABLE
     history = await rewinding.conversation()
@@ -62,9 +62,9 @@ async def undo(call: Invocation, context: TurnContext, window: ContextWindow, sp
     return await _take_back(turns[-1:], history, context, rewinding)
 
 
-async def rewind(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
+async def rewind(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
     """`/rewind N`: take back turn N and all after it; without a number, the list of turns. Raises: StoreError."""
-    rewinding = context.rewinding
+    rewinding = call.rewinding
     if rewinding is None:
         return _UNAVAILABLE
     history = await rewinding.conversation()
@@ -79,11 +79,11 @@ async def rewind(call: Invocation, context: TurnContext, window: ContextWindow, 
     return await _take_back(turns[int(wanted) - 1 :], history, context, rewinding)
 
 
-async def redo(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
+async def redo(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
     """`/redo`: bring back what the last `/undo` or `/rewind` took back. Raises: StoreError."""
     if call.arguments:
         return refused_words(call.name)
-    rewinding = context.rewinding
+    rewinding = call.rewinding
     if rewinding is None:
         return _UNAVAILABLE
     fact = last_rewind(await rewinding.conversation())

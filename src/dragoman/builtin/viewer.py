@@ -81,6 +81,7 @@ class Viewer:
         self._has_terminals = self._turn_before is None
         self._waiting: list[Sequence[Chunk]] | None = []
         self._joined = asyncio.Event()
+        session.on_cancel = self._cancel
 
     # Showing
 
@@ -162,6 +163,11 @@ class Viewer:
                 updates.clear()
         await self.session.update_all(updates)
 
+    def _cancel(self) -> None:
+        """Cancel what runs in the session, whichever client sent it. A client that lost the session does not decide."""
+        if not self.is_replaced:
+            self.open_session.cancel()
+
     # Asking, and access for tools
 
     @property
@@ -180,9 +186,16 @@ class Viewer:
         own = meta.get("dragoman") if isinstance(meta, dict) else None
         return isinstance(own, dict) and own.get("headless") is True
 
+    async def ready(self) -> None:
+        """Return when this client can be asked: it knows the session, and was shown the call that a question is about.
+
+        A client that takes the session over during a turn is often asked at once.
+        """
+        await self._joined.wait()  # before, the projector does not have the call
+        await self.session.wait_until_open()
+
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
         """Send a permission request and return the answer."""
-        await self._joined.wait()  # before, the projector does not have the call
         return await self.ask_about(self.describe_call(tool_call_id), options)
 
     async def ask_about(self, call: v1.ToolCallPatch, options: Sequence[Option]) -> UserAnswer:
@@ -210,6 +223,7 @@ class Viewer:
             rules,
             lambda: session.mode,
             self.roots,
+            ask=session.ask,
             asks_about=self.session.extra.get(ASKS_ABOUT, ()),
             runs_safe_commands=settings.safe_commands,
             has_sandbox=self.guard.has_sandbox,
@@ -233,8 +247,7 @@ class Viewer:
             self._local,
             uses_files=settings.uses_client_files,
             uses_terminals=settings.uses_client_terminals,
-            is_current=lambda: not self.is_replaced,
-            settle=self.open_session.settle,
+            viewer=self,
         )
 
 

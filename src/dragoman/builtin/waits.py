@@ -28,26 +28,41 @@ _BUSY: Final = (429, 503, 529)
 _GROWTH: Final = 3
 
 
-async def wait_to_retry(context: TurnContext, error: ModelError, tries: int, most: int) -> None:
-    """Wait before a call that failed is made again, and show that. Raises: the error if it must not be, or not yet.
+class Retries:
+    """The waiting before a model call that failed is made again.
 
     Args:
-        tries: how often it was tried again so far.
-        most: how often it may be.
+        set_retrying: called when a wait begins and when it ends.
     """
-    limits = context.limits
-    seconds = error.retry_after_seconds
-    if seconds is None:
-        seconds = limits.retry_seconds[min(tries, len(limits.retry_seconds) - 1)]
-    if not error.is_retryable or tries >= most or seconds > limits.longest_wait_seconds:
-        raise error
-    _log.warning("the model failed, next try in %g s: %s", seconds, error)
-    await context.emit(retry_notice(context.model.name, error, seconds, tries + 1, most))
-    context.set_retrying(True)
-    try:
-        await context.sleep(seconds)
-    finally:
-        context.set_retrying(False)
+
+    def __init__(
+        self,
+        set_retrying: Callable[[bool], None] = lambda is_retrying: None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._set_retrying = set_retrying
+        self.sleep = sleep
+
+    async def wait(self, context: TurnContext, error: ModelError, tries: int, most: int) -> None:
+        """Wait, and show that. Raises: the error if the call must not be made again, or not yet.
+
+        Args:
+            tries: how often it was tried again so far.
+            most: how often it may be.
+        """
+        limits = context.limits
+        seconds = error.retry_after_seconds
+        if seconds is None:
+            seconds = limits.retry_seconds[min(tries, len(limits.retry_seconds) - 1)]
+        if not error.is_retryable or tries >= most or seconds > limits.longest_wait_seconds:
+            raise error
+        _log.warning("the model failed, next try in %g s: %s", seconds, error)
+        await context.emit(retry_notice(context.model.name, error, seconds, tries + 1, most))
+        self._set_retrying(True)
+        try:
+            await self.sleep(seconds)
+        finally:
+            self._set_retrying(False)
 
 
 def retry_notice(model: str, error: ModelError, seconds: float, number: int, of: int) -> c.Data:

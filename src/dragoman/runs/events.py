@@ -1,15 +1,18 @@
 """What happens in a run, as events: one agent, one session, turn by turn.
 
 The events are reported in the order of the wire. They are data, so that a view, a record of the turn and a host can
-take the same ones. Does not depend on where they are shown.
+take the same ones, and `read_event` reads those that another process has encoded. Does not depend on where they are
+shown.
 """
 
 from __future__ import annotations
 
 from time import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
+
+from dragoman.runs.result import RunAgent, RunViolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +21,6 @@ if TYPE_CHECKING:
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.process.sandbox.confinement import FinishedCommand
-    from dragoman.runs.result import RunAgent, RunViolation
     from dragoman.schema import v1
 
 
@@ -151,3 +153,37 @@ RunEvent: TypeAlias = (
     | AgentEnded
     | TurnEnded
 )
+
+
+def read_event(written: dict[str, Any]) -> RunEvent | None:
+    """Read an event that a host has sent; None for one of a kind that hosts do not send, or that is not known.
+
+    Raises:
+        msgspec.ValidationError: it is not such an event.
+    """
+    match written.get("type"):
+        case "Decided":
+            from dragoman.policy.decide import Decision
+
+            return Decided(decision=convert(written["decision"], Decision), at=written["at"])
+        case "CommandEnded":
+            return CommandEnded(command=_read_command(written["command"]), hint=written["hint"], at=written["at"])
+        case "Initialized" | "Opened" | "TurnStarted" | "Asking" | "TerminalOutput" | "Violated":
+            return convert(written, Initialized | Opened | TurnStarted | Asking | TerminalOutput | Violated)
+        case _:
+            return None
+
+
+def _read_command(written: dict[str, Any]) -> FinishedCommand:
+    from dragoman.policy import Request
+    from dragoman.process.sandbox import Denial, ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
+
+    return FinishedCommand(
+        **{
+            **written,
+            "request": convert(written["request"], Request),
+            "denials": convert(written["denials"], tuple[Denial, ...]),
+            "changes": convert(written["changes"], tuple[ProtectedChange, ...]),
+        }
+    )

@@ -105,20 +105,21 @@ class RunGuard:
     @cached_property
     def permissions(self) -> ClientPermissions:
         """What decides. Made, and loaded, with the first request: a plain turn needs none of it."""
-        from dragoman.client.permission import AllowAll, ClientPermissions, Guarding
+        from dragoman.client.permission import ClientPermissions, Guarding
 
         terms, asker = self.terms, self._asker
         entry, remember = terms.entry, terms.remember
         return ClientPermissions(
             lambda: terms.rules(self.mode),
             agent=terms.agent,
-            asker=AllowAll() if terms.allows_all else None if asker is None else ReportedAsker(asker, self._report),
+            asker=None if asker is None else ReportedAsker(asker, self._report),
             # An "always" that no user chose must not outlive the run.
             remember=None if terms.allows_all or remember is None else lambda text, action, _: remember(text, action),
             on_decision=lambda decision: self._report(Decided(decision=decision)),
             root=terms.project,
             guarding=Guarding(
                 confines=self._confines,
+                allows_all=terms.allows_all,
                 reads_reasons=lambda: self.reads_reasons,
                 own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
                 before_permitted=self.before_permitted,

@@ -138,7 +138,8 @@ def restricting_rules(rules: Sequence[Rule], agent: str, project: str) -> list[s
     It reads the user's other rules by itself. Patterns of files become absolute, because the folder of the session is
     not always the project's.
     """
-    from dragoman.policy.rule import PATH_KINDS, read_pattern
+    from dragoman.policy.request import PATH_KINDS
+    from dragoman.policy.rule import read_pattern
 
     found = []
     for rule in rules:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -12,6 +13,7 @@ from dragoman.policy import parse_rule
 from dragoman.process.sandbox import Available
 from dragoman.registry.agents import load_agents
 from dragoman.registry.sandboxed import open_agent_sandbox
+from dragoman.schema import v1
 from dragoman.settings.effective import load_settings
 from dragoman.settings.places import cache_dir, data_dir
 from tests import machine
@@ -52,6 +54,9 @@ async def reply(turn: Turn) -> None:
                 place = turn.session.path(rest)
                 async with turn.tool(f"Delete {rest}", kind="delete", locations=[place], start=False) as call:
                     said = f"{'may' if await call.ask() else 'may not'} delete {rest}"
+            elif verb == "run":  # without asking
+                async with turn.tool(rest, kind="execute", raw_input={"command": rest}):
+                    said = f"ended with {os.system(rest)}"
             else:
                 said = rest
         except (OSError, RequestError) as error:
@@ -145,6 +150,54 @@ async def test_a_rule_that_cannot_be_enforced_completely_is_reported(service: Se
     async with service.session() as session:
         await ask(session, task("other", "say done"), "say {result}")
         assert "Not all rules about files bind the program of other" in str(session.state.timeline)
+        assert "done" in session.state.text
+
+
+def notice_in(updates: list[v1.SessionUpdate]) -> tuple[str, str, str]:
+    """The severity, title and text of the only notice."""
+    (notice,) = [update for update in updates if isinstance(update, v1.Notice)]
+    return notice.severity, notice.title, str(notice.description)
+
+
+@needs_sandbox
+async def test_protected_files_that_it_changed_are_shown_to_the_user_and_kept(service: Service) -> None:
+    allow_other(service, rules={"allow": ["execute:subagent *"]})
+    async with service.session() as session:
+        updates = await ask(session, task("other", "touch .envrc", "touch plain.txt", "say done"), "say {result}")
+        notice = notice_in(updates)
+        assert notice[:2] == ("warning", "The agent other changed protected files")
+        assert f"the protected file {service.project / '.envrc'} was created by it" in notice[2]
+        kept = re.search(r"the new content is kept in (\S+)\)", notice[2])
+        assert kept is not None
+        assert Path(kept[1]).exists()  # noqa: ASYNC240 - one look
+        assert "plain.txt" not in notice[2]
+        assert "done" in session.state.text
+
+
+@needs_sandbox
+async def test_a_protected_file_that_it_changed_is_put_back_if_the_settings_want_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "own"))
+    service = Service(tmp_path, restores_protected=True)
+    allow_other(service, rules={"allow": ["execute:subagent *"]})
+    async with service.session() as session:
+        updates = await ask(session, task("other", "touch .envrc"), "say {result}")
+        notice = notice_in(updates)
+        assert "it was removed again" in notice[2]
+    assert not (service.project / ".envrc").exists()
+
+
+@needs_sandbox
+async def test_a_denied_command_that_it_runs_unasked_is_shown_to_the_user(service: Service) -> None:
+    allow_other(service, rules={"deny": ["execute:rm *"], "allow": ["execute:subagent *"]})
+    (service.project / "old.txt").touch()
+    async with service.session() as session:
+        updates = await ask(session, task("other", "run rm old.txt", "run true", "say done"), "say {result}")
+        notice = notice_in(updates)
+        assert notice[:2] == ("warning", "The agent other did what is denied")
+        assert "rm old.txt" in notice[2]
+        assert "execute:rm *" in notice[2]
         assert "done" in session.state.text
 
 

@@ -11,7 +11,7 @@ from dragoman.builtin.context.history import cut_text, ends_of
 from dragoman.builtin.context.window.facts import Cut, Notes
 from dragoman.builtin.context.window.limits import WindowLimits
 from dragoman.builtin.context.window.notes import fit_notes, fixed_block, rules_in
-from dragoman.builtin.context.window.size import TurnWindows, is_local, window_of
+from dragoman.builtin.context.window.size import LearnedWindows, is_local, window_of
 from dragoman.builtin.context.window.summary import HEADINGS, chunks_of, fault_of
 from dragoman.builtin.models.model import ModelRequest, StepEnd
 from dragoman.builtin.models.package.provider import ProviderModel
@@ -107,14 +107,15 @@ def test_a_cut_text_is_always_the_same_and_names_the_file() -> None:
     assert ends_of("short", 500, "why") == "short"
 
 
-async def test_the_size_is_learned_stated_or_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
-    learned = TurnWindows()
+async def test_the_size_is_learned_stated_or_assumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = CountingModel(9_000)
-    assert window_of(model, learned) == (128_000, False)
-    model.context_tokens = 50_000
-    assert window_of(model, learned) == (50_000, True)
-    await learned.learn(model.name, 9_000)
-    assert window_of(model, learned) == (9_000, True)
+    async with open_fixture(tmp_path) as fixture:
+        learned = LearnedWindows(fixture.session)
+        assert window_of(model, learned) == (128_000, False)
+        model.context_tokens = 50_000
+        assert window_of(model, learned) == (50_000, True)
+        await learned.learn(model.name, 9_000)
+        assert window_of(model, LearnedWindows(fixture.session)) == (9_000, True)
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1")
     assert is_local("openai-compatible:x")
     assert is_local("ollama:x")

@@ -10,7 +10,10 @@ from msgspec import Struct
 from dragoman.builtin.context.history import CLEAR, COMMAND
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dragoman.builtin.skills.skill import Skill
+    from dragoman.builtin.undo import SessionRewinding
 
 _PLACE: Final = re.compile(r"\$(ARGUMENTS\b|[1-9](?!\d))")
 # The time that `shlex` takes grows with the square of a word's length: 200,000 letters take seconds.
@@ -78,6 +81,17 @@ class Invocation(Struct, frozen=True):
             return {COMMAND: {"name": self.name, "prompt": prompt}}
         # The name of `/clear` alone makes the model forget; with words behind it, it is refused.
         return {COMMAND: {"name": "refused" if self.name == CLEAR and self.arguments else self.name}}
+
+
+class TurnCommand(Struct, frozen=True):
+    """A command of the agent that works in the turn itself, such as `/compact`: no model is asked."""
+
+    name: str
+    arguments: str
+    config_dir: Path
+    """Folder with the user's own instructions."""
+    rewinding: SessionRewinding | None
+    """Takes turns back; None where no user could be asked about it."""
 
 
 def argument_words(arguments: str) -> list[str]:

@@ -20,7 +20,7 @@ from dragoman.uistream import chunks as c
 from dragoman.uistream.display import FileDiff, Location, ToolDisplay, ToolOutput, with_display
 
 if TYPE_CHECKING:
-    from dragoman.builtin.context.command import Invocation
+    from dragoman.builtin.context.command import TurnCommand
     from dragoman.builtin.context.window.window import ContextWindow
     from dragoman.builtin.models.model import ToolSpec
     from dragoman.builtin.turn import TurnContext
@@ -56,7 +56,7 @@ class PlannedLine(Struct, frozen=True):
         return self.before == self.after
 
 
-async def remember(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
+async def remember(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
     """`/remember`: show the diff, ask, and write. Raises: StoreError."""
     wish = read_wish(call.arguments)
     if wish is None:
@@ -66,7 +66,7 @@ async def remember(call: Invocation, context: TurnContext, window: ContextWindow
     if context.modes is None:
         return "Nothing was written: /remember asks before it changes a file, and no user can be asked here."
     try:
-        path = _path_of(wish, context)
+        path = _path_of(wish, call, context)
         async with context.edits:
             return await _add(wish, path, context)
     except ToolError as error:
@@ -134,11 +134,11 @@ async def _plan(wish: Wish, path: str, context: TurnContext) -> PlannedLine:
     return PlannedLine(path, before, with_line(before, wish.line))
 
 
-def _path_of(wish: Wish, context: TurnContext) -> str:
+def _path_of(wish: Wish, call: TurnCommand, context: TurnContext) -> str:
     """The file to change. Raises: ToolError for a link that leads out of the project."""
     if wish.scope == "user":
         # The user's own file may be a link to any place, and stays one.
-        return os.path.realpath(os.path.join(context.config_dir, FILE))
+        return os.path.realpath(call.config_dir / FILE)
     project = find_project(Path(context.cwd))
     path = project / FILE
     real = Path(os.path.realpath(path))

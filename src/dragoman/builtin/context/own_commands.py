@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from dragoman.builtin.context.command import Command, Invocation
+from dragoman.builtin.context.command import Command, Invocation, TurnCommand
 from dragoman.builtin.context.history import CLEAR
 from dragoman.builtin.models.model import Model, StepEnd
 from dragoman.errors import ConfigError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Action: TypeAlias = Callable[[str, "OpenSession"], Awaitable[str]]
 """Takes the words after the command and returns the text of the answer."""
-TurnAction: TypeAlias = Callable[[Invocation, "TurnContext", "ContextWindow", "tuple[ToolSpec, ...]"], Awaitable[str]]
+TurnAction: TypeAlias = Callable[[TurnCommand, "TurnContext", "ContextWindow", "tuple[ToolSpec, ...]"], Awaitable[str]]
 """The same within a turn. Raises: ModelError."""
 
 _SHOWN: Final = 40

@@ -46,13 +46,13 @@ async def after_call(
     context: TurnContext, tool: Tool, arguments: Any, output: ToolOutput, requests: Sequence[Request], seconds: float
 ) -> ToolOutput:
     """Return the output with what the commands after an edit and the hooks add to it."""
-    if context.after_edits is not None and tool.kind in ("edit", "move"):
-        found = await context.after_edits.run(path for request in requests for path in request.paths)
+    if context.folder.after_edits is not None and tool.kind in ("edit", "move"):
+        found = await context.folder.after_edits.run(path for request in requests for path in request.paths)
         if found:
             output = msgspec.structs.replace(output, text=f"{output.text}\n{found}")
-    if context.hooks is None:
+    if context.folder.hooks is None:
         return output
-    result = await context.hooks.after_tool(
+    result = await context.folder.hooks.after_tool(
         tool.name, as_object(arguments), context.tool_call_id, output.text, is_error=False, seconds=seconds
     )
     text = _with_result(output.text, result)
@@ -61,9 +61,9 @@ async def after_call(
 
 async def after_failure(context: TurnContext, tool: Tool, arguments: Any, why: str, seconds: float) -> str:
     """Return why a call failed, with what the hooks add to it."""
-    if context.hooks is None:
+    if context.folder.hooks is None:
         return why
-    result = await context.hooks.after_tool(
+    result = await context.folder.hooks.after_tool(
         tool.name, as_object(arguments), context.tool_call_id, why, is_error=True, seconds=seconds
     )
     return _with_result(why, result)

@@ -21,7 +21,7 @@ from dragoman.agent.permission import ask_permission
 from dragoman.builtin.mcp.client_side import ClientSide, Sample, SampleRefused, UserReply
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd
-from dragoman.errors import ConfigError, ProtocolError, RemoteProtocolError, StoreError
+from dragoman.errors import ConfigError, ConnectionClosed, ProtocolError, RemoteProtocolError, StoreError
 from dragoman.schema import Unknown, decode, v1
 from dragoman.store.ids import new_id
 from dragoman.text.terminal import plain, shorten
@@ -30,6 +30,8 @@ from dragoman.uistream.chunks import ResetStep, TextDelta
 from dragoman.uistream.messages import TextPart, UIMessage
 
 if TYPE_CHECKING:
+    from dragoman.agent.elicitation import Answer
+    from dragoman.agent.permission import Permission
     from dragoman.builtin.mcp.client_side import SampleRequest, UserQuestion
     from dragoman.builtin.mcp.config import ServerSpec
     from dragoman.builtin.session import OpenSession
@@ -68,44 +70,42 @@ class SessionSide(ClientSide):
 
     async def ask_user(self, spec: ServerSpec, question: UserQuestion) -> UserReply:
         """Pass a question on to the client. If it cannot show it, the question counts as dismissed."""
-        mode = "elicitation.url" if question.url else "elicitation.form"
-        viewer = self._viewer(mode)
         name = label(spec.name, _NAME_COLUMNS)
-        if viewer is None:
-            await self._session.warn(f"MCP server {name} asked a question", "The client cannot show it")
-            return UserReply("cancel")
         words = shorten(plain(question.message), _MESSAGE_CHARACTERS)
         message = f"The MCP server {name} asks: {words}"
+
+        async def ask(viewer: Viewer) -> Answer | None:
+            """Return None if the client cannot show the question."""
+            if not viewer.session.client.offers("elicitation.url" if question.url else "elicitation.form"):
+                return None
+            if not question.url:
+                return await viewer.session.elicit(message, _schema(question.schema or {}))
+            page = os.urandom(12).hex()
+            if question.id:
+                self._pages[spec.name, question.id] = viewer, page
+            return await viewer.session.elicit(message, url=question.url, elicitation_id=page)
+
         try:
             async with self._asking:
                 await self._session.settle()
-                if question.url:
-                    page = os.urandom(12).hex()
-                    if question.id:
-                        self._pages[spec.name, question.id] = viewer, page
-                    reply: Any = await viewer.session.elicit(message, url=question.url, elicitation_id=page)
-                else:
-                    reply = await viewer.session.elicit(message, _schema(question.schema or {}))
+                reply = await self._session.ask_client(ask)
+        except ConnectionClosed:
+            reply = None
         except (ClientError, ProtocolError) as error:
             _log.warning("a question of MCP server %s could not be asked: %s", spec.name, error)
             await self._session.warn(f"A question of MCP server {name} could not be asked", str(error))
             return UserReply("cancel")
+        if reply is None:
+            await self._session.warn(f"MCP server {name} asked a question", "The client cannot show it")
         if isinstance(reply, v1.AcceptElicitation):
             content = reply.content if isinstance(reply.content, dict) else None
             return UserReply("accept", None if question.url else dict(content or {}))
         return UserReply("decline" if isinstance(reply, v1.DeclineElicitation) else "cancel")
 
     async def page_done(self, spec: ServerSpec, id: str) -> None:
-        found = self._pages.pop((spec.name, id), None)
-        if found is not None and found[0].session.client.is_connected:
-            await found[0].session.client.complete_elicitation(found[1])
-
-    def _viewer(self, service: str = "") -> Viewer | None:
-        """The session's client; None if it has left, or does not offer this service."""
-        viewer = self._session.viewer
-        if viewer is None or not viewer.is_connected or (service and not viewer.session.client.offers(service)):
-            return None
-        return viewer
+        viewer, page = self._pages.pop((spec.name, id), (None, ""))
+        if viewer is not None and viewer.is_connected:
+            await viewer.session.client.complete_elicitation(page)
 
     # The model
 
@@ -123,9 +123,6 @@ class SessionSide(ClientSide):
 
     async def _require_permission(self, spec: ServerSpec, request: SampleRequest) -> None:
         """Show the messages to the user. Raises: SampleRefused unless the answer is a yes."""
-        viewer = self._viewer()
-        if viewer is None or viewer.is_headless:
-            raise SampleRefused("no user can be asked for permission")
         await self._session.settle()
         name = label(spec.name, _NAME_COLUMNS)
         call = v1.ToolCallPatch(
@@ -140,7 +137,16 @@ class SessionSide(ClientSide):
             v1.PermissionOption(_ALLOW_SESSION, f"Allow {name} to ask it in this session", "allow_always"),
             v1.PermissionOption("reject", "Refuse", "reject_once"),
         ]
-        answer = await ask_permission(viewer.session, call, options)
+
+        async def ask(viewer: Viewer) -> Permission | None:
+            return None if viewer.is_headless else await ask_permission(viewer.session, call, options)
+
+        try:
+            answer = await self._session.ask_client(ask)
+        except ConnectionClosed:
+            answer = None
+        if answer is None:
+            raise SampleRefused("no user can be asked for permission")
         if not answer:
             raise SampleRefused("the user did not allow it")
         if answer.option_id == _ALLOW_SESSION:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Final
 from msgspec import structs
 
 from dragoman.builtin.command_guard import find_sandboxes
+from dragoman.builtin.placement import describe_change
 from dragoman.builtin.subagents.declaration import AgentDeclaration
 from dragoman.builtin.subagents.run import RunEnd
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.errors import ConfigError, DragomanError, StoreError
-from dragoman.policy import Request
+from dragoman.policy import Command, Request
 from dragoman.schema import UNSET, is_advertised, v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_to_row
@@ -104,7 +105,7 @@ def permission_of(declared: AgentDeclaration, cwd: str) -> Request:
         "project and run commands"
     )
     home = os.path.expanduser("~")
-    return Request("dragoman", "execute", title, command=("subagent", declared.name), root=cwd, home=home)
+    return Request("dragoman", "execute", title, command=Command(("subagent", declared.name)), root=cwd, home=home)
 
 
 class ExternalRun:
@@ -190,8 +191,8 @@ class ExternalRun:
                 metadata = {**self._row.metadata, "subagent": {**own, "session": run.session.id}}
                 await self._subagents.note_metadata(self._row, metadata)
             response = await self._prompted(run, prompt)
-            while response.stop_reason == "end_turn" and self._parent.hooks is not None:
-                more = await self._parent.hooks.stop(self._text.strip())
+            while response.stop_reason == "end_turn" and self._parent.folder.hooks is not None:
+                more = await self._parent.folder.hooks.stop(self._text.strip())
                 if not more:
                     break
                 response = await self._prompted(run, more)
@@ -250,7 +251,7 @@ class ExternalRun:
         self._events.put_nowait(event)
 
     async def _show_events(self) -> None:
-        from dragoman.runs.events import Updated, Violated
+        from dragoman.runs.events import ProtectedChanged, Updated, Violated
 
         while True:
             event = await self._events.get()
@@ -258,7 +259,11 @@ class ExternalRun:
                 if isinstance(event, Updated) and self._run is not None and self._run.session is not None:
                     for update in event.updates if event.session_id == self._run.session.id else ():
                         await self._take(update)
-                elif isinstance(event, Violated):
+                elif isinstance(event, ProtectedChanged):
+                    by = "it" if event.command is None else f"its command `{one_line(event.command)}`"
+                    title = f"The agent {self._declared.name} changed protected files"
+                    await self._warn(title, [describe_change(change, by) for change in event.changes])
+                elif isinstance(event, Violated) and event.violation.rule is not None:  # the others are shown above
                     title = f"The agent {self._declared.name} did what is denied"
                     await self._warn(title, [f"{event.violation.title} ({event.violation.decided_by})"])
             except Exception:  # the agent works on; what could not be shown is in its answer

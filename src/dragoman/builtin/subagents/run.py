@@ -25,6 +25,7 @@ from dragoman.builtin.context.environment_block import add_environment
 from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.context.instruction_changes import add_instruction_changes
 from dragoman.builtin.context.system_prompt import OwnPrompt, system_prompt
+from dragoman.builtin.context.window.size import LearnedWindows
 from dragoman.builtin.loop import Loop
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.past import StoredPast
@@ -33,6 +34,7 @@ from dragoman.builtin.subagents.declaration import choose_tools
 from dragoman.builtin.subagents.progress import RunProgress
 from dragoman.builtin.tools.jobs import close_jobs
 from dragoman.builtin.turn import Spending, TurnContext, TurnLog, error_text, left_open_by
+from dragoman.builtin.waits import Retries
 from dragoman.errors import DragomanError, StoreError
 from dragoman.policy.modes import MODES
 from dragoman.schema import UNSET, v1
@@ -161,7 +163,14 @@ class SubagentRun:
         error: Exception | None = None
         try:
             if not was_cancelled:
-                running = asyncio.create_task(Loop(context, usage).run())
+                loop = Loop(
+                    context,
+                    usage,
+                    spending=DelegatedSpending(self._subagents, self._progress),
+                    windows=LearnedWindows(session),
+                    retries=Retries(sleep=session.retries.sleep),
+                )
+                running = asyncio.create_task(loop.run())
                 await wait_or_cancel(running, context.limits.cleanup_seconds / 2)
         except asyncio.CancelledError as failure:
             was_cancelled = was_asked_for()
@@ -189,19 +198,14 @@ class SubagentRun:
             history=tuple(history),
             model=model,
             tools=chosen.tools,
-            permissions=parent.permissions.narrowed(MODES.get(self._declared.mode)),
+            permissions=parent.permissions.narrowed(MODES.get(self._declared.mode), self._ask),
             access=self._access,
             emit=self._log.emit,
-            ask=self._ask,
             memory=self._memory,
             system=await self._system(model, has_skills="skill" in chosen.tools),
             effort=effort_for(model.name, session.row.effort),
             limits=structs.replace(parent.limits, steps=steps),
-            spending=DelegatedSpending(self._subagents, self._progress),
-            steering=type(parent.steering)(),
             questions=[],
-            set_retrying=lambda is_retrying: None,
-            command=None,
             modes=None,
             # What is changed after the turn has ended belongs to no turn.
             checkpoint=None if self._is_background else parent.checkpoint,

@@ -16,7 +16,7 @@ from msgspec import UNSET, Struct, structs
 
 from dragoman.builtin.tools.built_in import ListedTool
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
-from dragoman.errors import ConfigError
+from dragoman.errors import ConfigError, ConnectionClosed
 from dragoman.settings.project import PROJECT_FOLDER, find_project
 
 if TYPE_CHECKING:
@@ -367,9 +367,10 @@ class SessionSubagents:
         if session.turn is None:
             return UserAnswer(None, NO_USER, "no user can be asked while the subagent works between two turns")
         await session.settle()
-        if session.viewer is None or not session.viewer.is_connected:
+        try:
+            return await session.ask_client(lambda viewer: viewer.ask_about(call, options))
+        except ConnectionClosed:
             return UserAnswer()
-        return await session.viewer.ask_about(call, options)
 
     async def announce(self, call: v1.ToolCallPatch, parent_call_id: str) -> None:
         """Show a call that the user is asked about, as a call below that of the subagent."""
@@ -437,15 +438,15 @@ async def _hooked(
     context: TurnContext, task_id: str, declared: AgentDeclaration, prompt: str
 ) -> tuple[TurnContext, str]:
     """The context of a run with the user's hooks for it, and the prompt with what they add. Raises: ToolError."""
-    if context.hooks is None:
+    if context.folder.hooks is None:
         return context, prompt
-    hooks = context.hooks.of_subagent(task_id, declared.name)
+    hooks = context.folder.hooks.of_subagent(task_id, declared.name)
     result = await hooks.subagent_start(prompt)
     if result.wish == "deny":
         reason = result.reason or "it gave no reason"
         raise ToolError(f"a hook of the user's does not let the subagent {declared.name} begin: {reason}")
     more = f"{prompt}\n\n{result.context}" if result.context else prompt
-    return structs.replace(context, hooks=hooks), more
+    return structs.replace(context, folder=structs.replace(context.folder, hooks=hooks)), more
 
 
 async def _awaited(work: asyncio.Future[RunEnd]) -> RunEnd:

@@ -81,7 +81,7 @@ class Run:
         """
         self._request = read_request(call, self._view)
         self._program = start_program(self._request)
-        self._view.starting(self._request)
+        self._view.starting(self._request.entry.name, self._request.described_agent)
 
     def work(self) -> None:
         """Run the turn; its result is written as soon as the agent has answered, before the agent is ended.
@@ -195,7 +195,7 @@ class Run:
         self._activity.restart()
         self._request = again(self._request, number, self._view)
         self._program = start_program(self._request)
-        self._view.starting(self._request)
+        self._view.starting(self._request.entry.name, self._request.described_agent)
         return True
 
     # How a run ends

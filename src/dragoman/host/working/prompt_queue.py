@@ -96,7 +96,8 @@ class PromptQueue:
             prompt_id: Its id, if the client gave it one.
             meta: The `_meta` for the agent.
             steers: It is for the turn that runs, if the agent takes it; else it is the next one.
-            wants: What the client asks for afterwards, `report`, `result` or `patch`; made only then.
+            wants: What the client asks for: afterwards `report`, `result` or `patch`, meanwhile `events`; made only
+                then.
 
         Raises:
             RequestError: it cannot be accepted.
@@ -117,6 +118,7 @@ class PromptQueue:
         item = HostedPrompt(id, client.key, request.prompt, meta)
         item.steers = steers
         item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
+        item.wants_events = "events" in wants
         place = sum(each.steers for each in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.policy.decide import command_line
-from dragoman.policy.parts import what_runs
 from dragoman.policy.shell import Line
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ def question_details(question: Question, cwd: str, rule_file: str | None) -> dic
         rule_file: where the host keeps the rule of an answer of "always"; None if it keeps it for the session only.
     """
     asked = (question.request, *question.also)
-    commands = [line for request in asked if (line := command_line(request)) is not None]
+    commands = [line for request in asked if (line := request.command_line) is not None]
     found: dict[str, Any] = {"why": question.why, "cwd": question.cwd or cwd}
     if commands:
         found["commands"] = commands
@@ -47,10 +45,10 @@ def question_details(question: Question, cwd: str, rule_file: str | None) -> dic
 
 def _count(request: Request) -> int:
     """How many commands a request runs; one for a line that cannot be read."""
-    if request.command is None and request.shell is None:
+    if request.command is None:
         return 0
-    read = what_runs(request.command, request.shell)
-    return len(read.commands) if isinstance(read, Line) else 1
+    runs = request.command.runs
+    return len(runs.commands) if isinstance(runs, Line) else 1
 
 
 def _is_outside(path: str, root: str) -> bool:

@@ -19,14 +19,21 @@ import msgspec
 from dragoman.client.files import turn_label
 from dragoman.runs.agent_run import is_marked_scripted
 from dragoman.runs.events import (
+    Asking,
+    CommandEnded,
     Decided,
     EndOfTurn,
+    Initialized,
+    Opened,
     ProtectedChanged,
+    TerminalOutput,
     TurnEnded,
+    TurnStarted,
     Updated,
     Violated,
 )
 from dragoman.runs.guard import RunGuard
+from dragoman.runs.opening import current_model
 from dragoman.runs.record import RunRecord, describe_agent
 from dragoman.text.terminal import shorten
 
@@ -54,6 +61,9 @@ VIOLATION: Final = "violation"
 """The kind of a notice about something that was done although a rule denies it."""
 _MOST_REPORTS: Final = 16
 _COMMAND_CHARACTERS: Final = 120
+# What the client that sent a prompt gets as it happens; updates have their own messages, with what led to them.
+_PASSED: Final = (Initialized, Opened, TurnStarted, Asking, Decided, TerminalOutput, CommandEnded, Violated)
+_PASSED_BYTES: Final = 1024 * 1024  # output of the commands of one turn: it is kept in the log, with everything else
 
 
 class SessionGuard:
@@ -69,6 +79,8 @@ class SessionGuard:
         self.guard = RunGuard(terms, asker=asks, report=self._take)
         self._record: RunRecord | None = None
         """Of the turn that runs, if its client wants a report of it."""
+        self._events_for: str | None = None  # the key of the client that gets the events of the turn
+        self._passed_bytes = 0
 
     @property
     def reads_reasons(self) -> bool:
@@ -128,6 +140,39 @@ class SessionGuard:
             record.is_scripted = record.is_scripted or is_marked_scripted(meta)
             if prompt.wants_patch:
                 self.guard.before_permitted = record.copy_before()
+            if prompt.wants_events:
+                self._begin_events(prompt, record)
+
+    def _begin_events(self, prompt: HostedPrompt, record: RunRecord) -> None:
+        """Send the client what it would have seen at the start of a run of its own."""
+        agent, session = self.guard.agent, self.guard.session
+        assert agent is not None
+        assert session is not None
+        self._events_for, self._passed_bytes = prompt.by, 0
+        methods = tuple(str(getattr(method, "id", "")) for method in agent.auth_methods)
+        self._pass_on(Initialized(agent=record.agent, protocol_version=agent.protocol_version, login_methods=methods))
+        self._pass_on(
+            Opened(
+                session_id=self._hosted.id,
+                is_resumed=self._hosted.prompts.turn_number > 1,
+                is_scripted=record.is_scripted,
+                mode=self.guard.mode,
+                model=current_model(session),
+            )
+        )
+        self._pass_on(TurnStarted(prompt_id=prompt.id))
+
+    def _pass_on(self, event: RunEvent) -> None:
+        """Send an event to the client of the turn: by the log, so that it comes behind the updates that led to it."""
+        if self._events_for is None or not isinstance(event, _PASSED):
+            return
+        if isinstance(event, TerminalOutput):
+            self._passed_bytes += len(event.data)
+            if self._passed_bytes > _PASSED_BYTES:
+                return
+        self._hosted.append(
+            "extension", {"method": "_dragoman/run_event", "params": {"event": event}, "by": self._events_for}
+        )
 
     def updated(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Updates of the agent; in a turn they belong to its record, and what they show as done is judged."""
@@ -161,7 +206,7 @@ class SessionGuard:
         """
         if self._terms.entry is not None and self.guard.confinement.is_armed and self._terms.watches():
             self.guard.note_changes(await asyncio.to_thread(self.guard.confinement.changes))
-        self._turns_before = None
+        self._turns_before = self._events_for = None
         record, self._record = self._record, None
         if record is not None:
             self._reports[prompt.id] = await self._report(prompt, record)
@@ -216,6 +261,7 @@ class SessionGuard:
     def _take(self, event: RunEvent) -> None:
         if self._record is not None:
             self._record.take(event)
+        self._pass_on(event)
         match event:
             case Decided(decision=decision):
                 self._hosted.note_decision(decision)

@@ -16,7 +16,7 @@ from dragoman.builtin.tools.jobs import job_lines
 from dragoman.uistream.messages import ToolPart
 
 if TYPE_CHECKING:
-    from dragoman.builtin.context.command import Invocation
+    from dragoman.builtin.context.command import TurnCommand
     from dragoman.builtin.context.window.window import ContextWindow
     from dragoman.builtin.models.model import ToolSpec
     from dragoman.builtin.turn import TurnContext
@@ -33,13 +33,13 @@ class Share(Struct, frozen=True):
 
 
 async def show_context(
-    call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]
+    call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]
 ) -> str:
     """`/context`: what fills the window."""
     return _report(context, window, specs)
 
 
-async def compact(call: Invocation, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
+async def compact(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
     """`/compact`: shorten the conversation now. Raises: ModelError."""
     done = await window.compact(call.arguments)
     if done is None:

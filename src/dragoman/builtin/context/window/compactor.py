@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.context.window.window import ContextWindow
     from dragoman.builtin.models.model import StepEnd
     from dragoman.builtin.turn import TurnContext
+    from dragoman.builtin.waits import Retries
     from dragoman.uistream.messages import Part
 
     Fact: TypeAlias = Pruning | Compaction
@@ -59,9 +60,10 @@ class Shortened(Struct, frozen=True):
 class Compactor:
     """Shortens the conversation of one turn."""
 
-    def __init__(self, context: TurnContext, window: ContextWindow) -> None:
+    def __init__(self, context: TurnContext, window: ContextWindow, retries: Retries) -> None:
         self._context = context
         self._window = window
+        self._retries = retries
         self.calls: list[StepEnd] = []
         """The model calls that summaries took and that were not counted yet."""
 
@@ -189,7 +191,9 @@ class Compactor:
             return None
         before = "" if view.compaction is None else _text_of(view.compaction)
         if by_model:
-            return await Summariser(self._context, limits, self.calls, focus).summarise(plan.head, before)
+            return await Summariser(self._context, self._retries, limits, self.calls, focus).summarise(
+                plan.head, before
+            )
         return Summary(mechanical(plan.head, before, limits.summary), "dropped")
 
     async def _facts(

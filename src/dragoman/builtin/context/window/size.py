@@ -6,7 +6,7 @@ Owns that order, and which servers are local.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from dragoman.builtin.context.window.limits import SMALLEST_WINDOW, UNKNOWN_LOCAL_WINDOW, UNKNOWN_WINDOW
@@ -23,40 +23,19 @@ _LOCAL_PROVIDERS: Final = frozenset({"ollama", "lmstudio", "lm-studio", "llamacp
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
 
-class LearnedWindows(Protocol):
-    """Sizes that errors of providers stated, by the name of the model. A session keeps them."""
-
-    def get(self, model: str) -> int | None: ...
-
-    async def learn(self, model: str, tokens: int) -> None:
-        """Store a size. Raises: StoreError."""
-        ...
-
-
-class TurnWindows(LearnedWindows):
-    """Sizes that are kept for one turn only."""
-
-    def __init__(self) -> None:
-        self._sizes: dict[str, int] = {}
-
-    def get(self, model: str) -> int | None:
-        return self._sizes.get(model)
-
-    async def learn(self, model: str, tokens: int) -> None:
-        self._sizes[model] = tokens
-
-
-class SessionWindows(LearnedWindows):
-    """Sizes in the metadata of a session, which its forks have too."""
+class LearnedWindows:
+    """Sizes that errors of providers stated, in the metadata of a session, which its forks have too."""
 
     def __init__(self, session: OpenSession) -> None:
         self._session = session
 
     def get(self, model: str) -> int | None:
+        """Return the size for a model of this name."""
         size = self._session.row.metadata.get(WINDOWS, {}).get(model)
         return size if isinstance(size, int) else None
 
     async def learn(self, model: str, tokens: int) -> None:
+        """Store a size. Raises: StoreError."""
         metadata = self._session.row.metadata
         await self._session.set(metadata={**metadata, WINDOWS: {**metadata.get(WINDOWS, {}), model: tokens}})
 

@@ -23,7 +23,7 @@ from dragoman.builtin.context.window.summary import (
     transcript_of,
 )
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, ModelRequest, StepEnd
-from dragoman.builtin.waits import SilenceWatch, silence_notice, wait_to_retry
+from dragoman.builtin.waits import SilenceWatch, silence_notice
 from dragoman.store.ids import new_id
 from dragoman.uistream.chunks import ResetStep, TextDelta
 from dragoman.uistream.messages import TextPart, UIMessage
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.context.window.limits import WindowLimits
     from dragoman.builtin.context.window.plan import Unit
     from dragoman.builtin.turn import TurnContext
+    from dragoman.builtin.waits import Retries
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -55,8 +56,11 @@ class Summariser:
         calls: receives the end of every model call, whether its answer is used or not: all are paid for.
     """
 
-    def __init__(self, context: TurnContext, limits: WindowLimits, calls: list[StepEnd], focus: str = "") -> None:
+    def __init__(
+        self, context: TurnContext, retries: Retries, limits: WindowLimits, calls: list[StepEnd], focus: str = ""
+    ) -> None:
         self._context = context
+        self._retries = retries
         self._limits = limits
         self._focus = focus
         self._calls = calls
@@ -129,7 +133,7 @@ class Summariser:
                 async with asyncio.timeout(context.limits.summary_seconds):
                     return await self._stream(transcript, is_strict=is_strict)
             except ModelError as error:
-                await wait_to_retry(context, error, tries, min(_RETRIES, context.limits.retries))
+                await self._retries.wait(context, error, tries, min(_RETRIES, context.limits.retries))
                 tries += 1
 
     async def _stream(self, transcript: str, *, is_strict: bool) -> str:

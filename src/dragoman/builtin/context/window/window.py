@@ -32,8 +32,10 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.context.history import ModelView
     from dragoman.builtin.context.window.compactor import Compactor, Shortened
+    from dragoman.builtin.context.window.size import LearnedWindows
     from dragoman.builtin.models.model import StepEnd, ToolSpec
     from dragoman.builtin.turn import TurnContext
+    from dragoman.builtin.waits import Retries
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -81,6 +83,9 @@ class ContextWindow:
         context: TurnContext,
         specs: tuple[ToolSpec, ...],
         account: Callable[[StepEnd, int], Awaitable[None]],
+        *,
+        windows: LearnedWindows,
+        retries: Retries,
     ) -> None:
         """Args:
         account: records a call of the model that summarised, and shows how full the window is afterwards.
@@ -88,6 +93,8 @@ class ContextWindow:
         self._context = context
         self._specs = specs
         self._account = account
+        self._windows = windows
+        self._retries = retries
         self._memory = window_memory(context.memory)
         self._conversation = self._memory.conversation.of(context.history)
         self.overhead = tokens_in(context.system) + tokens_of_tools(specs)
@@ -103,7 +110,7 @@ class ContextWindow:
     def _compactor(self) -> Compactor:
         from dragoman.builtin.context.window.compactor import Compactor  # most turns need none
 
-        return Compactor(self._context, self)
+        return Compactor(self._context, self, self._retries)
 
     # What the model is given
 
@@ -146,7 +153,7 @@ class ContextWindow:
     def _size(self) -> tuple[int, bool]:
         model = self._context.model
         guess = self._memory.guesses.get(model.name)
-        size, is_known = window_of(model, self._context.windows)
+        size, is_known = window_of(model, self._windows)
         return (size, is_known) if guess is None else (min(size, guess), True)
 
     # How full it is
@@ -282,7 +289,7 @@ class ContextWindow:
 
     async def _learn(self, window: int) -> None:
         self._memory.guesses.pop(self._context.model.name, None)
-        await self._context.windows.learn(self._context.model.name, window)
+        await self._windows.learn(self._context.model.name, window)
 
     async def compact(
         self, focus: str = "", *, tail_tokens: int | None = None, is_needed: bool = False
