@@ -248,6 +248,19 @@ def test_the_user_at_the_terminal_is_asked(place: HostPlaceKit) -> None:
     assert "allowed" in terminal.text
 
 
+def test_a_question_at_the_terminal_says_why_it_is_asked_and_what_always_writes(place: HostPlaceKit) -> None:
+    (place.project / ".dragoman").mkdir()
+    (place.project / ".dragoman" / "settings.json").write_text('{"rules": {"ask": ["execute:echo *"]}}')
+    assert scripted(place).code == 0
+    with at_terminal(place, "exec", "--session", "s", "terminal echo hi") as terminal:
+        terminal.until("your answer")
+        terminal.type("1\n")
+        assert terminal.wait() == 0
+    text = " ".join(terminal.text.split())
+    assert "execute:echo *" in text[text.index("why") :].split("your answer")[0]
+    assert "saves the rule: allow execute:" in text
+
+
 def test_a_question_that_another_client_answers_is_withdrawn_from_the_terminal(place: HostPlaceKit) -> None:
     assert scripted(place).code == 0
     with at_terminal(place, "exec", "--session", "s", "permission") as terminal:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from dragoman.errors import DragomanError
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
+    from dragoman.host.working.question_details import QuestionDetails
     from dragoman.host.working.questions import Method
     from dragoman.policy import Rule
     from dragoman.registry.agents import AgentEntry
@@ -196,9 +197,8 @@ class AsksClients:
         """Ask what the rules left open."""
         guard = self._guard(self._session.id)
         rule_file = None if guard is None else guard.rule_file
-        details = question_details(question, self._session.record.cwd, rule_file)
-        if guard is not None and guard.reads_reasons:
-            details["readsReasons"] = True
+        reads_reasons = guard is not None and guard.reads_reasons
+        details = question_details(question, self._session.record.cwd, rule_file, reads_reasons=reads_reasons)
         answer = await self._ask("session/request_permission", question.permission, details)
         found, meta = answer["outcome"].get("optionId"), answer["outcome"].get("_meta")
         if not isinstance(found, str):
@@ -226,7 +226,7 @@ class AsksClients:
             return v1.CancelElicitation() if scope is None else await scope.ask(request)
         return read_elicited(await self._ask("elicitation/create", request))
 
-    async def _ask(self, method: Method, request: object, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _ask(self, method: Method, request: object, details: QuestionDetails | None = None) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
         id = params.pop("sessionId", None)
         child = self._session.child_id(id) if isinstance(id, str) and self._session.knows_child(id) else None

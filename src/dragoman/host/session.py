@@ -190,7 +190,8 @@ class HostedSession:
         """Events are committed: everything that waits for them goes on."""
         for event in events:
             if event.kind == "update":
-                self._note_terminals(event)
+                if b'"terminal' in event.body:
+                    self._note_terminals(event)
             elif event.kind == "terminal":
                 self.shown.note_event(event.body)
             elif event.kind in ("end", "queue"):
@@ -201,10 +202,9 @@ class HostedSession:
             attachment.pump()
 
     def _note_terminals(self, event: LogEvent) -> None:
-        if b'"terminal' in event.body:
-            stored = stored_update(event.body)
-            if stored.variant in _TOOLS:
-                self.shown.note_update(msgspec.json.decode(stored.update))
+        stored = stored_update(event.body)
+        if stored.variant in _TOOLS:
+            self.shown.note_update(msgspec.json.decode(stored.update))
 
     def described(self, record: SessionRecord) -> SessionRecord:
         """The record, with what answers need after a restart."""

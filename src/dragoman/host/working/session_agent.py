@@ -26,6 +26,7 @@ from dragoman.host.working.agent_traffic import AgentTraffic
 from dragoman.host.working.prompt_blocks import PromptEcho
 from dragoman.host.working.prompts import session_lost
 from dragoman.schema import Unknown, v1
+from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -42,6 +43,8 @@ _EARLY_BYTES: Final = 8 * 1024 * 1024
 _REPLAYED: Final = frozenset(
     ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update", "plan")
 )
+
+_TEXTS: Final = frozenset((v1.AgentMessageChunk, v1.AgentThoughtChunk))
 
 
 class _Params(msgspec.Struct, gc=False, rename={"meta": "_meta"}):
@@ -285,17 +288,19 @@ class SessionAgent:
 
     def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Log updates of the agent, which came one after another, as it wrote them."""
-        self._log_updates(agent_session, updates, lines)
+        if self._early is None:
+            for update, line in zip(updates, lines, strict=True):
+                self._take_one(agent_session, update, line)
+        else:
+            self._keep_early(agent_session, updates, lines)
         # Behind the log: what is found in the updates is shown after them.
         guard = self._host.services.guard_of(self._session.id)
         if guard is not None:
             guard.updated(agent_session, updates, lines)
 
-    def _log_updates(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+    def _keep_early(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        assert self._early is not None
         for update, line in zip(updates, lines, strict=True):
-            if self._early is None:
-                self._take_one(agent_session, update, line)
-                continue
             self._early_bytes += len(line)
             if self._early_bytes <= _EARLY_BYTES:
                 self._early.append((agent_session, update, line))
@@ -303,6 +308,16 @@ class SessionAgent:
     def _take_one(self, agent_session: str, read: v1.SessionUpdate, line: bytes) -> None:
         session = self._session
         # The connection has read it as its type; here it is taken apart, so that clients get the bytes of the agent.
+        if (
+            type(read) in _TEXTS
+            and agent_session == session.agent_session
+            and not (self._is_replaying or self._dropping_until)
+        ):
+            params = _read_update(line).params  # nearly everything that arrives: nothing below is about it
+            meta = None if params.meta is UNSET else bytes(params.meta)
+            body = store_update(bytes(params.update), meta)
+            session.log.append(NewEvent("update", body, session.prompts.turn_number))
+            return
         variant = read.tag or "" if isinstance(read, Unknown) else str(read.__struct_config__.tag)
         if variant in _REPLAYED and self._is_replay():
             return

@@ -35,6 +35,7 @@ from dragoman.runs.events import (
 from dragoman.runs.guard import RunGuard
 from dragoman.runs.opening import current_model
 from dragoman.runs.record import RunRecord, describe_agent
+from dragoman.schema import v1
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from dragoman.runs.changes import SessionChanges
     from dragoman.runs.events import RunEvent
     from dragoman.runs.terms import Terms
-    from dragoman.schema import v1
     from dragoman.snapshots.records import TurnChanges
     from dragoman.workspace import Change
 
@@ -60,6 +60,7 @@ PROTECTED: Final = "protected_file"
 VIOLATION: Final = "violation"
 """The kind of a notice about something that was done although a rule denies it."""
 _MOST_REPORTS: Final = 16
+_CALLS: Final = frozenset((v1.ToolCall, v1.ToolCallUpdate))
 _COMMAND_CHARACTERS: Final = 120
 # What the client that sent a prompt gets as it happens; updates have their own messages, with what led to them.
 _PASSED: Final = (Initialized, Opened, TurnStarted, Asking, Decided, TerminalOutput, CommandEnded, Violated)
@@ -176,6 +177,8 @@ class SessionGuard:
 
     def updated(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Updates of the agent; in a turn they belong to its record, and what they show as done is judged."""
+        if self._record is None and _CALLS.isdisjoint(map(type, updates)):
+            return  # nothing to judge, as in nearly all of a stream
         session = self.guard.session
         is_prompted = self._turns_before is not None and session is not None
         if session is None or agent_session != session.id or not is_prompted:

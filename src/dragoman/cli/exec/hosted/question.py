@@ -18,6 +18,7 @@ from dragoman.cli.prompt.user import UserPrompt
 from dragoman.client.permission import Question
 from dragoman.client.reading import describe
 from dragoman.host.local.thin import HostLost
+from dragoman.host.working.question_details import read_details
 from dragoman.schema import decode, encode, v1
 from dragoman.state import SessionState, fold
 
@@ -140,14 +141,17 @@ async def _answer(user: UserPrompt, message: Message, session: dict[str, Any], v
     found = describe(permission, state, call, agent=str(session.get("agent")), root=str(session.get("cwd")))
     first = found.requests[0]
     content = permission.tool_call.content or ()
+    details = read_details(permission)
+    rules = dict.fromkeys(always.rule for always in details.options.values() if always.rule and always.by == "host")
     question = Question(
         permission,
         first,
-        "no rule decides this",
+        details.why or "no rule decides this",
         diffs=tuple(item for item in content if isinstance(item, v1.Diff)),
         argv=None if first.command is None else first.command.argv,
         shell=None if first.command is None else first.command.line,
         cwd="" if first.command is None else first.command.cwd,
+        proposals=tuple(rules),
         also=tuple(found.requests[1:]),
     )
     chosen = await user.ask(question, cast("Session", _Shown(state)))
