@@ -126,8 +126,8 @@ class HostedSession:
 
     def agent_can(self, gate: str) -> bool:
         """Whether the agent has a capability; one that was never seen may have it."""
-        if self.agent.running is not None:
-            return self.agent.running.can(gate)
+        if self.agent.run is not None:
+            return self.agent.run.can(gate)
         described = self._host.description_of(self.record.agent)
         return described is None or described.can(gate)
 
