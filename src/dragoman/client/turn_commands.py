@@ -1,8 +1,8 @@
 """Which processes of an agent belong to commands of a turn, so that a cancelled turn leaves none of them running.
 
-Some agents report a command as ended when its turn is cancelled, and let it run. Agents run commands in processes of
-their own, and only the moment of its start tells a command from a server that the agent keeps for itself. So a program
-that started an agent notes when commands were first mentioned, and when a cancelled turn is over it ends what the agent
+Some agents report a command as ended when its turn is cancelled, and let it run. A command and a server that the agent
+keeps for itself are both processes below the agent, and differ only in the moment of their start. So a program that
+started an agent notes when commands were first mentioned, and when a cancelled turn is over it ends what the agent
 started since then (`process/sweep.py`). That comes before the turn is reported as over: no command of the next turn
 can have been started yet.
 """
