@@ -332,6 +332,8 @@ class BuiltInAgent:
             await stored(open_session.subagents.replay(viewer))
         else:
             session.update_when_open(commands)  # the client does not know the session before (rules 102, 268)
+            if open_session.past.until is not None:
+                open_session.read_soon(session)
         notice, self._notice = self._notice, None
         if notice is not None:
             session.update_when_open(viewer.form_of(notice))
