@@ -17,7 +17,23 @@ from typing import Final, NamedTuple
 ROOT = Path(__file__).parent.parent
 FOLDERS: Final = ("src", "tests", "tools", "benchmarks", "examples")
 MOVED: Final = {
+    "dragoman.builtin.client_rules": "dragoman.builtin.viewer",
+    "dragoman.builtin.forms": "dragoman.builtin.access",
+    "dragoman.builtin.hooks.calls": "dragoman.builtin.hooks.open_hooks",
+    "dragoman.builtin.mcp.prompts": "dragoman.builtin.mcp.servers",
+    "dragoman.builtin.model_access": "dragoman.builtin.agent",
+    "dragoman.builtin.models.wire_forms.chat_servers": "dragoman.builtin.models.wire_forms.chat",
+    "dragoman.builtin.models.wire_forms.gemini_schema": "dragoman.builtin.models.wire_forms.gemini",
+    "dragoman.builtin.models.wire_forms.think_tags": "dragoman.builtin.models.wire_forms.chat_stream",
     "dragoman.builtin.modes": "dragoman.policy.modes",
+    "dragoman.builtin.previews": "dragoman.builtin.loop",
+    "dragoman.builtin.repetition": "dragoman.builtin.loop",
+    "dragoman.builtin.request_errors": "dragoman.builtin.agent",
+    "dragoman.builtin.tools.did_you_mean": "dragoman.builtin.tools.edit",
+    "dragoman.builtin.tools.indentation": "dragoman.builtin.tools.edit_match",
+    "dragoman.builtin.tools.notebook": "dragoman.builtin.tools.read",
+    "dragoman.builtin.web.dns": "dragoman.builtin.web.fetch",
+    "dragoman.builtin.web.public_ip": "dragoman.builtin.web.fetch",
     "dragoman.cli.exec.changes": "dragoman.runs.changes",
     "dragoman.cli.exec.hints": "dragoman.runs.hints",
     "dragoman.cli.exec.ledger": "dragoman.runs.ledger",

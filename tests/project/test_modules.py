@@ -17,7 +17,7 @@ _FROM = re.compile(r"from (dragoman[\w.]*) import \(?([^)\n]*)")
 
 LEFT = frozenset(
     (
-        *("adapters", "agent", "builtin", "cli", "client", "conformance", "evaluation", "host", "policy", "process"),
+        *("adapters", "agent", "cli", "client", "conformance", "evaluation", "host", "policy", "process"),
         *("proxy", "registry", "runs", "scripting", "settings", "snapshots", "state", "store", "trace", "transports"),
         *("uistream", "versions", "workspace"),
     )

@@ -20,19 +20,20 @@ from dragoman.builtin.models.choice import describe, effort_for, efforts_of
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.replay import new_projector, stored_updates, without_terminal
-from dragoman.errors import CapabilityError
+from dragoman.errors import CapabilityError, ConfigError, RequestError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.uistream.chunks import Data, Start
 from dragoman.uistream.updates import Projector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dragoman.agent import AgentSession, Turn
     from dragoman.builtin.permission import SessionRules
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.turn import TurnEnd
+    from dragoman.policy import Rule
     from dragoman.policy.decide import Option
     from dragoman.uistream.chunks import Chunk
     from dragoman.uistream.messages import UIMessage
@@ -282,3 +283,31 @@ def _model_option(name: str) -> v1.SessionConfigSelectOption:
 def turn_state(session: OpenSession) -> dict[str, Any]:
     """Whether a turn is running, for the `_meta` of load and resume."""
     return {"dragoman": {"turn": {"active": session.turn is not None, "state": session.state}}}
+
+
+_SOURCE: Final = "a rule of the client"
+_MOST_RULES: Final = 10_000
+
+
+def read_client_rules(meta: Mapping[str, Any] | Any) -> tuple[Rule, ...]:
+    """Read what a client wants to be asked about, although this agent would do it without asking.
+
+    Much of what this agent does is not visible to a client before it happens: safe commands, commands in the sandbox,
+    searches. So a client with rules of its own, as `dragoman exec --deny` has, names them in the `_meta` of the request
+    that opens a session, and decides about each request that they concern. They can only restrict.
+
+    Raises: RequestError if one is not valid.
+    """
+    own = meta.get("dragoman") if isinstance(meta, dict) else None
+    texts = own.get("asksAbout", []) if isinstance(own, dict) else []
+    path = "$._meta.dragoman.asksAbout"
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) > _MOST_RULES:
+        raise RequestError.invalid_params(f"asksAbout must be a list of at most {_MOST_RULES} rules", path=path)
+    if not texts:
+        return ()
+    from dragoman.policy import parse_rule
+
+    try:
+        return tuple(parse_rule(text, "ask", "flag", _SOURCE) for text in texts)
+    except ConfigError as error:
+        raise RequestError.invalid_params(str(error), path=path) from error
