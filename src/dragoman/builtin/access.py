@@ -271,9 +271,6 @@ class ClientAccess:
         self,
         turn: Turn,
         local: LocalAccess,
-        *,
-        uses_files: bool = True,
-        uses_terminals: bool = True,
         viewer: Viewer | None = None,
     ) -> None:
         """Args:
@@ -283,9 +280,11 @@ class ClientAccess:
         self._turn = turn
         self._local = local
         self._viewer = viewer
+        settings = None if viewer is None else viewer.open_session.settings
+        uses_files = settings is None or settings.uses_client_files
         self._reads = uses_files and client.offers("fs.readTextFile")
         self._writes = uses_files and client.offers("fs.writeTextFile")
-        self._runs = uses_terminals and client.offers("terminal")
+        self._runs = (settings is None or settings.uses_client_terminals) and client.offers("terminal")
 
     @property
     def _is_gone(self) -> bool:
@@ -422,6 +421,7 @@ class ClientAccess:
         async def ask(asked: Viewer | Turn) -> T:
             if not asked.session.client.offers("elicitation.form"):
                 raise NoFormError(otherwise)
+            await asked.session.wait_until_open()
             return await show(asked.session)
 
         await self._settled()

@@ -229,6 +229,7 @@ class BuiltInAgent:
     # Turns
 
     async def prompt(self, turn: Turn) -> v1.PromptResponse:
+        from dragoman.builtin.access import ClientAccess
         from dragoman.builtin.context.titles import settle_title
         from dragoman.builtin.queued_prompt import QueuedPrompt
         from dragoman.builtin.turn import trace_of
@@ -239,7 +240,7 @@ class BuiltInAgent:
         _check_prompt(turn.prompt)
         session = viewer.open_session
         trace = trace_of(turn.meta)
-        prompt = QueuedPrompt(parts_of(turn.prompt), viewer, viewer.access_for(turn), trace)
+        prompt = QueuedPrompt(parts_of(turn.prompt), viewer, ClientAccess(turn, viewer.local_access, viewer), trace)
         if trace:
             prompt.metadata["trace"] = trace
         end = await stored(_wait_for(session.submit(prompt), viewer))

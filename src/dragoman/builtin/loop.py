@@ -552,15 +552,12 @@ class Previews:
         return given.tool_name, arguments
 
 
-class _Input:
-    __slots__ = ("length", "next_length", "next_time", "pieces", "tool_name")
-
-    def __init__(self, tool_name: str) -> None:
-        self.tool_name = tool_name
-        self.pieces: list[str] = []
-        self.length = 0
-        self.next_length = 0
-        self.next_time = float("-inf")
+class _Input(msgspec.Struct):
+    tool_name: str
+    pieces: list[str] = []
+    length: int = 0
+    next_length: int = 0
+    next_time: float = float("-inf")
 
 
 REMINDED_AT: Final = 3

@@ -549,18 +549,16 @@ class OpenSession:
     async def ask_client(self, ask: Callable[[Viewer], Awaitable[T]]) -> T:
         """Ask the client something. One that takes the session over meanwhile is asked instead, and its answer counts.
 
+        Args:
+            ask: sends the request when the client is `ready`.
+
         Raises: ConnectionClosed if no client is there, or it leaves without an answer; and what `ask` raises.
         """
-
-        async def put_to(viewer: Viewer) -> T:
-            await viewer.ready()
-            return await ask(viewer)
-
         while True:
             viewer = self.viewer
             if viewer is None or not viewer.is_connected:
                 raise ConnectionClosed("the session has no client to ask")
-            question = asyncio.ensure_future(put_to(viewer))
+            question = asyncio.ensure_future(ask(viewer))
             self._questions.add(question)
             try:
                 return await question
