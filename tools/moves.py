@@ -17,6 +17,8 @@ from typing import Final, NamedTuple
 ROOT = Path(__file__).parent.parent
 FOLDERS: Final = ("src", "tests", "tools", "benchmarks", "examples")
 MOVED: Final = {
+    "dragoman.adapters.codex.processes": "dragoman.adapters.codex.turn",
+    "dragoman.agent.capabilities": "dragoman.agent.connection",
     "dragoman.builtin.client_rules": "dragoman.builtin.viewer",
     "dragoman.builtin.forms": "dragoman.builtin.access",
     "dragoman.builtin.hooks.calls": "dragoman.builtin.hooks.open_hooks",
@@ -45,8 +47,22 @@ MOVED: Final = {
     "dragoman.cli.exec.tool_watch": "dragoman.runs.tool_calls",
     "dragoman.cli.exec.tree_result": "dragoman.runs.result",
     "dragoman.cli.prompt.reported_exit": "dragoman.state.reported_exit",
+    "dragoman.conformance.agent.plain_turn": "dragoman.conformance.agent.run",
+    "dragoman.evaluation.fields": "dragoman.evaluation.task",
     "dragoman.host.terms": "dragoman.runs.terms",
     "dragoman.scripting.changes": "dragoman.runs.changes",
+    "dragoman.scripting.tools.langchain_tool": "dragoman.scripting.tools.agent_tool",
+    "dragoman.scripting.tools.pydantic_tool": "dragoman.scripting.tools.agent_tool",
+    "dragoman.settings.keyring": "dragoman.settings.credentials",
+    "dragoman.snapshots.coverage": "dragoman.snapshots.scan",
+    "dragoman.state.growing_list": "dragoman.state.version2.steps",
+    "dragoman.trace.checks.missing": "dragoman.trace.violations",
+    "dragoman.trace.checks.version2.checks": "dragoman.trace.checks.version2",
+    "dragoman.trace.checks.version2.sessions": "dragoman.trace.checks.version2",
+    "dragoman.transports.remote.asgi_stream": "dragoman.transports.remote.asgi",
+    "dragoman.transports.remote.listener": "dragoman.transports.remote.server",
+    "dragoman.transports.remote.page_writer": "dragoman.transports.remote.stream_writer",
+    "dragoman.transports.remote.upgrade": "dragoman.transports.remote.http_socket",
     "dragoman.tui.draft_keeper": "dragoman.tui.drafts",
     "dragoman.tui.inline.live": "dragoman.tui.inline.terminal",
     "dragoman.tui.lines.prompts": "dragoman.tui.lines.client",
@@ -69,6 +85,7 @@ MOVED: Final = {
     "dragoman.tui.start.agents_here": "dragoman.tui.start.machine_facts",
     "dragoman.tui.start.git_branch": "dragoman.tui.screen.sessions.surroundings",
     "dragoman.tui.start.start_checks": "dragoman.tui.start.machine_facts",
+    "dragoman.uistream.compactions": "dragoman.uistream.updates",
 }
 """Where each module was, and where it is."""
 

@@ -11,9 +11,9 @@ import pytest
 from dragoman.adapters.codex.diffs import applied, diffs_of, hunks_of, kind_of, title_of
 from dragoman.adapters.codex.events import CodexEvents, error_text
 from dragoman.adapters.codex.items import shown_item, unwrapped
-from dragoman.adapters.codex.processes import ask_to_end, kill, processes_of
 from dragoman.adapters.codex.prompts import mcp_config, request_of
 from dragoman.adapters.codex.questions import command_offers
+from dragoman.adapters.codex.turn import ask_to_end, kill, processes_of
 from dragoman.schema import v1
 from dragoman.uistream import chunks as c
 from tests.adapters.stories import story_of

@@ -13,7 +13,7 @@ TOLERANCE = (
     0.1  # a record is read as a size, not as a count; when code has grown by more, the choice is looked at again
 )
 REMOTE = "transports/remote"
-NOT_SERVER = ("asgi", "asgi_stream", "asgi_websocket", "connect", "http_client", "http_transport", "sse", "__init__")
+NOT_SERVER = ("asgi", "asgi_websocket", "connect", "http_client", "http_transport", "sse", "__init__")
 ROW = r"`{}`[^|]*\| ([\d,]+) \|"
 
 SIZES: list[tuple[str, str, str]] = [

@@ -31,7 +31,7 @@ IMPORTS_BY_NAME = {
     "cli/startup.py": "the standard library",
     "adapters/imported.py": "what the user names",
     "adapters/frameworks/missing.py": "extras",
-    "scripting/tools/langchain_tool.py": "extras",
+    "scripting/tools/agent_tool.py": "extras",
     "tui/screen/conversation/pictures/decoding.py": "extras",
 }
 

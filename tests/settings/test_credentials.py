@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.settings import keyring as system_keyring
+from dragoman.settings import credentials as system_keyring
 from dragoman.settings.credentials import Credentials
 
 KEY = "sk-ant-0123456789"

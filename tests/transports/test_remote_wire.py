@@ -15,8 +15,7 @@ from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.errors import ConnectionClosed
 from dragoman.schema import v1
 from dragoman.transports.remote.gate import Principal
-from dragoman.transports.remote.listener import PortListener
-from dragoman.transports.remote.server import NewConnection
+from dragoman.transports.remote.server import NewConnection, PortListener
 from tests.transports.remote_kit import INITIALIZE, SECONDS, TOKEN, Http, Serving, remote_server
 
 OTHER = "the-token-of-another"

@@ -98,7 +98,7 @@ class Adapter:
     # For sources that keep their own sessions. Without `sessions` and `history` the session store is used.
 
     async def sessions(self, cwd: str | None, cursor: str | None) -> WrappedSessionPage:
-        """One page of the source's sessions, only those of `cwd` if it is given."""
+        """Return one page of the source's sessions, only those of `cwd` if it is given."""
         raise NotImplementedError
 
     def history(self, session: AdapterSession) -> AsyncIterator[UIMessage]:

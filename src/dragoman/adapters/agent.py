@@ -154,7 +154,7 @@ class AdapterAgent(Agent):
         return found
 
     def _greet(self, own: AdapterSession, session: AgentSession) -> None:
-        """What the client is shown once the session is open."""
+        """Send what the client is shown once the session is open."""
         from dragoman.adapters.shown import form_of
 
         if own.commands:
@@ -321,7 +321,7 @@ class AdapterAgent(Agent):
             await asyncio.shield(self._disconnected())
 
     async def _disconnected(self) -> None:
-        """A connection has ended: close its sessions, and everything else with the last one."""
+        """Close the sessions of a connection that has ended, and everything else with the last one."""
         self._connections -= 1
         leaving = [own for own in self._sessions.values() if not own.is_connected]
         for failure in await asyncio.gather(*(self._end(own) for own in leaving), return_exceptions=True):

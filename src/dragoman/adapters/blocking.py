@@ -1,4 +1,4 @@
-"""Runs functions and generators that are not async: in a thread of their own, with calls to the client that wait.
+"""Functions and generators that are not async: in a thread of their own, with calls to the client that wait.
 
 Theory of operation. The thread belongs to one run. What the function yields is passed to the event loop one by one, and
 the function waits until it was taken. A cancelled run sets `ctx.cancelled`, ends every call to the client that the

@@ -224,7 +224,7 @@ class PromptContext:
             await self._log.emit(chunk)
 
     async def _complete_calls(self) -> None:
-        """A run ended by itself: what it was permitted to do is done."""
+        """Complete what a run that ended by itself was permitted to do: it is done."""
         await self._end_passage()
         open_calls = {part.tool_call_id for part in self._log.open_tools}
         for call_id in sorted(self._own_calls & open_calls):

@@ -47,7 +47,7 @@ def words_of(value: Any) -> str:
 
 
 def _field(schema: Any) -> Any:
-    """One field for a simple schema; None for any other."""
+    """Make one field for a simple schema; None for any other."""
     if not isinstance(schema, dict):
         return None
     shown = {name: schema[name] for name in ("title", "description") if isinstance(schema.get(name), str)}

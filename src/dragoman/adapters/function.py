@@ -207,7 +207,7 @@ def _getters(function: Callable[..., Any]) -> list[tuple[str, str | None]]:
 
 
 def _annotated(parameter: inspect.Parameter) -> str | None:
-    """`ctx` for a parameter that is annotated as a context, whatever it is called."""
+    """Return `ctx` for a parameter that is annotated as a context, whatever it is called."""
     annotation = parameter.annotation
     name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
     return _CONTEXT if name.rpartition(".")[2] in ("PromptContext", "BlockingContext") else None

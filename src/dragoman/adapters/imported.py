@@ -1,4 +1,4 @@
-"""Finds the object that `module:object` or `file.py:object` names.
+"""The object that `module:object` or `file.py:object` names.
 
 Owns the import of the user's code: it may print, and must not reach the protocol's stream, so standard output leads to
 standard error while it runs.
@@ -50,7 +50,7 @@ def find_object(source: str, folder: Path) -> Any:
 
 @contextmanager
 def prints_to_stderr() -> Iterator[None]:
-    """Everything that is written to standard output inside goes to standard error, also by child processes."""
+    """Send everything that is written to standard output inside to standard error, also by child processes."""
     sys.stdout.flush()
     try:
         kept = os.dup(1)

@@ -21,7 +21,7 @@ _TYPED: Final[tuple[type, ...]] = (*get_args(c.Chunk),)
 
 
 def as_chunk(item: Any) -> c.Chunk:
-    """One yielded value as a chunk. Text becomes a delta of the passage `text`.
+    """Return one yielded value as a chunk. Text becomes a delta of the passage `text`.
 
     Raises: AdapterError for a value of another kind, or a chunk with a wrong member.
     """
@@ -43,7 +43,7 @@ def as_chunk(item: Any) -> c.Chunk:
 
 
 class Passages:
-    """Begins and ends the passages of loose text, so that text after a tool call is a message below it."""
+    """The passages of loose text, begun and ended so that text after a tool call is a message below it."""
 
     def __init__(self) -> None:
         self._count = 0

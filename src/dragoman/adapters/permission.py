@@ -1,4 +1,4 @@
-"""Asks the client for permission, and lets the user change a call's input in a form.
+"""Questions to the client for permission, and forms in which the user changes a call's input.
 
 Owns the way from options to the protocol's options and back. Everything that is not clearly a yes is a no.
 """

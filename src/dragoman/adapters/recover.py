@@ -1,4 +1,4 @@
-"""Ends a turn that a crash left without an end, so that its session can be continued.
+"""The end of a turn that a crash left without one, so that its session can be continued.
 
 Loaded with the first session that is loaded: new ones start without the code that puts messages together.
 """

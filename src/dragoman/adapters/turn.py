@@ -1,4 +1,4 @@
-"""Runs one turn of an adapter: the prompt is stored, the source runs, its chunks are shown, the end is stored.
+"""One turn of an adapter: the prompt is stored, the source runs, its chunks are shown, the end is stored.
 
 Theory of operation. A turn is one or several runs of the source: a run that ends with permission questions is followed
 by another with all the answers. The source runs in a task of its own; a client that cancels ends that task, which has

@@ -1,4 +1,4 @@
-"""Finds the adapter for an object: an adapter, an agent of a framework, or a callable.
+"""The adapter for an object: an adapter, an agent of a framework, or a callable.
 
 Owns the recognition, which imports no framework: an object of one is only there if its user imported it.
 """

@@ -81,7 +81,7 @@ class Agent(Handlers):
     def run(
         self, *, observers: Sequence[Observer] = (), through: Callable[[Transport], Transport] | None = None
     ) -> None:
-        """Serves stdin and stdout until the client closes them; editors start a program that ends with this call.
+        """Serve stdin and stdout until the client closes them; editors start a program that ends with this call.
 
         SIGTERM and SIGINT end it in the same way, with turns cancelled and children ended; the exit code is then
         128 + signal.
@@ -123,7 +123,7 @@ class Agent(Handlers):
         origins: Sequence[str] = (),
         on_listening: Callable[[str], None] | None = None,
     ) -> None:
-        """Serves one connection and returns when it has ended, or every client of an address until it is cancelled.
+        """Serve one connection and return when it has ended, or every client of an address until it is cancelled.
 
         Args:
             where: A transport that leads to a client, or an address: `127.0.0.1:8787` for HTTP and WebSocket, which
@@ -159,7 +159,7 @@ class Agent(Handlers):
         )
 
     def asgi(self, *, hosts: Sequence[str], token: str | None = None, origins: Sequence[str] = ()) -> AsgiApplication:
-        """This agent as an ASGI application, for a server that runs already; needs the extra `remote`.
+        """Return this agent as an ASGI application, for a server that runs already; needs the extra `remote`.
 
         Serves HTTP and WebSocket at `/acp`, or where it is mounted.
 
@@ -188,7 +188,7 @@ class Agent(Handlers):
         *,
         collects: bool,
     ) -> int | None:
-        """Returns the signal that ended it, None if the client did."""
+        """Serve; return the signal that ended it, None if the client did."""
         from dragoman.transports.stdio import StdioTransport
 
         loop = asyncio.get_running_loop()

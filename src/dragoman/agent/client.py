@@ -54,7 +54,7 @@ class RemoteClient:
         return self._peer.is_open
 
     async def request(self, method: str, params: object = None) -> Any:
-        """Sends a request to the client and returns its result.
+        """Send a request to the client and return its result.
 
         Args:
             method: An extension (`_vendor/name`), whose result is plain JSON data, or a method of the protocol that a
@@ -72,7 +72,7 @@ class RemoteClient:
         return await self._ask(method, params, self._allowed(method, "request").result)
 
     async def notify(self, method: str, params: object = None) -> None:
-        """Sends a notification to the client: an extension (`_vendor/name`) or one of the protocol.
+        """Send a notification to the client: an extension (`_vendor/name`) or one of the protocol.
 
         Raises:
             LocalProtocolError: The name is neither.
@@ -84,24 +84,24 @@ class RemoteClient:
         await self._peer.notify(method, {} if params is None else params)
 
     async def complete_elicitation(self, elicitation_id: str) -> None:
-        """Reports to the client that what the user was asked to do on a page is done (rule 318)."""
+        """Report to the client that what the user was asked to do on a page is done (rule 318)."""
         self._elicitations.discard(elicitation_id)
         await self.notify("elicitation/complete", v1.CompleteElicitationNotification(elicitation_id))
 
     async def _ask(self, method: str, params: object, result_type: type[T]) -> T:
-        """Sends a request whose capability was checked before; for the calls of this package."""
+        """Send a request whose capability was checked before; for the calls of this package."""
         try:
             return await self._peer.request(method, params, result_type)
         except RequestError as error:
             raise ClientError(error.code, error.message, error.data) from error
 
     def _require(self, gate: str, what: str) -> None:
-        """Raises CapabilityError unless the client advertised `gate`."""
+        """Raise CapabilityError unless the client advertised `gate`."""
         if not self.offers(gate):
             raise CapabilityError(f"{what} needs a client that advertises {gate}; this one does not")
 
     def _meet(self, params: v1.InitializeRequest) -> None:
-        """Keeps what the client sent in `initialize`; a repeated one replaces it (rule 48)."""
+        """Keep what the client sent in `initialize`; a repeated one replaces it (rule 48)."""
         self.info = params.client_info or None
         self.capabilities = params.client_capabilities or v1.ClientCapabilities()
         self._offered.clear()

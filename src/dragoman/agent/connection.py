@@ -1,18 +1,20 @@
 """One connection of an agent: initialize first, then every request to its handler.
 
-Owns dispatch by the method table, and which method may be called when. Everything here is the synchronous in-order step
-of `rpc/peer.py`; handlers run in the peer's tasks. `sessions.py` serves the requests about sessions.
+Owns dispatch by the method table, which method may be called when, and the answer to `initialize` (rules 36-42, 52,
+69): what is advertised follows from what is registered and is never declared by hand. Everything here is the
+synchronous in-order step of `rpc/peer.py`; handlers run in the peer's tasks. `sessions.py` serves the requests about
+sessions.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from msgspec import Raw
+from msgspec.structs import replace
 
-from dragoman.agent.capabilities import LEGACY_TERMINAL, answer_initialize, shown_methods
 from dragoman.agent.client import RemoteClient
 from dragoman.agent.context import Context
 from dragoman.agent.handlers import handled
@@ -20,7 +22,7 @@ from dragoman.agent.outgoing import make_update_checks
 from dragoman.agent.sessions import Sessions, checked, require_absolute
 from dragoman.errors import RequestError
 from dragoman.rpc import Peer
-from dragoman.schema import AGENT_METHODS, Unknown, decode, v1
+from dragoman.schema import AGENT_METHODS, PROTOCOL_VERSION, UNSET, Unknown, decode, v1
 from dragoman.transports._client_version import VersionedClient, make_v2_translator
 
 if TYPE_CHECKING:
@@ -36,6 +38,12 @@ if TYPE_CHECKING:
 
     Handler = Callable[..., Awaitable[Any]]
     Route = Callable[[Call, Method, Handler, Any], Coroutine[Any, Any, object]]
+    from collections.abc import Mapping
+    from typing import Any
+
+    from msgspec import UnsetType
+
+    from dragoman.agent.handlers import Registered
 
 _log = logging.getLogger("dragoman.agent")
 T = TypeVar("T")
@@ -47,6 +55,8 @@ CLOSE_SECONDS = 10.0
 # Extension notifications whose handlers run at once; further ones are dropped, because the client does not wait for
 # them.
 RUNNING_NOTIFICATIONS = 1024
+LEGACY_TERMINAL: Final = "terminal-auth"
+"""In `_meta` of the client's capabilities: it runs such commands; in that of a method: the command."""
 
 
 class AgentConnection:
@@ -88,12 +98,12 @@ class AgentConnection:
         return self._checks
 
     def _refresh_checks(self) -> None:
-        """In place: open sessions share the table."""
+        """Make the table of checks again, in place: open sessions share it."""
         if self._checks:
             self._checks.update(make_update_checks(self.client, takes_unstable=self._registered.takes_unstable))
 
     async def serve(self) -> None:
-        """Runs until the connection ends and everything that ran on it has ended too."""
+        """Run until the connection ends and everything that ran on it has ended too."""
         if 2 in self._agent.versions:
             first = VersionedClient(self.peer, self._transport, lambda: self._is_initialized, make_v2_translator)
             self._transport.start(first)
@@ -105,7 +115,7 @@ class AgentConnection:
             await self._close()
 
     async def _close(self) -> None:
-        """Ends the connection if that did not happen yet, and waits for what was cancelled by that."""
+        """End the connection if that did not happen yet, and wait for what was cancelled by that."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self.peer.close("the agent stopped serving")
@@ -118,7 +128,7 @@ class AgentConnection:
             await self._transport.wait_closed()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs `work` in a task that ends with the connection at the latest."""
+        """Run `work` in a task that ends with the connection at the latest."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -170,7 +180,7 @@ class AgentConnection:
     # Requests about the connection
 
     def _initialize(self, params: v1.InitializeRequest) -> Coroutine[Any, Any, object]:
-        """Takes effect here and now, so that no later frame can come before it; a repetition is fine (rule 48)."""
+        """Initialize here and now, so that no later frame can come before it; a repetition is fine (rule 48)."""
         self.client._meet(params)
         self._is_initialized = True
         self._refresh_checks()
@@ -187,7 +197,7 @@ class AgentConnection:
     def _authenticate(
         self, call: Call, method: Method, handler: Handler, params: v1.AuthenticateRequest
     ) -> Coroutine[Any, Any, object]:
-        """Only for methods the client was shown, and never for `terminal` ones (rules 67, 68)."""
+        """Authenticate, only by methods that the client was shown, and never by `terminal` ones (rules 67, 68)."""
         if all(
             isinstance(each, (Unknown, v1.AuthMethodTerminal)) or each.id != params.method_id
             for each in self._auth_methods()
@@ -224,3 +234,92 @@ class AgentConnection:
 
 async def _value(value: T) -> T:
     return value
+
+
+def answer_initialize(
+    registered: Registered, name: v1.Implementation, methods: Sequence[v1.AuthMethod], meta: Mapping[str, Any] | None
+) -> v1.InitializeResponse:
+    """Answer `initialize`.
+
+    The version is always ours: the requested one or the latest we speak, and no other exists.
+    """
+    return v1.InitializeResponse(
+        PROTOCOL_VERSION,
+        agent_capabilities=capabilities_of(registered, meta),
+        auth_methods=list(methods),
+        agent_info=name,
+    )
+
+
+def shown_methods(
+    methods: Sequence[v1.AuthMethod], *, takes_terminal: bool, reads_legacy: bool = False
+) -> list[v1.AuthMethod]:
+    """Return the auth methods this client may see: `terminal` ones only if it can open a terminal (rule 69).
+
+    Args:
+        reads_legacy: the client runs the command in `_meta["terminal-auth"]`, as clients did before the protocol had
+            the type. Such a method is then shown without the type, and its `_meta` to no other client.
+    """
+    return [shown for method in methods if (shown := _shown(method, takes_terminal, reads_legacy)) is not None]
+
+
+def _shown(method: v1.AuthMethod, takes_terminal: bool, reads_legacy: bool) -> v1.AuthMethod | None:
+    if not isinstance(method, v1.AuthMethodTerminal):
+        return method
+    meta = method.meta if isinstance(method.meta, dict) else {}
+    if takes_terminal:
+        others = {name: value for name, value in meta.items() if name != LEGACY_TERMINAL}
+        return method if reads_legacy or len(others) == len(meta) else replace(method, meta=others or UNSET)
+    if reads_legacy and LEGACY_TERMINAL in meta:
+        return v1.AuthMethodAgent(method.id, method.name, method.description, meta=meta)
+    return None
+
+
+def capabilities_of(registered: Registered, meta: Mapping[str, Any] | None) -> v1.AgentCapabilities:
+    """Return exactly what the handlers serve; markers are objects, flags are booleans (rules 57, 58)."""
+
+    def marker(method: str, kind: type[T]) -> T | UnsetType:
+        return kind() if method in registered.requests else UNSET
+
+    session = v1.SessionCapabilities(
+        list=marker("session/list", v1.SessionListCapabilities),
+        delete=marker("session/delete", v1.SessionDeleteCapabilities),
+        resume=marker("session/resume", v1.SessionResumeCapabilities),
+        close=marker("session/close", v1.SessionCloseCapabilities),
+        fork=marker("session/fork", v1.SessionForkCapabilities),
+        archive=marker("session/archive", v1.SessionArchiveCapabilities),
+        status=marker("session/status", v1.SessionStatusCapabilities),
+        title=marker("session/set_title", v1.SessionTitleCapabilities),
+        additional_directories=(
+            v1.SessionAdditionalDirectoriesCapabilities() if registered.additional_directories else UNSET
+        ),
+        system_prompt=_system_prompt(registered.system_prompt),
+    )
+    return v1.AgentCapabilities(
+        load_session="session/load" in registered.requests,
+        prompt_capabilities=v1.PromptCapabilities(
+            image="image" in registered.accepts,
+            audio="audio" in registered.accepts,
+            embedded_context="embedded_context" in registered.accepts,
+        ),
+        mcp_capabilities=v1.McpCapabilities(
+            http="http" in registered.mcp,
+            sse="sse" in registered.mcp,
+            acp=True if "acp" in registered.mcp else UNSET,
+        ),
+        session_capabilities=session,
+        auth=v1.AgentAuthCapabilities(
+            logout=marker("logout", v1.LogoutCapabilities), status=marker("auth/status", v1.AuthStatusCapabilities)
+        ),
+        providers=marker("providers/list", v1.ProvidersCapabilities),
+        meta=UNSET if meta is None else dict(meta),
+    )
+
+
+def _system_prompt(mode: str | None) -> v1.SessionSystemPromptCapabilities | UnsetType:
+    if mode is None:
+        return UNSET
+    if mode == "append":
+        return v1.SessionSystemPromptCapabilities()
+    override = v1.SessionSystemPromptOverrideCapabilities()
+    return v1.SessionSystemPromptCapabilities(v1.SessionSystemPromptModeCapabilities(override))

@@ -33,7 +33,7 @@ class Context:
         url: str | None = None,
         elicitation_id: str | None = None,
     ) -> Answer:
-        """Asks the user for input that the request needs, in a form or on a web page.
+        """Ask the user for input that the request needs, in a form or on a web page.
 
         Args:
             message: What the user is asked.

@@ -1,4 +1,4 @@
-"""Asks the user for input: a form, or a page to visit.
+"""Questions to the user for input: a form, or a page to visit.
 
 Owns the capability checks of both modes and the scope of the question. Does not check what the user typed.
 """
@@ -46,7 +46,7 @@ async def elicit(
     url: str | None,
     elicitation_id: str | None,
 ) -> Answer:
-    """Sends the question in the one mode it has (rules 298, 299, 302)."""
+    """Send the question in the one mode it has (rules 298, 299, 302)."""
     if schema is not None and url is None:
         client._require("elicitation.form", "asking with a form")
         check_form(schema)

@@ -1,7 +1,7 @@
 """Text files: the client's when it offers them, the local disk otherwise.
 
 Owns that choice and the local side of it. A relative path is made absolute against the session's folder first. Does
-not check which paths may be used.
+not check which paths may be used. Loaded with the first file of a turn: most agents start without it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def read_file(session: AgentSession, path: str | os.PathLike[str], line: int | None, limit: int | None) -> str:
-    """The text of a file, or the `limit` lines from the 1-based `line` on (rules 272, 273, 274)."""
+    """Read the text of a file, or the `limit` lines from the 1-based `line` on (rules 272, 273, 274)."""
     if (line is not None and line < 1) or (limit is not None and limit < 0):
         raise LocalProtocolError(f"line {line} limit {limit}: lines are counted from 1 and a limit is not negative")
     where = session.path(path)
@@ -37,7 +37,7 @@ async def read_file(session: AgentSession, path: str | os.PathLike[str], line: i
 
 
 async def write_file(session: AgentSession, path: str | os.PathLike[str], text: str) -> None:
-    """Writes a whole file, which may be new."""
+    """Write a whole file, which may be new."""
     where = session.path(path)
     if session.client.offers("fs.writeTextFile"):
         request = v1.WriteTextFileRequest(session.id, where, text)

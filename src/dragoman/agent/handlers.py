@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 async def handled(method: str, work: Awaitable[T], session_id: str | None = None) -> T:
-    """Runs a handler.
+    """Run a handler.
 
     A ClientError that the handler did not catch must not become the answer to the client's own request. A session that
     was not found is named in the answer (rule 342).
@@ -69,11 +69,11 @@ class Registered:
         self.open_options: frozenset[str] = frozenset()
 
     def find(self, method: str) -> Callable[..., Any] | None:
-        """Registers the handler of a request; None when the agent does not serve it."""
+        """Return the handler that was registered for a request; None when the agent does not serve it."""
         return self.requests.get(method, _accept if method == "session/new" else None)
 
     def require_unstable(self, what: str) -> None:
-        """Raises LocalProtocolError unless the agent opted in."""
+        """Raise LocalProtocolError unless the agent opted in."""
         if not self.takes_unstable and what not in self._opted_in:
             raise LocalProtocolError(f"{what}: not stable; create the agent with unstable=True")
 
@@ -96,7 +96,7 @@ class Handlers:
     def prompt(self, /, *, accepts: Sequence[Accepts] = ()) -> Callable[[P], P]: ...
 
     def prompt(self, handler: Any = None, /, *, accepts: Sequence[Accepts] = ()) -> Any:
-        """Registers the handler of `session/prompt`, which every agent needs.
+        """Register the handler of `session/prompt`, which every agent needs.
 
         The handler is an async function of a Turn that returns a stop reason, a PromptResponse or None (`end_turn`), or
         a generator, async or not, of text, content blocks and updates. It may name what it wants of `turn`, `text`,
@@ -134,7 +134,7 @@ class Handlers:
         additional_directories: bool = False,
         system_prompt: Literal["append", "override"] | None = None,
     ) -> Any:
-        """Registers the handler of `session/new`; without one every session is accepted as it is.
+        """Register the handler of `session/new`; without one every session is accepted as it is.
 
         The handler may return None: then the answer carries the id that the library made. Updates that it sends are
         sent after the answer. The options below hold for load, resume and fork too.
@@ -156,7 +156,7 @@ class Handlers:
         return register if handler is None else register(handler)
 
     def load_session(self, handler: Handler[v1.LoadSessionResponse | None]) -> Handler[v1.LoadSessionResponse | None]:
-        """Registers the handler of `session/load`: it sends the whole history, then returns (rule 107).
+        """Register the handler of `session/load`: it sends the whole history, then returns (rule 107).
 
         Raise `RequestError.not_found()` for a session that does not exist.
         """
@@ -165,30 +165,30 @@ class Handlers:
     def resume_session(
         self, handler: Handler[v1.ResumeSessionResponse | None]
     ) -> Handler[v1.ResumeSessionResponse | None]:
-        """Registers the handler of `session/resume`; updates are sent after its answer (rule 112)."""
+        """Register the handler of `session/resume`; updates are sent after its answer (rule 112)."""
         return self._add("session/resume", handler)
 
     def list_sessions(self, handler: Handler[v1.ListSessionsResponse]) -> Handler[v1.ListSessionsResponse]:
-        """Registers the handler of `session/list`: one page of sessions, only those of `cwd` if the request has one."""
+        """Register the handler of `session/list`: one page of sessions, only those of `cwd` if the request has one."""
         return self._add("session/list", handler)
 
     def close_session(
         self, handler: Handler[v1.CloseSessionResponse | None]
     ) -> Handler[v1.CloseSessionResponse | None]:
-        """Registers the handler of `session/close`, called after the session's turns were answered (rule 116)."""
+        """Register the handler of `session/close`, called after the session's turns were answered (rule 116)."""
         return self._add("session/close", handler)
 
     def delete_session(
         self, handler: Handler[v1.DeleteSessionResponse | None]
     ) -> Handler[v1.DeleteSessionResponse | None]:
-        """Registers the handler of `session/delete`. A session that does not exist is not an error (rule 138).
+        """Register the handler of `session/delete`. A session that does not exist is not an error (rule 138).
 
         An open session is closed when the handler returns.
         """
         return self._add("session/delete", handler)
 
     def set_mode(self, handler: Handler[v1.SetSessionModeResponse | None]) -> Handler[v1.SetSessionModeResponse | None]:
-        """Registers the handler of `session/set_mode`, called for modes the session offered only."""
+        """Register the handler of `session/set_mode`, called for modes the session offered only."""
         return self._add("session/set_mode", handler)
 
     def set_config_option(
@@ -197,7 +197,7 @@ class Handlers:
         *,
         open_options: Sequence[str] = (),
     ) -> Handler[v1.SetSessionConfigOptionResponse | None]:
-        """Registers the handler of `session/set_config_option`, called for options and values the session offered only.
+        """Register the handler of `session/set_config_option`, called for options and values the session offered only.
 
         None means the choice changed nothing else; the library then answers with the complete list (rule 163).
 
@@ -209,21 +209,21 @@ class Handlers:
         return self._add("session/set_config_option", handler)
 
     def authenticate(self, handler: Handler[v1.AuthenticateResponse | None]) -> Handler[v1.AuthenticateResponse | None]:
-        """Registers the handler of `authenticate`, called for the methods in the agent's `auth_methods` only."""
+        """Register the handler of `authenticate`, called for the methods in the agent's `auth_methods` only."""
         return self._add("authenticate", handler)
 
     def logout(self, handler: Handler[v1.LogoutResponse | None]) -> Handler[v1.LogoutResponse | None]:
-        """Registers the handler of `logout`."""
+        """Register the handler of `logout`."""
         return self._add("logout", handler)
 
     def request(self, method: str) -> Callable[[Handler[Any]], Handler[Any]]:
-        """Registers the handler of an extension request; its name begins with an underscore (rule 331)."""
+        """Register the handler of an extension request; its name begins with an underscore (rule 331)."""
         if not method.startswith("_"):
             raise LocalProtocolError(f"{method!r}: the name of an extension begins with an underscore")
         return lambda handler: self._add(method, handler)
 
     def notification(self, method: str) -> Callable[[Handler[None]], Handler[None]]:
-        """Registers the handler of an extension notification, or of `mcp/message` (not stable).
+        """Register the handler of an extension notification, or of `mcp/message` (not stable).
 
         Handlers start in the order in which notifications arrive.
         """
@@ -240,45 +240,45 @@ class Handlers:
     # Not stable: these need an agent created with unstable=True
 
     def fork_session(self, handler: Handler[v1.ForkSessionResponse | None]) -> Handler[v1.ForkSessionResponse | None]:
-        """Registers the handler of `session/fork`; gets the new session, whose id the library made."""
+        """Register the handler of `session/fork`; it gets the new session, whose id the library made."""
         return self._add_unstable("session/fork", handler)
 
     def archive_session(
         self, handler: Handler[v1.ArchiveSessionResponse | None]
     ) -> Handler[v1.ArchiveSessionResponse | None]:
-        """Registers the handler of `session/archive`."""
+        """Register the handler of `session/archive`."""
         return self._add_unstable("session/archive", handler)
 
     def unarchive_session(
         self, handler: Handler[v1.UnarchiveSessionResponse | None]
     ) -> Handler[v1.UnarchiveSessionResponse | None]:
-        """Registers the handler of `session/unarchive`."""
+        """Register the handler of `session/unarchive`."""
         return self._add_unstable("session/unarchive", handler)
 
     def session_status(self, handler: Handler[v1.SessionStatusResponse]) -> Handler[v1.SessionStatusResponse]:
-        """Registers the handler of `session/status`."""
+        """Register the handler of `session/status`."""
         return self._add_unstable("session/status", handler)
 
     def set_session_title(self, handler: Handler[v1.SetSessionTitleResponse]) -> Handler[v1.SetSessionTitleResponse]:
-        """Registers the handler of `session/set_title`."""
+        """Register the handler of `session/set_title`."""
         return self._add_unstable("session/set_title", handler)
 
     def list_providers(self, handler: Handler[v1.ListProvidersResponse]) -> Handler[v1.ListProvidersResponse]:
-        """Registers the handler of `providers/list`."""
+        """Register the handler of `providers/list`."""
         return self._add_unstable("providers/list", handler)
 
     def set_provider(self, handler: Handler[v1.SetProviderResponse | None]) -> Handler[v1.SetProviderResponse | None]:
-        """Registers the handler of `providers/set`."""
+        """Register the handler of `providers/set`."""
         return self._add_unstable("providers/set", handler)
 
     def disable_provider(
         self, handler: Handler[v1.DisableProviderResponse | None]
     ) -> Handler[v1.DisableProviderResponse | None]:
-        """Registers the handler of `providers/disable`."""
+        """Register the handler of `providers/disable`."""
         return self._add_unstable("providers/disable", handler)
 
     def auth_status(self, handler: Handler[v1.AuthStatusResponse]) -> Handler[v1.AuthStatusResponse]:
-        """Registers the handler of `auth/status`."""
+        """Register the handler of `auth/status`."""
         return self._add_unstable("auth/status", handler)
 
     def _add(self, method: str, handler: T) -> T:

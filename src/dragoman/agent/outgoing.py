@@ -23,7 +23,7 @@ UpdateChecks: TypeAlias = dict[type, Check | None]
 
 
 def make_update_checks(client: RemoteClient, *, takes_unstable: bool) -> UpdateChecks:
-    """The table for a client whose capabilities are known."""
+    """Make the table for a client whose capabilities are known."""
     from dragoman.schema.stability import UNSTABLE_TYPES  # defines every type, which `initialize` can do without
 
     checks: UpdateChecks = {
@@ -74,7 +74,7 @@ def _check_tool(settings: OfferedSettings, update: v1.ToolCall | v1.ToolCallUpda
 
 
 def _check_paths(settings: OfferedSettings, update: v1.ToolCall | v1.ToolCallUpdate) -> object:
-    """Paths of diffs and locations are absolute (rules 246, 248)."""
+    """Check that paths of diffs and locations are absolute (rules 246, 248)."""
     for item in update.content or ():
         if type(item) is v1.Diff and not os.path.isabs(item.path):
             raise LocalProtocolError(f"the path of a diff must be absolute, not {item.path!r}")
@@ -90,7 +90,7 @@ def _note_mode(settings: OfferedSettings, update: v1.CurrentModeUpdate) -> objec
 
 
 def check_notice(settings: OfferedSettings, update: v1.Notice) -> object:
-    """The check of a notice, for a client that can show one."""
+    """Return the check of a notice, for a client that can show one."""
     check_value("NoticeSeverity", update.severity, "the severity of a notice")
     return update
 
@@ -117,7 +117,7 @@ _RELAYED: dict[Check, Check | None] = {
 
 
 def for_relayed(check: Check | None) -> Check | None:
-    """The same check without the comparison of values with those the schema names."""
+    """Return the same check without the comparison of values with those the schema names."""
     return None if check is None else _RELAYED.get(check, check)
 
 
@@ -133,7 +133,7 @@ def _refusal(gate: str) -> Check:
 
 
 def require_stable(value: object) -> None:
-    """Raises LocalProtocolError when a result holds a type or member that only the unstable schema has."""
+    """Raise LocalProtocolError when a result holds a type or member that only the unstable schema has."""
     from dragoman.schema.stability import find_unstable
 
     where = find_unstable(value)

@@ -1,4 +1,4 @@
-"""Asks the user for permission, and reads the answer.
+"""Questions for permission, and how their answers are read.
 
 Owns what counts as a yes: the kind of the chosen option and nothing else. Does not know how tool calls are shown.
 """
@@ -46,7 +46,7 @@ REFUSED = Permission(False)
 async def ask_permission(
     session: AgentSession, tool_call: v1.ToolCallPatch, options: Sequence[v1.PermissionOption] | None
 ) -> Permission:
-    """Sends the request to the client. Everything that is not clearly a yes is a no, also an error."""
+    """Send the request to the client. Everything that is not clearly a yes is a no, also an error."""
     offered = allow_or_reject() if options is None else list(options)
     if not offered or len({option.option_id for option in offered}) != len(offered):
         raise LocalProtocolError("a permission request needs at least one option, and every option needs its own id")
@@ -62,7 +62,10 @@ async def ask_permission(
 
 
 def allow_or_reject() -> list[v1.PermissionOption]:
-    """The usual options. "Always" is not among them, because an agent that offers it has to remember the answer."""
+    """Return the usual options.
+
+    "Always" is not among them, because an agent that offers it has to remember the answer.
+    """
     return [
         v1.PermissionOption("allow", "Allow", "allow_once"),
         v1.PermissionOption("reject", "Reject", "reject_once"),
@@ -70,7 +73,7 @@ def allow_or_reject() -> list[v1.PermissionOption]:
 
 
 def judge(outcome: v1.RequestPermissionOutcome, offered: Sequence[v1.PermissionOption]) -> Permission:
-    """Reads an outcome by the kind of the option it names (rule 261)."""
+    """Read an outcome by the kind of the option it names (rule 261)."""
     from dragoman.policy.decide import is_allowing
 
     if isinstance(outcome, v1.SelectedPermissionOutcome):

@@ -1,4 +1,4 @@
-"""Serves an agent at an address: a port on this machine, or a Unix socket.
+"""An agent served at an address: a port on this machine, or a Unix socket.
 
 Owns what the address means and who may connect: a port always needs a token, also on loopback, because every program
 and every web page of the machine can reach it. `transports/remote/` speaks the wire.
@@ -120,7 +120,7 @@ async def _serve_port(
 def asgi_application(
     agent: Agent, *, hosts: Sequence[str], token: str | None, origins: Sequence[str]
 ) -> AsgiApplication:
-    """An agent as an ASGI application.
+    """Return an agent as an ASGI application.
 
     Raises:
         ConfigError: no token, or no name by which clients call the server.
@@ -149,7 +149,7 @@ def asgi_application(
 
 
 def _only(token: str) -> Callable[[str], Principal | None]:
-    """Finds the one principal of the one token."""
+    """Find the one principal of the one token."""
     from dragoman.transports.remote.gate import Principal
 
     digest = hashlib.sha256(token.encode()).digest()
@@ -189,7 +189,7 @@ def bind_port(host: str, port: int) -> socket.socket:
 
 
 def known_names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
-    """By which names clients may call this server, each with its port."""
+    """Return the names by which clients may call this server, each with its port."""
     names = {f"[{host}]:{port}" if ":" in host else f"{host}:{port}", *more}
     if is_loopback(host):
         names |= {f"localhost:{port}", f"127.0.0.1:{port}"}
@@ -197,18 +197,18 @@ def known_names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
 
 
 def _listed(names: Iterable[str]) -> frozenset[bytes]:
-    """The names as clients write them: without the port that belongs to the scheme."""
+    """Return the names as clients write them: without the port that belongs to the scheme."""
     found = frozenset(map(as_header, names))
     return found | {each.removesuffix(b":443").removesuffix(b":80") for each in found}
 
 
 def as_header(name: str) -> bytes:
-    """A name or an origin, as it stands in a header."""
+    """Return a name or an origin as it stands in a header."""
     return name.lower().encode("idna" if not name.isascii() else "ascii")
 
 
 def _token_of(address: str) -> str:
-    """The token for an address, made once and kept in a file that only this user can read."""
+    """Return the token for an address, made once and kept in a file that only this user can read."""
     from dragoman.settings.places import data_dir
     from dragoman.workspace.private import make_private_folder, open_private
 

@@ -104,7 +104,7 @@ class AgentSession(UpdateSender):
         return self._turns[0] if self._turns else None
 
     def path(self, path: str | os.PathLike[str]) -> str:
-        """`path` made absolute: a relative one is relative to `cwd` (rule 89), wherever the process runs."""
+        """Return `path` made absolute: a relative one is relative to `cwd` (rule 89), wherever the process runs."""
         return os.path.join(self.cwd, os.fspath(path))
 
     async def elicit(
@@ -115,7 +115,7 @@ class AgentSession(UpdateSender):
         url: str | None = None,
         elicitation_id: str | None = None,
     ) -> Answer:
-        """Asks the user for input, in a form or on a web page.
+        """Ask the user for input, in a form or on a web page.
 
         While the session is being opened the question belongs to that request, because the client does not know the
         session yet.
@@ -137,7 +137,7 @@ class AgentSession(UpdateSender):
         return await elicit(self.client, scope, message, schema, url, elicitation_id)
 
     def update_when_open(self, update: v1.SessionUpdate) -> None:
-        """Sends an update right after the answer that opens the session, or at once if the session is open.
+        """Send an update right after the answer that opens the session, or at once if the session is open.
 
         For what does not belong to a turn or to the history, such as the list of commands. Other updates of
         `session/load` are sent before its answer.
@@ -148,7 +148,7 @@ class AgentSession(UpdateSender):
             self._late.append(update)
 
     async def wait_until_open(self) -> None:
-        """Returns when the answer that opens the session was written, or will not be; at once if it is open.
+        """Wait until the answer that opens the session was written, or will not be; return at once if it is open.
 
         A question before that is about a session that the client does not know.
         """
@@ -158,7 +158,7 @@ class AgentSession(UpdateSender):
             await opening
 
     def child(self, session_id: str) -> UpdateSender:
-        """Sends updates of a subagent's session to this client, after a SubagentUpdate of this session announced it."""
+        """Send updates of a subagent's session to this client, after a SubagentUpdate of this session announced it."""
         sender = UpdateSender()
         sender._send_as(self)
         sender._settings = OfferedSettings(takes_booleans=self.client.offers("session.configOptions.boolean"))
@@ -168,7 +168,7 @@ class AgentSession(UpdateSender):
     # What follows is the library's side
 
     def _spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs `work` in a task that the connection owns and ends with itself."""
+        """Run `work` in a task that the connection owns and ends with itself."""
         return self._connection.spawn(work)
 
     def _hold(self) -> None:
@@ -176,14 +176,14 @@ class AgentSession(UpdateSender):
         self._post = self._keep
 
     def _rename(self, session_id: str) -> None:
-        """The answer gives the session another id than the one made for it."""
+        """Take another id than the one made for the session: the answer gives it that."""
         old = len(self._prefix)
         self.id = session_id
         self._address(session_id)
         self._held = [self._prefix + frame[old:] for frame in self._held]
 
     def _open(self) -> None:
-        """The answer that names the session was written."""
+        """Send what waits for the answer that names the session, which was written."""
         self._opened_by = None
         self._wake()
         self._post = self._connection.peer.post
@@ -194,7 +194,7 @@ class AgentSession(UpdateSender):
             self._submit(update)
 
     def _end(self, why: Exception) -> None:
-        """No update is sent any more; sending one raises `why`."""
+        """End the session: no update is sent any more; sending one raises `why`."""
         self._held = []
         self._wake()
 
@@ -210,7 +210,7 @@ class AgentSession(UpdateSender):
                 opening.set_result(None)
 
     def _begin(self, call: Call, request: v1.PromptRequest, *, may_overlap: bool) -> Turn:
-        """A new turn. It is registered before anything can wait, so that no cancel can miss it.
+        """Begin a turn. It is registered before anything can wait, so that no cancel can miss it.
 
         Raises: RequestError when another prompt runs and there may be only one.
         """
@@ -223,7 +223,7 @@ class AgentSession(UpdateSender):
         return turn
 
     def _cancel(self) -> None:
-        """Cancels the running turn and those that wait behind it. Nothing runs: nothing happens (rule 200)."""
+        """Cancel the running turn and those that wait behind it. If nothing runs, nothing happens (rule 200)."""
         if self.on_cancel is not None:
             self.on_cancel()
         for turn in list(self._turns):

@@ -54,13 +54,13 @@ class Sessions:
         return session
 
     def cancel(self, session_id: str) -> None:
-        """Cancels what runs in a session; nothing happens if it is idle or unknown (rule 200)."""
+        """Cancel what runs in a session; nothing happens if it is idle or unknown (rule 200)."""
         session = self._active.get(session_id)
         if session is not None:
             session._cancel()
 
     def end(self, reason: Exception) -> None:
-        """The connection is over."""
+        """End every session with the connection."""
         for session in self._active.values():
             session._end(reason)
         self._active.clear()
@@ -101,7 +101,7 @@ class Sessions:
         return self._open(call, method, handler, params, session)
 
     async def _open(self, call: Call, method: Method, handler: Handler, params: Any, session: AgentSession) -> object:
-        """Runs the handler; the session is active from the moment its answer is complete."""
+        """Run the handler; the session is active from the moment its answer is complete."""
         try:
             response = await handled(method.name, handler(params, session), session.id)
             if response is None and not method.null_result_ok:
@@ -185,7 +185,7 @@ class Sessions:
     # Closing
 
     def close(self, call: Call, method: Method, handler: Handler, params: v1.CloseSessionRequest) -> Work:
-        """Takes effect here and now, whatever becomes of this request: later ones for the session are refused."""
+        """Close the session here and now, whatever becomes of this request: later ones for it are refused."""
         session = self.find(params.session_id)
         del self._active[params.session_id]
         session._cancel()
@@ -233,14 +233,14 @@ class Sessions:
 
 
 def _new_session(connection: AgentConnection, session_id: str, params: Any, call: Call) -> AgentSession:
-    """Loads what a session needs with the first one: `initialize` is answered without it."""
+    """Load what a session needs with the first one: `initialize` is answered without it."""
     from dragoman.agent.session import AgentSession
 
     return AgentSession(connection, session_id, params, call)
 
 
 async def _stop(session: AgentSession) -> None:
-    """Cancels every turn of a session and waits until each was answered (rule 116)."""
+    """Cancel every turn of a session and wait until each was answered (rule 116)."""
     turns = list(session._turns)
     session._cancel()
     try:
@@ -252,7 +252,7 @@ async def _stop(session: AgentSession) -> None:
 
 
 def checked(method: Method, response: Any, *, takes_unstable: bool) -> Any:
-    """What a handler returned, if it can be the answer; None is the empty result where there is one.
+    """Return what a handler returned, if it can be the answer; None is the empty result where there is one.
 
     Raises: LocalProtocolError otherwise; the client gets an internal error, the log shows what is wrong.
     """
@@ -268,7 +268,7 @@ def checked(method: Method, response: Any, *, takes_unstable: bool) -> Any:
 
 
 def check_blocks(prompt: Iterable[v1.ContentBlock], accepts: frozenset[str]) -> None:
-    """Raises RequestError -32602 for a kind of block that was not advertised (rules 55, 177).
+    """Raise RequestError -32602 for a kind of block that was not advertised (rules 55, 177).
 
     A block of unknown type is delivered: the rest of the prompt is worth answering.
     """
@@ -289,7 +289,7 @@ def check_blocks(prompt: Iterable[v1.ContentBlock], accepts: frozenset[str]) -> 
 
 
 def require_absolute(path: str, where: str) -> None:
-    """Raises RequestError -32602 naming the member."""
+    """Raise RequestError -32602 naming the member."""
     if not os.path.isabs(path):
         raise RequestError.invalid_params("The path must be absolute", path=where)
 

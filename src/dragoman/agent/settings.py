@@ -35,7 +35,7 @@ class OfferedSettings:
         self.modes = modes
 
     def offer_options(self, options: Iterable[v1.SessionConfigOption]) -> list[v1.SessionConfigOption]:
-        """Takes the complete list and gives the part this client may see.
+        """Take the complete list and return the part this client may see.
 
         Raises: LocalProtocolError for a current value that is not among the values (rule 149).
         """
@@ -49,7 +49,7 @@ class OfferedSettings:
         return self.visible()
 
     def visible(self) -> list[v1.SessionConfigOption]:
-        """The offered options without those the client cannot show."""
+        """Return the offered options without those the client cannot show."""
         options = self.config_options or []
         if self.takes_booleans:
             return list(options)
@@ -61,7 +61,7 @@ class OfferedSettings:
             raise RequestError.invalid_params(f"Unknown mode {mode_id!r}", path="$.modeId")
 
     def change_mode(self, mode_id: str) -> None:
-        """Notes the mode the session is in from now on.
+        """Take note of the mode the session is in from now on.
 
         Raises: LocalProtocolError for a mode that is not among those the session offered.
         """
@@ -90,7 +90,7 @@ class OfferedSettings:
         raise RequestError.invalid_params(f"Unknown config option {config_id!r}", path="$.configId")
 
     def choose_option(self, config_id: str, value: str | bool) -> None:
-        """Notes a checked choice."""
+        """Take note of a checked choice."""
         self.config_options = [
             replace(option, current_value=value)
             if not isinstance(option, Unknown) and option.id == config_id
@@ -99,7 +99,7 @@ class OfferedSettings:
         ]
 
     def follow_mode(self) -> v1.ConfigOptionUpdate | None:
-        """Sets the option of category `mode` to the current mode (rule 167); returns the update to send, if any."""
+        """Set the option of category `mode` to the current mode (rule 167); return the update to send, if any."""
         option, modes = self._mode_option(), self.modes
         if option is None or modes is None or modes.current_mode_id == option.current_value:
             return None
@@ -109,7 +109,7 @@ class OfferedSettings:
         return v1.ConfigOptionUpdate(self.config_options or [])
 
     def follow_options(self) -> v1.CurrentModeUpdate | None:
-        """Sets the mode to the value of the option of category `mode`; returns the update to send, if any."""
+        """Set the mode to the value of the option of category `mode`; return the update to send, if any."""
         option, modes = self._mode_option(), self.modes
         if option is None or modes is None or modes.current_mode_id == option.current_value:
             return None

@@ -38,32 +38,33 @@ class TerminalHandle(ABC):
 
     @abstractmethod
     async def output(self) -> v1.TerminalOutputResponse:
-        """What the command has written so far, whether the beginning is missing, and its exit status if it ended.
+        """Return what the command has written so far, whether the beginning is missing, and its exit status if it
+        ended.
 
         Raises: ClientError, LocalProtocolError after the release.
         """
 
     @abstractmethod
     async def wait(self) -> v1.WaitForTerminalExitResponse:
-        """The exit status, once the command has ended.
+        """Wait until the command has ended, and return the exit status.
 
         Raises: ClientError, LocalProtocolError after the release.
         """
 
     @abstractmethod
     async def kill(self) -> None:
-        """Ends the command; its output and exit status stay available.
+        """End the command; its output and exit status stay available.
 
         Raises: ClientError, LocalProtocolError after the release.
         """
 
     @abstractmethod
     async def release(self) -> None:
-        """Ends the command if it still runs, and frees the terminal."""
+        """End the command if it still runs, and free the terminal."""
 
     @abstractmethod
     def _shown(self) -> v1.ToolCallContent:
-        """How a tool call shows the terminal."""
+        """Return how a tool call shows the terminal."""
 
     def _require_live(self) -> None:
         if self.is_released:
@@ -116,7 +117,7 @@ async def open_terminal(
     env: Mapping[str, str] | None,
     output_byte_limit: int | None,
 ) -> AsyncIterator[TerminalHandle]:
-    """Starts the command, and releases its terminal when the body is left."""
+    """Start the command, and release its terminal when the body is left."""
     folder = session.cwd if cwd is None else session.path(cwd)
     terminal: TerminalHandle
     if session.client.offers("terminal"):
@@ -140,7 +141,7 @@ async def open_terminal(
 
 
 async def _create(session: AgentSession, request: v1.CreateTerminalRequest) -> ClientTerminal:
-    """Asks the client for a terminal.
+    """Ask the client for a terminal.
 
     If this is cancelled, another task still waits for the answer and releases the terminal: otherwise the client could
     keep a terminal whose id this side does not know.

@@ -62,7 +62,7 @@ class ToolCallHandle:
         raw_input: Any = UNSET,
         raw_output: Any = UNSET,
     ) -> None:
-        """Sends what changed; what is not given stays as it is.
+        """Send what changed; what is not given stays as it is.
 
         Args:
             content: Everything the call shows from now on, in place of what it showed.
@@ -86,15 +86,15 @@ class ToolCallHandle:
         await self._send(changes)
 
     async def text(self, text: str) -> None:
-        """Adds a piece of text to what the call shows."""
+        """Add a piece of text to what the call shows."""
         await self.add(text)
 
     async def diff(self, path: str | os.PathLike[str], old: str | None, new: str) -> None:
-        """Adds the change of a file; `old` is None for a new one. A relative path starts at the session's `cwd`."""
+        """Add the change of a file; `old` is None for a new one. A relative path starts at the session's `cwd`."""
         await self.add(v1.Diff(self._turn.session.path(path), new, old))
 
     async def show(self, terminal: TerminalHandle) -> None:
-        """Adds a terminal: live where the client runs it, its output as text where this process does.
+        """Add a terminal: live where the client runs it, its output as text where this process does.
 
         Raises: LocalProtocolError for a terminal that was released already (rule 251).
         """
@@ -104,17 +104,17 @@ class ToolCallHandle:
         await self._send({"content": self._rendered()})
 
     async def add(self, item: v1.ToolCallContent | v1.ContentBlock | str) -> None:
-        """Adds anything else a tool call can show; what was shown stays."""
+        """Add anything else a tool call can show; what was shown stays."""
         self._shown.append(_as_content(item))
         await self._send({"content": self._rendered()})
 
     async def start(self) -> None:
-        """Marks a pending call as in progress."""
+        """Mark a pending call as in progress."""
         if self.status == "pending":
             await self._send({"status": "in_progress"})
 
     async def ask(self, options: Sequence[v1.PermissionOption] | None = None) -> Permission:
-        """Asks the user for permission for this call. A yes starts it (rule 188); a no ends it as failed.
+        """Ask the user for permission for this call. A yes starts it (rule 188); a no ends it as failed.
 
         Args:
             options: What the user can choose from; by default to allow or to reject once.
@@ -127,7 +127,7 @@ class ToolCallHandle:
         return permission
 
     def _finish(self, status: str) -> bool:
-        """Ends the call if it has not ended. Synchronous, so that a cancelled task can still do it; True: breathe."""
+        """End the call if it has not ended. Synchronous, so that a cancelled task can still do it; True: breathe."""
         if self.status in _OVER:
             return False
         changes: dict[str, Any] = {"status": status}
@@ -150,7 +150,7 @@ class ToolCallHandle:
 
 @asynccontextmanager
 async def run_tool(turn: Turn, call: v1.ToolCall, *, starts: bool) -> AsyncIterator[ToolCallHandle]:
-    """Announces `call`, and completes or fails it at the end of the body."""
+    """Announce `call`, and complete or fail it at the end of the body."""
     must_breathe = turn._submit(call)
     handle = ToolCallHandle(turn, call)
     try:
@@ -173,7 +173,7 @@ async def ask(
     subject: str | ToolCallHandle | v1.ToolCall | v1.ToolCallPatch,
     options: Sequence[v1.PermissionOption] | None,
 ) -> Permission:
-    """Asks for permission for a tool call, and announces the call first if the client does not know it (rule 243)."""
+    """Ask for permission for a tool call, and announce the call first if the client does not know it (rule 243)."""
     if isinstance(subject, ToolCallHandle):
         return await subject.ask(options)
     if isinstance(subject, str):
@@ -185,20 +185,22 @@ async def ask(
 
 
 def new_tool_call(session: AgentSession, title: str, **members: Any) -> v1.ToolCall:
-    """A pending call with a random id: a loaded session keeps the ids of its history, so a counter could repeat one."""
+    """Make a pending call with a random id: a loaded session keeps the ids of its history, so a counter could repeat
+    one.
+    """
     members["locations"] = as_locations(session, members["locations"]) or UNSET
     return v1.ToolCall(members.pop("id") or f"call_{os.urandom(8).hex()}", title, status="pending", **members)
 
 
 def as_patch(call: v1.ToolCall | v1.ToolCallPatch) -> v1.ToolCallPatch:
-    """The same members without the tag of an update."""
+    """Return the same members without the tag of an update."""
     return v1.ToolCallPatch(**{name: getattr(call, name) for name in v1.ToolCallPatch.__struct_fields__})
 
 
 def as_locations(
     session: AgentSession, locations: Iterable[str | os.PathLike[str] | v1.ToolCallLocation]
 ) -> list[v1.ToolCallLocation]:
-    """Locations with absolute paths."""
+    """Return locations with absolute paths."""
     return [
         replace(place, path=session.path(place.path))
         if isinstance(place, v1.ToolCallLocation)

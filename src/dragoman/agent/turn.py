@@ -38,7 +38,7 @@ _log = logging.getLogger("dragoman.agent")
 
 
 def cancelled_result() -> v1.PromptResponse:
-    """What a cancelled turn answers (rule 196)."""
+    """Return what a cancelled turn answers (rule 196)."""
     return v1.PromptResponse("cancelled")
 
 
@@ -81,7 +81,7 @@ class Turn(UpdateSender):
         raw_input: Any = UNSET,
         start: bool = True,
     ) -> AbstractAsyncContextManager[ToolCallHandle]:
-        """Announces a tool call that lasts as long as the body of `async with`.
+        """Announce a tool call that lasts as long as the body of `async with`.
 
         It is in progress while the body runs, then completed; it is failed if the body raises or is cancelled.
 
@@ -114,7 +114,7 @@ class Turn(UpdateSender):
         subject: str | ToolCallHandle | v1.ToolCall | v1.ToolCallPatch,
         options: Sequence[v1.PermissionOption] | None = None,
     ) -> Permission:
-        """Asks the user for permission. Only an option of an allowing kind is a yes; everything else is a no.
+        """Ask the user for permission. Only an option of an allowing kind is a yes; everything else is a no.
 
         Args:
             subject: The tool call in question: a running one, one to announce (a ToolCall or just its title), or one
@@ -135,7 +135,7 @@ class Turn(UpdateSender):
         elicitation_id: str | None = None,
         tool_call: ToolCallHandle | None = None,
     ) -> Answer:
-        """Asks the user for input, in a form or on a web page. The answer is accepted, declined or cancelled.
+        """Ask the user for input, in a form or on a web page. The answer is accepted, declined or cancelled.
 
         Args:
             message: What the user is asked.
@@ -155,7 +155,7 @@ class Turn(UpdateSender):
         return await elicit(self.session.client, scope, message, schema, url, elicitation_id)
 
     async def read_file(self, path: str | os.PathLike[str], line: int | None = None, limit: int | None = None) -> str:
-        """Reads a text file: through the client, with unsaved changes, if it offers that; from the disk otherwise.
+        """Read a text file: through the client, with unsaved changes, if it offers that; from the disk otherwise.
 
         Args:
             path: A relative path starts at the session's `cwd`.
@@ -172,7 +172,7 @@ class Turn(UpdateSender):
         return await files.read_file(self.session, path, line, limit)
 
     async def write_file(self, path: str | os.PathLike[str], text: str) -> None:
-        """Writes a whole file: through the client if it offers that, otherwise on the disk. The file may be new.
+        """Write a whole file: through the client if it offers that, otherwise on the disk. The file may be new.
 
         Args:
             path: A relative path starts at the session's `cwd`. On the disk a symbolic link is followed.
@@ -194,7 +194,7 @@ class Turn(UpdateSender):
         env: Mapping[str, str] | None = None,
         output_byte_limit: int | None = None,
     ) -> AbstractAsyncContextManager[TerminalHandle]:
-        """Runs a command for the body of `async with`: in the client's terminal if it offers one, else as a child.
+        """Run a command for the body of `async with`: in the client's terminal if it offers one, else as a child.
 
         The command is ended and its terminal released at the end of the body, however that comes about (rule 292).
 
@@ -213,12 +213,12 @@ class Turn(UpdateSender):
         return open_terminal(self.session, command, args, cwd, env, output_byte_limit)
 
     async def request(self, method: str, params: object = None) -> Any:
-        """The client's answer to an extension request; see `RemoteClient.request`."""
+        """Send an extension request to the client and return its answer; see `RemoteClient.request`."""
         self._require_running()
         return await self.session.client.request(method, params)
 
     async def wait(self) -> None:
-        """Returns when the turn was answered.
+        """Wait until the turn was answered.
 
         For a task that goes on afterwards, through `turn.session`. The handler itself would wait forever.
         """
@@ -230,7 +230,7 @@ class Turn(UpdateSender):
     # What follows is the library's side
 
     async def _run(self, handler: PromptHandler, *, waits: bool, takes_unstable: bool) -> v1.PromptResponse:
-        """Waits for its place if it has to, runs the handler, and gives the turn's one result."""
+        """Wait for its place if it has to, run the handler, and return the turn's one result."""
         turns = self.session._turns
         while waits and turns[0] is not self:
             await turns[0].wait()
@@ -258,12 +258,12 @@ class Turn(UpdateSender):
         return cancelled_result() if self.cancelled else answer
 
     def _cancel(self) -> None:
-        """Ends the handler; once, because a second cancellation would interrupt its clean-up."""
+        """End the handler; once, because a second cancellation would interrupt its clean-up."""
         if not self._call.is_cancelled:
             self._call.cancel()
 
     def _end(self) -> None:
-        """The turn was answered: no update is sent for it any more, and the next one may begin."""
+        """End the turn, which was answered: no update is sent for it any more, and the next one may begin."""
         self._is_over = True
         self._post = self._refuse
         self.session._turns.remove(self)
@@ -271,7 +271,7 @@ class Turn(UpdateSender):
             self._over.set()
 
     async def _handle(self, handler: PromptHandler) -> v1.PromptResponse | None:
-        """What the handler answers; None for the usual end."""
+        """Run the handler and return what it answers; None for the usual end."""
         work: Any = handler(self)
         if type(work) is not CoroutineType:  # the usual one is recognised without asking for more
             if hasattr(work, "__aiter__"):
@@ -318,7 +318,7 @@ class Turn(UpdateSender):
 
 
 async def _one_by_one(items: Iterator[PromptItem]) -> AsyncIterator[PromptItem]:
-    """The items of a plain generator, which is closed with this one."""
+    """Yield the items of a plain generator, which is closed with this one."""
     try:
         for item in items:
             yield item

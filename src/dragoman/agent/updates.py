@@ -1,4 +1,4 @@
-"""Sends session updates, with one method for each kind.
+"""The sending of session updates, with one method for each kind.
 
 Owns how updates become frames. Streaming text is the hot path of the whole package: a frame is a prefix prepared once
 per session, the text, and a suffix; no objects are built for it. Does not know what a turn is.
@@ -29,7 +29,10 @@ _TEXT_END = b"}}" + _UPDATE_END
 
 
 class UpdateSender:
-    """Sends `session/update`. Every method returns once the update is queued, in order, before anything sent later."""
+    """The sender of `session/update`.
+
+    Every method returns once the update is queued, in order, before anything sent later.
+    """
 
     __slots__ = ("_breathe", "_checks", "_message_start", "_post", "_prefix", "_settings", "_thought_start")
 
@@ -44,7 +47,7 @@ class UpdateSender:
     _thought_start: bytes
 
     def _send_as(self, other: UpdateSender) -> None:
-        """Sends updates of the same session, under the same checks, as `other` does."""
+        """Send updates of the same session, under the same checks, as `other` does."""
         self._post, self._breathe = other._post, other._breathe
         self._checks, self._settings = other._checks, other._settings
         self._prefix = other._prefix
@@ -56,7 +59,7 @@ class UpdateSender:
         self._thought_start = self._prefix + b'{"sessionUpdate":"agent_thought_chunk","content":{"type":"text","text":'
 
     async def say(self, content: str | v1.ContentBlock, *, message_id: str | UnsetType = UNSET) -> None:
-        """Streams a piece of the agent's message. Pieces with the same `message_id` are one message (rule 212)."""
+        """Stream a piece of the agent's message. Pieces with the same `message_id` are one message (rule 212)."""
         if type(content) is str and message_id is UNSET:
             if self._post(self._message_start + encode(content) + _TEXT_END):
                 await self._breathe()
@@ -64,7 +67,7 @@ class UpdateSender:
             await self.update(v1.AgentMessageChunk(_block(content), message_id))
 
     async def think(self, content: str | v1.ContentBlock, *, message_id: str | UnsetType = UNSET) -> None:
-        """Streams a piece of the agent's thoughts."""
+        """Stream a piece of the agent's thoughts."""
         if type(content) is str and message_id is UNSET:
             if self._post(self._thought_start + encode(content) + _TEXT_END):
                 await self._breathe()
@@ -72,7 +75,7 @@ class UpdateSender:
             await self.update(v1.AgentThoughtChunk(_block(content), message_id))
 
     async def plan(self, entries: Iterable[v1.PlanEntry | tuple[str, PlanStatusValue] | str]) -> None:
-        """Shows the whole plan, in place of the former one (rule 265).
+        """Show the whole plan, in place of the former one (rule 265).
 
         Args:
             entries: Each is a PlanEntry, a (content, status) pair, or just the content, which is then pending.
@@ -83,7 +86,7 @@ class UpdateSender:
         await self.update(v1.Plan([_entry(entry) for entry in entries]))
 
     async def usage(self, used: int, size: int, cost: v1.Cost | tuple[float, str] | None = None) -> None:
-        """Shows how many tokens of the context window are in use, and what the session has cost so far.
+        """Show how many tokens of the context window are in use, and what the session has cost so far.
 
         Args:
             used: Tokens in use.
@@ -104,12 +107,12 @@ class UpdateSender:
         await self.update(v1.UsageUpdate(used, size, price))
 
     async def commands(self, commands: Iterable[v1.AvailableCommand | tuple[str, str]]) -> None:
-        """Replaces the list of slash commands. A command is an AvailableCommand or a (name, description) pair."""
+        """Replace the list of slash commands. A command is an AvailableCommand or a (name, description) pair."""
         listed = [v1.AvailableCommand(*entry) if isinstance(entry, tuple) else entry for entry in commands]
         await self.update(v1.AvailableCommandsUpdate(listed))
 
     async def mode(self, mode_id: str) -> None:
-        """Reports that the agent changed the session's mode. An option of category `mode` changes with it (rule 167).
+        """Report that the agent changed the session's mode. An option of category `mode` changes with it (rule 167).
 
         Raises: LocalProtocolError for a mode the session does not offer.
         """
@@ -119,8 +122,10 @@ class UpdateSender:
             await self.update(follow)
 
     async def config_options(self, options: Iterable[v1.SessionConfigOption]) -> None:
-        """Replaces the list of config options. Boolean ones are left out for a client that cannot show them; the mode
-        changes with an option of category `mode` (rule 167).
+        """Replace the list of config options.
+
+        Boolean ones are left out for a client that cannot show them; the mode changes with an option of category `mode`
+        (rule 167).
 
         Raises: LocalProtocolError when a current value is not among the values of its option.
         """
@@ -130,11 +135,11 @@ class UpdateSender:
             await self.update(follow)
 
     async def title(self, title: str | None) -> None:
-        """Sets the title of the session; None removes it."""
+        """Set the title of the session; None removes it."""
         await self.update(v1.SessionInfoUpdate(title=title))
 
     async def notice(self, severity: SeverityValue, title: str, description: str | None = None) -> bool:
-        """Shows a notice next to the conversation. Returns False if this client cannot show one; nothing was sent then.
+        """Show a notice next to the conversation. Return False if this client cannot show one; nothing was sent then.
 
         Raises: LocalProtocolError for an empty title (rule 219), or a severity that the protocol does not name.
         """
@@ -147,7 +152,7 @@ class UpdateSender:
         return True
 
     async def update(self, update: v1.SessionUpdate, *, relayed: bool = False) -> None:
-        """Sends any session update.
+        """Send any session update.
 
         Args:
             update: The update. Values that the schema lists have to be among the listed ones.
@@ -161,7 +166,7 @@ class UpdateSender:
             await self._breathe()
 
     async def update_all(self, updates: Iterable[v1.SessionUpdate]) -> None:
-        """Sends several updates directly one after the other, as a history that is repeated.
+        """Send several updates directly one after the other, as a history that is repeated.
 
         An update of a kind that the client did not advertise is left out. Give at most some hundred at a time: nothing
         else is sent or received meanwhile.
@@ -176,7 +181,7 @@ class UpdateSender:
             await self._breathe()
 
     def _submit(self, update: v1.SessionUpdate, *, is_relayed: bool = False) -> bool:
-        """Checks and posts an update without waiting; True asks the sender to call `_breathe`."""
+        """Check and post an update without waiting; True asks the sender to call `_breathe`."""
         try:
             check = self._checks[type(update)]
         except KeyError:

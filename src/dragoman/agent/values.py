@@ -28,7 +28,7 @@ _OPEN = frozenset({"NoticeSeverity", "CompactionStatus"})
 
 
 def check_value(enum: str, value: object, where: str) -> None:
-    """Raises LocalProtocolError for a value that the schema does not name and that is not marked as an extension.
+    """Raise LocalProtocolError for a value that the schema does not name and that is not marked as an extension.
 
     Args:
         enum: The name of the enum in the schema.
@@ -44,7 +44,7 @@ def check_value(enum: str, value: object, where: str) -> None:
 
 
 def check_tool_call(call: v1.ToolCall | v1.ToolCallUpdate | v1.ToolCallPatch) -> None:
-    """Checks kind and status of a tool call (rules 240, 241)."""
+    """Check kind and status of a tool call (rules 240, 241)."""
     if call.kind is not UNSET:
         check_value("ToolKind", call.kind, "the kind of a tool call")
     if call.status is not UNSET:
@@ -52,20 +52,20 @@ def check_tool_call(call: v1.ToolCall | v1.ToolCallUpdate | v1.ToolCallPatch) ->
 
 
 def check_plan(entries: Iterable[v1.PlanEntry]) -> None:
-    """Checks status and priority of each entry (rule 266)."""
+    """Check status and priority of each entry (rule 266)."""
     for entry in entries:
         check_value("PlanEntryStatus", entry.status, "the status of a plan entry")
         check_value("PlanEntryPriority", entry.priority, "the priority of a plan entry")
 
 
 def check_permission_options(options: Iterable[v1.PermissionOption]) -> None:
-    """Checks the kind of each option (rule 254). An option whose kind is an extension never counts as a yes."""
+    """Check the kind of each option (rule 254). An option whose kind is an extension never counts as a yes."""
     for option in options:
         check_value("PermissionOptionKind", option.kind, "the kind of a permission option")
 
 
 def check_content(block: Any) -> None:
-    """Checks the audience of a content block (rule 237)."""
+    """Check the audience of a content block (rule 237)."""
     annotations = getattr(block, "annotations", None)
     if annotations:
         for role in annotations.audience or ():
@@ -73,7 +73,7 @@ def check_content(block: Any) -> None:
 
 
 def check_form(schema: v1.ElicitationSchema) -> None:
-    """Checks the formats of the text fields of a form."""
+    """Check the formats of the text fields of a form."""
     for name, field in (schema.properties or {}).items():
         if isinstance(field, v1.StringPropertySchema):
             check_value("StringFormat", field.format, f"the format of the field {name!r}")

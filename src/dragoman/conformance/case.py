@@ -121,7 +121,7 @@ class Case(ABC):
 
     @abstractmethod
     async def run(self, probe: Any) -> None:
-        """Runs the case on one connection."""
+        """Run the case on one connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +167,7 @@ VERSION2_CASES: Final[dict[str, Case]] = {}
 
 
 def add_cases(*cases: Case, registry: dict[str, Case] = CASES) -> None:
-    """Registers cases, which are the rows of a table."""
+    """Register cases, which are the rows of a table."""
     for each in cases:
         if each.id in registry or not re.fullmatch("(agent|client)/[^/]+/[^/]+", each.id):
             raise ValueError(f"{each.id!r} is taken, or not of the form <agent|client>/<area>/<name>")
@@ -185,7 +185,7 @@ def case(
     needs: CaseNeeds | None = None,
     registry: dict[str, Case] = CASES,
 ) -> Callable[[R], R]:
-    """Registers the decorated function as the case `id`.
+    """Register the decorated function as the case `id`.
 
     The first line of its docstring states what a program does that conforms, the rest what is sent and expected.
     """
@@ -215,7 +215,7 @@ def case(
 
 
 def load_cases(binds: Binds, patterns: Iterable[str] = ()) -> list[Case]:
-    """Every case for this side, or those whose id fits one of the shell patterns; in the order of the modules.
+    """Return every case for this side, or those whose id fits one of the shell patterns; in the order of the modules.
 
     A pattern may omit the side (`prompt/*`) and stands for everything below it (`prompt`).
     """
@@ -226,7 +226,7 @@ def load_cases(binds: Binds, patterns: Iterable[str] = ()) -> list[Case]:
 
 
 def choose_cases(cases: Iterable[Case], binds: Binds, patterns: Iterable[str]) -> list[Case]:
-    """Those of the cases that are for this side and fit one of the patterns, or all if there are none."""
+    """Return those of the cases that are for this side and fit one of the patterns, or all if there are none."""
     wanted = [pattern.removeprefix(f"{binds}/").rstrip("/") for pattern in patterns]
     return [each for each in cases if each.binds == binds and (not wanted or _fits(each, wanted))]
 
@@ -237,7 +237,7 @@ def _fits(each: Case, wanted: Sequence[str]) -> bool:
 
 
 def status_of(each: Case, ending: Ending) -> Status:
-    """What an ending counts as in this case."""
+    """Return what an ending counts as in this case."""
     match ending:
         case Fail():
             return "fail" if each.level == "MUST" else "warn"

@@ -112,7 +112,7 @@ class WireMessage:
 
 
 def as_json(value: object) -> str:
-    """A value as it would be written in a message, for texts."""
+    """Return a value as it would be written in a message, for texts."""
     return msgspec.json.encode(value).decode()
 
 
@@ -136,7 +136,7 @@ class Conversation:
         self._asked: list[object] = []
 
     def start(self) -> None:
-        """Starts reading; `on_message` is called for every message, in order."""
+        """Start reading; `on_message` is called for every message, in order."""
         self._transport.start(self)
 
     @property
@@ -151,7 +151,7 @@ class Conversation:
     # Sending
 
     def send_bytes(self, data: bytes) -> None:
-        """Writes exactly these bytes. A line is logged when it is complete, or when nothing more will be sent."""
+        """Write exactly these bytes. A line is logged when it is complete, or when nothing more will be sent."""
         *lines, self._unfinished = (self._unfinished + data).split(b"\n")
         self.entries += [Frame(self.now, self._outgoing, line) for line in lines]
         self._transport.write(data)
@@ -162,11 +162,11 @@ class Conversation:
             self._unfinished = b""
 
     def send(self, body: object) -> None:
-        """Writes one JSON value on a line of its own."""
+        """Write one JSON value on a line of its own."""
         self.send_bytes(msgspec.json.encode(body) + b"\n")
 
     def request(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> Any:
-        """Sends a request and returns its id; without `id` a fresh number is used, without `params` there are none."""
+        """Send a request and return its id; without `id` a fresh number is used, without `params` there are none."""
         if id is msgspec.UNSET:
             self._next_id += 1
             id = self._next_id
@@ -190,7 +190,7 @@ class Conversation:
 
     @property
     def mark(self) -> int:
-        """Stands for now: `since(mark)` and `wait_for(..., since=mark)` see what comes from here on."""
+        """The present moment: `since(mark)` and `wait_for(..., since=mark)` see what comes from here on."""
         return len(self.incoming)
 
     @property
@@ -199,15 +199,15 @@ class Conversation:
         return all(any(message.answers(id) for message in self.incoming) for id in self._asked)
 
     def since(self, mark: int, test: Test | None = None) -> list[WireMessage]:
-        """What came since the mark and passes the test."""
+        """Return what came since the mark and passes the test."""
         return [message for message in self.incoming[mark:] if test is None or test(message)]
 
     def answers_to(self, id: object, mark: int = 0) -> list[WireMessage]:
-        """Every answer to one request since the mark; there should be one."""
+        """Return every answer to one request since the mark; there should be one."""
         return self.since(mark, lambda message: message.answers(id))
 
     async def wait_for(self, test: Test, what: str, within_seconds: float, *, since: int = 0) -> WireMessage:
-        """The first message since the mark that passes the test.
+        """Wait for the first message since the mark that passes the test.
 
         Raises: Silence, Gone (both are failures of the judged program, if the case does not catch them).
         """
@@ -235,7 +235,7 @@ class Conversation:
         return self._over.done()
 
     async def close(self) -> None:
-        """Ends the connection and waits until everything behind it is released."""
+        """End the connection and wait until everything behind it is released."""
         self._log_unfinished()
         is_logged = any(isinstance(entry, End) and entry.dir == self._outgoing for entry in self.entries)
         if self.ended is None and not is_logged:

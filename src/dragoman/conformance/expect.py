@@ -41,20 +41,20 @@ def expect_success(answer: WireMessage, what: str) -> None:
 
 
 def expect_code(answer: WireMessage, code: int, what: str) -> None:
-    """A certain error."""
+    """Expect a certain error."""
     if answer.code != code:
         raise Fail(f"{what} was answered with {answer}, not with {code}")
 
 
 def expect_empty(answer: WireMessage, method: str) -> None:
-    """A success whose result has nothing in it."""
+    """Expect a success whose result has nothing in it."""
     expect_success(answer, method)
     if not isinstance(answer.result, dict) or answer.result.keys() - {"_meta"}:
         raise Fail(f"the result of {method} is {answer.result!r}, not an empty object")
 
 
 def expect_not_found(answer: WireMessage, session_id: str, what: str) -> None:
-    """The error for a session that is not there, which names it (rules 119, 342)."""
+    """Expect the error for a session that is not there, which names it (rules 119, 342)."""
     expect_code(answer, -32002, what)
     data = answer.error.get("data")
     if not isinstance(data, dict) or data.get("sessionId") != session_id:
@@ -62,7 +62,7 @@ def expect_not_found(answer: WireMessage, session_id: str, what: str) -> None:
 
 
 def expect_stop(end: WireMessage) -> None:
-    """A turn that ended with a stop reason of the protocol."""
+    """Expect a turn that ended with a stop reason of the protocol."""
     expect_success(end, "the prompt")
     reason = end.fields.get("stopReason")
     if reason not in STOP_REASONS:
@@ -70,7 +70,7 @@ def expect_stop(end: WireMessage) -> None:
 
 
 def expect_cancelled(end: WireMessage) -> None:
-    """A turn that ended because it was cancelled."""
+    """Expect a turn that ended because it was cancelled."""
     expect_success(end, "the cancelled prompt")
     reason = end.fields.get("stopReason")
     if reason != "cancelled":
@@ -81,21 +81,21 @@ def expect_cancelled(end: WireMessage) -> None:
 
 
 def expect_unanswered(probe: Probe, mark: int, what: str) -> None:
-    """No response since the mark."""
+    """Expect no response since the mark."""
     came = probe.responses(mark)
     if came:
         raise Fail(f"{what} was answered: {came[0]}")
 
 
 def expect_answered_once(probe: Probe, id: object, mark: int, what: str) -> None:
-    """Exactly one response to the request `id` since the mark."""
+    """Expect exactly one response to the request `id` since the mark."""
     count = len(probe.answers_to(id, mark))
     if count != 1:
         raise Fail(f"{what} was answered {count} times")
 
 
 def expect_no_late_updates(probe: Probe, session_id: str, end: WireMessage) -> None:
-    """Nothing that belongs to the turn after its answer."""
+    """Expect nothing that belongs to the turn after its answer."""
     for message in probe.incoming[end.index :]:
         update = message.params.get("update") if message.params.get("sessionId") == session_id else None
         if isinstance(update, dict) and update.get("sessionUpdate") in _TURN_UPDATES:
@@ -103,7 +103,7 @@ def expect_no_late_updates(probe: Probe, session_id: str, end: WireMessage) -> N
 
 
 def expect_one_error(probe: Probe, mark: int, code: int, what: str, *, judged: str) -> None:
-    """One error with this code and the id null since the mark, and a connection that lives; `judged` is what ended."""
+    """Expect one error with this code and a null id since the mark, and a living connection; `judged` is what ended."""
     if probe.is_over:
         raise Fail(f"{what} ended the {judged}: {probe.ended}")
     errors = [each for each in probe.responses(mark) if each.is_error]
@@ -119,7 +119,7 @@ def expect_one_error(probe: Probe, mark: int, code: int, what: str, *, judged: s
 
 
 def expect_capability_types(capabilities: Any, flags: Iterable[str], markers: Iterable[str]) -> None:
-    """Flags that are booleans and markers that are objects, where they are present."""
+    """Expect flags that are booleans and markers that are objects, where they are present."""
     for path in flags:
         value = member_at(capabilities, path)
         if value is not None and not isinstance(value, bool):

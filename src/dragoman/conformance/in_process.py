@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class WrappedTransport:
-    """Behaves as the inner transport, and is its receiver; a subclass changes what it needs to."""
+    """A transport around another, whose receiver it is; a subclass changes what it needs to."""
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner

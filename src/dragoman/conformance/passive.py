@@ -63,7 +63,7 @@ class Watch:
     """Checks connections one after the other and collects what the judged side broke."""
 
     def __init__(self, binds: Binds | None) -> None:
-        """`binds` is the side to judge; None judges both, for a recording of two other programs."""
+        """Prepare to judge the side `binds`; None judges both, for a recording of two other programs."""
         self.provoked: set[str] = set()
         """Sessions that exist only because the judge sent what no client may send."""
         self.notes = 0
@@ -79,7 +79,7 @@ class Watch:
     def look(
         self, entries: Sequence[Entry], *, header: Header | None = None, stretches: Collection[Stretch] = ()
     ) -> None:
-        """Checks one connection from its first line to its end.
+        """Check one connection from its first line to its end.
 
         Args:
             entries: What was exchanged.
@@ -97,7 +97,7 @@ class Watch:
         self.version = checker.exchange.version
 
     def results(self, shown: Mapping[str, CaseResult] | None = None) -> list[CaseResult]:
-        """One result per broken rule, failures first; what was not broken has none.
+        """Return one result per broken rule, failures first; what was not broken has none.
 
         Args:
             shown: Results of cases by id. A rule that was broken only where such a case fails for that rule is left
@@ -155,14 +155,14 @@ class Watch:
 
 
 def judge_trace(name: str, trace: Trace, side: Binds | None = None, *, has_notes: bool = False) -> ConformanceReport:
-    """Judges both sides of a recording, or one."""
+    """Judge both sides of a recording, or one."""
     return judge_entries(name, trace.entries, trace.header, side, has_notes=has_notes)
 
 
 def judge_entries(
     name: str, entries: Sequence[Entry], header: Header, side: Binds | None, *, has_notes: bool = False
 ) -> ConformanceReport:
-    """Judges a recording that was read already."""
+    """Judge a recording that was read already."""
     watch = Watch(side)
     watch.has_notes = has_notes
     watch.look(entries, header=header)
@@ -175,7 +175,7 @@ def judge_entries(
 
 
 def _agent_info(entry: Entry) -> Any:
-    """What the agent states about itself, if this is its answer to `initialize`, in either version."""
+    """Return what the agent states about itself, if this is its answer to `initialize`, in either version."""
     if not isinstance(entry, Frame) or entry.dir != "a2c" or b'"protocolVersion"' not in entry.data:
         return None
     fields = WireMessage(0, 0.0, entry.data).fields
@@ -183,7 +183,7 @@ def _agent_info(entry: Entry) -> Any:
 
 
 def status_of_finding(finding: Finding) -> Status | None:
-    """What a finding counts as; None for an observation that proves nothing broken."""
+    """Return what a finding counts as; None for an observation that proves nothing broken."""
     if finding.is_failure:
         return "fail"
     return "warn" if finding.is_warning or finding.level == "EXTRA" else None

@@ -41,40 +41,40 @@ class Probe(Conversation):
         """Whether a case runs that sends what no peer may send."""
 
     async def answer(self, id: object, what: str = "answer", within_seconds: float | None = None) -> WireMessage:
-        """The response to the request `id`. Raises: Silence, Gone."""
+        """Wait for the response to the request `id`. Raises: Silence, Gone."""
         seconds = within_seconds or self._timeout_seconds
         return await self.wait_for(lambda message: message.answers(id), what, seconds)
 
     async def call(self, method: str, params: object = msgspec.UNSET, *, id: object = msgspec.UNSET) -> WireMessage:
-        """Sends a request and waits for its response. Raises: Silence, Gone."""
+        """Send a request and wait for its response. Raises: Silence, Gone."""
         return await self.answer(self.request(method, params, id=id), f"answer to {method}")
 
     def ping(self) -> str:
-        """Sends a request that every program has to answer; returns its id."""
+        """Send a request that every program has to answer; return its id."""
         id = f"ping-{len(self._pings)}"
         self._pings.add(id)
         self.request(PING, {}, id=id)
         return id
 
     def responses(self, mark: int) -> list[WireMessage]:
-        """Responses since the mark, without those to pings."""
+        """Return responses since the mark, without those to pings."""
         return self.since(mark, lambda message: message.is_response and not self._is_ping(message.id))
 
     def _is_ping(self, id: object) -> bool:
         return isinstance(id, str) and id in self._pings
 
     def take_output(self, data: bytes) -> None:
-        """Logs what the program printed, line by line."""
+        """Log what the program printed, line by line."""
         self.entries.extend(Stderr(self.now, line) for line in data.decode(errors="replace").splitlines())
 
     def log_exit(self, code: int | None) -> None:
-        """Logs how the program ended, if it did; a negative code is a signal."""
+        """Log how the program ended, if it did; a negative code is a signal."""
         if code is not None:
             self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
 
 
 def member_at(found: Any, path: str) -> Any:
-    """The member at a path such as `fs.readTextFile`; None if there is none."""
+    """Return the member at a path such as `fs.readTextFile`; None if there is none."""
     for name in path.split("."):
         found = found.get(name) if isinstance(found, dict) else None
     return found

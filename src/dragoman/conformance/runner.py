@@ -1,4 +1,4 @@
-"""Runs cases against one judged program: several at once, each within a time limit, all traffic watched.
+"""The run of cases against one judged program: several at once, each within a time limit, all traffic watched.
 
 Owns what is the same for agents and clients: the folders of a run, opening and closing connections, the workers,
 collecting results, the passive findings and the report. It also separates findings from bugs of the judge: an `Ending`
@@ -77,13 +77,13 @@ class CheckRun(ABC, Generic[P]):
         self._stopping: asyncio.Event | None = None
 
     def stop(self, why: str) -> None:
-        """Ends the run; what was judged so far is reported."""
+        """End the run; what was judged so far is reported."""
         self._stopped = self._stopped or why
         if self._stopping is not None:
             self._stopping.set()
 
     async def run(self, cases: Sequence[Case]) -> ConformanceReport:
-        """Judges the program by these cases, until all were run, the budget is used up, or `stop` is called.
+        """Judge the program by these cases, until all were run, the budget is used up, or `stop` is called.
 
         Raises:
             ConfigError: The program cannot be started.
@@ -134,19 +134,19 @@ class CheckRun(ABC, Generic[P]):
 
     @abstractmethod
     async def open(self, folder: Path) -> P:
-        """Opens a connection to a fresh copy of the program."""
+        """Open a connection to a fresh copy of the program."""
 
     @abstractmethod
     async def meet(self, cases: Sequence[Case]) -> Any:
-        """Connects for the first time; returns what the program states about itself (its `agentInfo`, `clientInfo`)."""
+        """Connect for the first time; return what the program states about itself (its `agentInfo`, `clientInfo`)."""
 
     @abstractmethod
     def units(self, cases: Sequence[Case]) -> list[list[Case]]:
-        """The cases that are still to be run, grouped into those that run one after the other."""
+        """Group the cases that are still to be run into those that run one after the other."""
 
     @abstractmethod
     async def run_unit(self, unit: list[Case]) -> None:
-        """Runs the cases of one group and adds their results."""
+        """Run the cases of one group and add their results."""
 
     async def _work(self, units: list[list[Case]]) -> None:
         async def worker() -> None:
@@ -159,7 +159,7 @@ class CheckRun(ABC, Generic[P]):
 
     @asynccontextmanager
     async def connection(self, *, is_watched: bool = True) -> AsyncIterator[P]:
-        """A connection with a folder of its own, closed at the end and then looked at by the passive checks."""
+        """Open a connection with a folder of its own, closed at the end and then looked at by the passive checks."""
         folder = self._folder / str(next(self._numbers))
         folder.mkdir()
         probe = await self.open(folder)
@@ -173,7 +173,7 @@ class CheckRun(ABC, Generic[P]):
                 self._watch.look(probe.entries, stretches=probe.stretches)
 
     async def judge(self, case: Case, probe: P) -> CaseResult:
-        """Runs one case; its evidence is what was exchanged while it ran."""
+        """Run one case; its evidence is what was exchanged while it ran."""
         start, began = len(probe.entries), monotonic()
         status: Status = "pass"
         message = ""
@@ -196,7 +196,7 @@ class CheckRun(ABC, Generic[P]):
         return CaseResult(case.id, status, message, monotonic() - began, probe.entries[start:])
 
     def fail_plain_turn(self, results: Sequence[CaseResult], why: str) -> None:
-        """Ends the run with what is wrong with a plain turn: what else would be found has the same cause."""
+        """End the run with what is wrong with a plain turn: what else would be found has the same cause."""
         self._watch = Watch(self.side)
         self._results.clear()
         for result in results:
@@ -204,7 +204,7 @@ class CheckRun(ABC, Generic[P]):
         self._stopped = why
 
     def add(self, result: CaseResult) -> None:
-        """Keeps a result and reports progress."""
+        """Keep a result and report progress."""
         self._results[result.id] = result
         if self._on_result is not None:
             self._on_result(result, len(self._results), self._total)

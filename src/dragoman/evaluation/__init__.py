@@ -1,4 +1,4 @@
-"""Gives agents coding tasks and judges what they did.
+"""Coding tasks for agents, and the judgement of what they did.
 
 Owns the tasks, the sandbox copy of each run, the judge, and what a set of results can and cannot show. An agent is
 driven by `dragoman exec`, as a user would; nothing here speaks the protocol.

@@ -80,7 +80,7 @@ async def attempt(
 
 
 def _real(name: str) -> Path:
-    """A folder by the name that the agent sees, without links."""
+    """Return a folder by the name that the agent sees, without links."""
     return Path(name).resolve()
 
 
@@ -131,7 +131,7 @@ async def _judged(
 
 
 def _prevents_judging(task: Task, sandbox: SandboxCopy, own: dict[str, str]) -> CheckResult | None:
-    """What an agent did that leaves nothing to judge, or a judge that proves nothing."""
+    """Return what an agent did that leaves nothing to judge, or a judge that proves nothing."""
     if changed := changed_paths(own, list_files(task.folder)):
         return CheckResult(
             "the files of the task are unchanged", 0.0, ", ".join(label(each, 120) for each in changed[:10])
@@ -154,7 +154,7 @@ def _error(result: dict[str, Any]) -> str:
 
 
 def _for_judge(result: dict[str, Any], facts: Measured, sandbox: SandboxCopy) -> dict[str, Any]:
-    """The content of `run.json`, which the judge reads."""
+    """Return the content of `run.json`, which the judge reads."""
     return {
         "answer": result.get("text") or "",
         "messages": result.get("messages") or [],

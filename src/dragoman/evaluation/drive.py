@@ -1,4 +1,4 @@
-"""Drives an agent through one task: a `dragoman exec` of its own, in the sandbox copy.
+"""The drive of an agent through one task: a `dragoman exec` of its own, in the sandbox copy.
 
 Owns the command line of that program, when its processes are looked at, and how it is ended. Theory of operation:
 `exec` writes one event per line. At the event `session` the agent has been started and the prompt is sent next, so
@@ -153,7 +153,7 @@ async def drive(
 
 
 def _server_words(task: Task, sandbox: SandboxCopy) -> tuple[str, ...]:
-    """Words by which the processes of the task's own servers are known."""
+    """Return words by which the processes of the task's own servers are known."""
     return tuple(sandbox.filled(word) for server in task.mcp_servers for word in server.args if "{servers}" in word)
 
 
@@ -171,7 +171,7 @@ async def _read(fd: int, take: Callable[[bytes], bool]) -> None:
 
 
 class _Watch:
-    """Follows the events of a run and looks at its processes."""
+    """The events of a run as they come, and its processes."""
 
     def __init__(self, sandbox: SandboxCopy, marker: str, own: tuple[str, ...]) -> None:
         self.result: dict[str, Any] = {}
@@ -205,14 +205,15 @@ class _Watch:
         self.left = found
 
     def _found(self) -> set[int]:
-        """The processes of the run: by their mark or, if one has lost its environment, by the folder it works in.
+        """Return the processes of the run: by their mark or, if one has lost its environment, by the folder it works
+        in.
 
         A shell in which the user looks at that folder has a terminal, and is none of them.
         """
         return {pid for mark in self._marks for pid in marked(mark)} | set(proctable.working_below(self._root))
 
     def _started(self) -> list[str]:
-        """The processes that the turn started in the project and that still run."""
+        """Return the processes that the turn started in the project and that still run."""
         found: list[str] = []
         for pid in sorted(self._found() - self._before):
             with suppress(OSError):

@@ -39,12 +39,12 @@ _GIT_SECONDS: Final = 60.0
 
 
 def git_environment(home: Path) -> dict[str, str]:
-    """Variables with which git reads no configuration but that of the repository and of `home`."""
+    """Return variables with which git reads no configuration but that of the repository and of `home`."""
     return {"HOME": str(home), "GIT_CONFIG_NOSYSTEM": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
 def bare_environment(home: Path) -> dict[str, str]:
-    """The whole environment of a program of a task that runs before the agent: nothing of the user but the PATH."""
+    """Return the environment of a program of a task that runs before the agent: nothing of the user but the PATH."""
     return {"PATH": os.environ.get("PATH", os.defpath), **git_environment(home)}
 
 

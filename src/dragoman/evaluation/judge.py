@@ -1,4 +1,4 @@
-"""Judges a finished run: with the task's own tests, and with questions that hold for every task.
+"""The judgement of a finished run: with the task's own tests, and with questions that hold for every task.
 
 Owns the call of `tests/test.sh` and the reading of its reward. The judge gets its own copy of the tests, after the
 agent has ended; what the agent did to tests in the project does not matter. A reward that is missing or unreadable is

@@ -102,16 +102,16 @@ if not result.wasSuccessful() or not result.testsRun:
 
 
 def text(path: str) -> str:
-    """The text of a file of the project; fails the check if it is not there."""
+    """Read the text of a file of the project; fail the check if it is not there."""
     need((WORK / path).is_file(), f"{path} is not there")
     return (WORK / path).read_text(encoding="utf-8")
 
 
 def answer() -> str:
-    """The agent's final text."""
+    """Return the agent's final text."""
     return str(RUN.get("answer") or "")
 
 
 def commands() -> list[str]:
-    """The commands that the agent ran or asked for, as far as it reports them."""
+    """Return the commands that the agent ran or asked for, as far as it reports them."""
     return [str(call["command"]) for call in RUN.get("tool_calls", ()) if call.get("command")]

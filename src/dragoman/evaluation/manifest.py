@@ -21,7 +21,7 @@ _GIT: Final = ".git"
 
 
 def list_files(folder: Path) -> dict[str, str]:
-    """Path -> what is there, for every file and link of a work folder but those of `.git` and of caches."""
+    """Return path -> what is there, for every file and link of a work folder but those of `.git` and of caches."""
     found: dict[str, str] = {}
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _CACHES and name != _GIT)
@@ -33,7 +33,9 @@ def list_files(folder: Path) -> dict[str, str]:
 
 
 def list_git(folder: Path) -> dict[str, str]:
-    """Path -> what is there, for what decides about history and behaviour of a repository: refs, hooks, settings."""
+    """Return path -> what is there, for what decides about history and behaviour of a repository: refs, hooks,
+    settings.
+    """
     base = folder / _GIT
     found: dict[str, str] = {}
     for name in ("HEAD", "config", "packed-refs"):

@@ -34,7 +34,7 @@ _UNKNOWN: Final = "unknown"
 
 
 def page_of(results: EvalResults) -> str:
-    """The report of one evaluation."""
+    """Make the report of one evaluation."""
     notices = "".join(f"<p class='notice'>{_safe(text)}</p>" for text in sentences(results))
     about = _pairs(
         {
@@ -51,7 +51,7 @@ def page_of(results: EvalResults) -> str:
 
 
 def comparison_page(first: EvalResults, second: EvalResults, comparison: PairedResults) -> str:
-    """The comparison of two evaluations."""
+    """Make the comparison of two evaluations."""
     notices = "".join(f"<p class='notice'>{_safe(text)}</p>" for text in compared_sentences(first, second, comparison))
     rows = compared_rows(comparison)
     table = _table(COMPARED, rows) if rows else "<p>No paired run differs.</p>"

@@ -60,7 +60,7 @@ class SandboxCopy(Struct, frozen=True, kw_only=True):
     git: dict[str, str]
 
     def filled(self, text: str) -> str:
-        """A text of the task with the places and values of this run."""
+        """Return a text of the task with the places and values of this run."""
         places = {
             "listener": self.listener,
             "canary": self.canary,
@@ -127,7 +127,7 @@ def _contents(folder: Path, listener: bytes) -> dict[str, bytes]:
 
 
 def _generated(script: Path, folder: Path, home: Path, listener: bytes) -> dict[str, bytes]:
-    """The files that a task generates instead of storing them: many alike, or bytes that an editor would change.
+    """Return the files that a task generates instead of storing them: many alike, or bytes that an editor would change.
 
     Raises: ConfigError.
     """

@@ -1,4 +1,4 @@
-"""Plays the written solutions of tasks, which proves their judges.
+"""The written solutions of tasks, played, which proves their judges.
 
 Owns what a proven judge is: it passes the right solution, refuses the wrong one, and refuses the untouched start
 state. The solutions are scripts of the built-in agent's scripted model, so they go through the real agent with its

@@ -64,7 +64,7 @@ def mcnemar(only_first: int, only_second: int) -> float:
 
 
 def rate_of(runs: Sequence[EvalRun]) -> Rate:
-    """The pass rate of the runs that say something about the agent."""
+    """Return the pass rate of the runs that say something about the agent."""
     counted = [run for run in runs if run.outcome in COUNTED]
     return Rate(sum(run.outcome == "passed" for run in counted), len(counted))
 
@@ -98,7 +98,7 @@ class PairedResults(Struct, frozen=True):
         return mcnemar(self.only_first, self.only_second)
 
     def sentence(self) -> str:
-        """What the numbers can show."""
+        """Return what the numbers can show."""
         total = len(self.pairs)
         if not total:
             return "No run is in both results, so nothing can be compared."
@@ -122,7 +122,7 @@ class PairedResults(Struct, frozen=True):
 
 
 def smallest_difference() -> int:
-    """How many runs have to differ, all in one direction, before a difference can be shown at all."""
+    """Return how many runs have to differ, all in one direction, before a difference can be shown at all."""
     count = 1
     while mcnemar(0, count) >= _LEVEL:
         count += 1

@@ -36,7 +36,7 @@ class TaskRow(Struct, frozen=True):
         return [run for run in self.runs if run.outcome in COUNTED]
 
     def cells(self) -> tuple[str, ...]:
-        """The row, as `HEADER` names its cells."""
+        """Return the row, as `HEADER` names its cells."""
         facts = [run.facts for run in self.runs if run.facts is not None and run.facts.turns]
         if not facts:
             return (self.task, self._passed(), *["-"] * 7, self.note())
@@ -61,7 +61,7 @@ class TaskRow(Struct, frozen=True):
         return f"{sum(run.outcome == 'passed' for run in self.counted)} of {len(self.counted)}"
 
     def note(self) -> str:
-        """The first reason why a run did not pass."""
+        """Return the first reason why a run did not pass."""
         for run in self.runs:
             failed = [
                 f"{check.name}: {check.detail}" if check.detail else check.name
@@ -84,7 +84,7 @@ def _mean(
     get: Callable[[Measured], float | None],
     shown: Callable[[float], str] = lambda value: f"{value:.3g}" if value < 999.5 else f"{value:.0f}",
 ) -> str:
-    """The mean over runs; unknown if a run does not have the number."""
+    """Return the mean over runs; unknown if a run does not have the number."""
     values = [get(each) for each in facts]
     known = [value for value in values if value is not None]
     return shown(sum(known) / len(known)) if len(known) == len(values) else UNKNOWN
@@ -98,13 +98,13 @@ def _cost(facts: Sequence[Measured]) -> str:
 
 
 def rows_of(results: EvalResults) -> list[TaskRow]:
-    """One row for each task, in the order of the runs."""
+    """Return one row for each task, in the order of the runs."""
     names = dict.fromkeys(run.task for run in results.runs)
     return [TaskRow(name, [run for run in results.runs if run.task == name]) for name in names]
 
 
 def sentences(results: EvalResults) -> list[str]:
-    """What the results show and what they do not."""
+    """Return what the results show and what they do not."""
     rate = rate_of(results.runs)
     found = [f"Passed: {rate}."]
     left_out = {
@@ -130,7 +130,7 @@ def sentences(results: EvalResults) -> list[str]:
 
 
 def compared_rows(comparison: PairedResults) -> list[tuple[str, ...]]:
-    """The pairs that differ."""
+    """Return the pairs that differ."""
     words = {True: "passed", False: "failed"}
     return [
         (pair.task, str(pair.number), words[pair.first], words[pair.second])
@@ -140,7 +140,7 @@ def compared_rows(comparison: PairedResults) -> list[tuple[str, ...]]:
 
 
 def compared_sentences(first: EvalResults, second: EvalResults, comparison: PairedResults) -> list[str]:
-    """What a comparison shows."""
+    """Return what a comparison shows."""
     found = [
         f"First: {first.title}: passed {rate_of(first.runs)}.",
         f"Second: {second.title}: passed {rate_of(second.runs)}.",

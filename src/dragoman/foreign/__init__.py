@@ -1,4 +1,4 @@
-"""Owns what the files of other coding agents become here: proposals that the user confirms.
+"""What the files of other coding agents become here: proposals that the user confirms.
 
 It reads instructions, commands, skills, subagents, MCP servers, hooks, permissions and models of Claude Code, Codex,
 opencode and Gemini CLI, and writes what was confirmed. No proposal permits anything: a rule that allows is shown as the

@@ -1,4 +1,4 @@
-"""Reads files of other programs: bounded, only regular files, and no link that leads out of their folder.
+"""Files of other programs, read: bounded, only regular files, and no link that leads out of their folder.
 
 A file that cannot be read or understood is reported in one line, and the rest goes on. Blocks.
 """
@@ -27,7 +27,7 @@ _DEEPEST: Final = 4
 
 
 class ForeignFiles:
-    """Reads files below given folders, and collects what is wrong with them."""
+    """The files below given folders, and what is wrong with them."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -39,7 +39,7 @@ class ForeignFiles:
             self.problems.append(line)
 
     def text(self, path: Path, root: Path, largest: int = LARGEST_TEXT) -> str | None:
-        """The text of a file; None if there is none, or if it was reported."""
+        """Read the text of a file; None if there is none, or if it was reported."""
         if not os.path.lexists(path):
             return None
         real, real_root = os.path.realpath(path), os.path.realpath(root)
@@ -57,7 +57,7 @@ class ForeignFiles:
             return None
 
     def json(self, path: Path, root: Path) -> Document | None:
-        """A JSON file with an object in it; comments and trailing commas are accepted."""
+        """Read a JSON file with an object in it; comments and trailing commas are accepted."""
         text = self.text(path, root, LARGEST_SETTINGS)
         if text is None or not text.strip():
             return None
@@ -72,7 +72,7 @@ class ForeignFiles:
         return document
 
     def toml(self, path: Path, root: Path) -> tuple[dict[str, Any], str] | None:
-        """A TOML file and its text."""
+        """Read a TOML file; return it and its text."""
         text = self.text(path, root, LARGEST_SETTINGS)
         if text is None:
             return None
@@ -83,7 +83,7 @@ class ForeignFiles:
             return None
 
     def named(self, folder: Path, ending: str, deepest: int = _DEEPEST) -> Iterator[Path]:
-        """The files of a folder with this ending, in their order. Linked folders are not entered."""
+        """Yield the files of a folder with this ending, in their order. Linked folders are not entered."""
         found = 0
         for seen, (here, folders, names) in enumerate(os.walk(folder)):
             depth = 0 if here == str(folder) else os.path.relpath(here, folder).count(os.sep) + 1
@@ -99,19 +99,19 @@ class ForeignFiles:
 
 
 def table_of(members: dict[str, Any], name: str) -> dict[str, Any]:
-    """The member of this name if it is an object or a table, else an empty one."""
+    """Return the member of this name if it is an object or a table, else an empty one."""
     value = members.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def line_of(document: Document, *keys: str | int) -> int:
-    """The line of a value of a JSON file."""
+    """Return the line of a value of a JSON file."""
     place = document.place(*keys).rsplit(":", 2)
     return int(place[1])
 
 
 def toml_line(text: str, *names: str) -> int:
-    """The line of a table or a member of a TOML file, 0 if it is not found as it is usually written."""
+    """Return the line of a table or a member of a TOML file, 0 if it is not found as it is usually written."""
     dotted = r"\s*\.\s*".join(rf"[\"']?{re.escape(name)}[\"']?" for name in names)
     last = rf"[\"']?{re.escape(names[-1])}[\"']?"
     for pattern in (rf"^\s*\[+\s*{dotted}\s*\]", rf"^\s*{last}\s*="):

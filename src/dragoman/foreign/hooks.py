@@ -42,7 +42,7 @@ _SHOWN: Final = 60
 def propose_hooks(
     events: Any, source: Source, places: Places, existing: Any, line: Callable[..., int], off: Collection[str] = ()
 ) -> Iterator[Proposal]:
-    """The proposals for the member `hooks` of a file.
+    """Yield the proposals for the member `hooks` of a file.
 
     Args:
         existing: `hooks` of the settings that are written to.
@@ -113,7 +113,7 @@ def _propose(event: str, matcher: Any, entry: Any, source: Source, places: Place
 
 
 def _differences(program: Program, event: str) -> list[str]:
-    """What is different here for a hook of another program."""
+    """Return what is different here for a hook of another program."""
     if program == "gemini" and event in _OF_TOOLS:
         return ["it is given the names of tools and arguments that Claude Code uses"]
     if event == "SubagentStart":
@@ -122,7 +122,7 @@ def _differences(program: Program, event: str) -> list[str]:
 
 
 def _question(event: str, command: str, where: str, places: Places) -> str:
-    """What has to be asked before this hook is written; empty if nothing has to be."""
+    """Return what has to be asked before this hook is written; empty if nothing has to be."""
     if has_secret(command):
         return f"The line seems to hold a key. Copy it with the key into {where}?"
     if event in ("PreToolUse", "BeforeTool") and places.scope == "user":
@@ -132,7 +132,7 @@ def _question(event: str, command: str, where: str, places: Places) -> str:
 
 
 def _matcher(program: Program, matcher: str, *, is_for_tools: bool) -> tuple[str, str]:
-    """The matcher in names that are known here, and what it loses; "" and why if it cannot be used."""
+    """Return the matcher in names that are known here, and what it loses; "" and why if it cannot be used."""
     try:
         re.compile(matcher)
     except re.error as error:

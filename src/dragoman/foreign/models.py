@@ -12,7 +12,7 @@ _OWN: Final[dict[str, str]] = {"claude": "anthropic", "codex": "openai", "gemini
 
 
 def model_name(program: Program, name: str, provider: str = "") -> tuple[str, str]:
-    """`PROVIDER:MODEL` and "", or "" and why there is no such name."""
+    """Return `PROVIDER:MODEL` and "", or "" and why there is no such name."""
     from dragoman.builtin.models.providers import PROVIDERS
 
     name = name.strip()

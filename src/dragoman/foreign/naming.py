@@ -22,7 +22,7 @@ class Chosen(NamedTuple):
 
 
 def choose_name(name: str, program: Program, holder: Callable[[str], str]) -> Chosen:
-    """The name itself if it is free, else with the program behind it.
+    """Return the name itself if it is free, else with the program behind it.
 
     Args:
         holder: what has a name: "" (it is free), "same" (exactly this), or a description of another holder.
@@ -40,5 +40,5 @@ def choose_name(name: str, program: Program, holder: Callable[[str], str]) -> Ch
 
 
 def plain_name(*words: str) -> str:
-    """A name of letters, digits, `_`, `.` and `-` for a file in folders; empty if nothing is left."""
+    """Return a name of letters, digits, `_`, `.` and `-` for a file in folders; empty if nothing is left."""
     return _ODD.sub("-", "-".join(words)).strip("-.")[:60]

@@ -49,7 +49,7 @@ class Places(Struct, frozen=True):
         return (self.config_dir if self.scope == "user" else self.project) / "AGENTS.md"
 
     def folder(self, program: Program) -> Path:
-        """The folder of a program that is read: the user's, or that of the project."""
+        """Return the folder of a program that is read: the user's, or that of the project."""
         if self.scope == "user":
             return {
                 "claude": self.claude,
@@ -60,7 +60,7 @@ class Places(Struct, frozen=True):
         return self.project / f".{program}"
 
     def short(self, path: Path) -> str:
-        """A path as users write it."""
+        """Return a path as users write it."""
         for folder, name in ((self.project, ""), (self.home, "~")):
             if path.is_relative_to(folder) and path != folder:
                 return str(Path(name) / path.relative_to(folder))
@@ -68,7 +68,7 @@ class Places(Struct, frozen=True):
 
 
 def find_places(scope: Scope, project: Path, config_dir: Path, environment: Mapping[str, str]) -> Places:
-    """The folders for a user with this environment; each program's own variables count."""
+    """Return the folders for a user with this environment; each program's own variables count."""
     home = Path(environment.get("HOME") or os.path.expanduser("~"))
 
     def folder(variable: str, default: Path) -> Path:

@@ -86,7 +86,7 @@ def overlap(one: OrderedRule, other: OrderedRule) -> bool:
 
 
 def _meanings(pattern: str) -> tuple[str, ...]:
-    """`git *` also stands for `git` alone."""
+    """Return what a pattern stands for: `git *` also for `git` alone."""
     return (pattern, pattern[:-2]) if pattern.endswith(" *") else (pattern,)
 
 

@@ -94,7 +94,7 @@ class Source(Struct, frozen=True):
     line: int = 0
 
     def at(self, line: int) -> Source:
-        """The same file, at a line."""
+        """Return the same file, at a line."""
         return Source(self.program, self.scope, self.path, line)
 
 
@@ -118,7 +118,7 @@ class Proposal(Struct, frozen=True):
     """What is asked at the terminal before its keys are written, too."""
 
     def shown(self) -> dict[str, Any]:
-        """The proposal as `--json` prints it."""
+        """Return the proposal as `--json` prints it."""
         return {
             "program": self.source.program,
             "kind": self.kind,
@@ -141,5 +141,5 @@ class FoundProposals(Struct, frozen=True):
 
 
 def impossible(kind: Kind, name: str, source: Source, why: str, *notes: str, command: str = "") -> Proposal:
-    """A proposal for what cannot be expressed."""
+    """Make a proposal for what cannot be expressed."""
     return Proposal(kind, name, source, "impossible", why, notes, command=command)

@@ -74,7 +74,7 @@ def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[
 
 
 def _one_model(proposals: Sequence[Proposal]) -> list[Proposal]:
-    """If the programs use several models, the user chooses one."""
+    """Let the user choose one if the programs use several models."""
     models = [each for each in proposals if each.kind == "model"]
     ready = {change.value for each in models for change in each.changes if isinstance(change, NewMember)}
     if len(ready) < 2:
@@ -360,7 +360,7 @@ class Import:
 
 
 def _own_names(kind: Kind) -> frozenset[str]:
-    """Names that files of this kind cannot have."""
+    """Return names that files of this kind cannot have."""
     if kind != "commands":
         return frozenset()
     from dragoman.builtin.context.own_commands import OWN

@@ -46,19 +46,19 @@ class Inexpressible(Exception):
 
 
 def kind_of(tool: str) -> str:
-    """The kind of request that a tool of another program makes. Raises: Inexpressible."""
+    """Return the kind of request that a tool of another program makes. Raises: Inexpressible."""
     if tool in _TOOLS:
         return _TOOLS[tool]
     raise Inexpressible(f"there are no rules about {tool}")
 
 
 def kinds_for(kind: str, action: Action) -> tuple[str, ...]:
-    """The kinds that a rule is written for: a restriction holds for everything that comes to the same."""
+    """Return the kinds that a rule is written for: a restriction holds for everything that comes to the same."""
     return (kind,) if action == "allow" else _KINDS.get(kind, (kind,))
 
 
 def command_rule(text: str) -> str:
-    """A rule about commands: `npm test` exactly, `npm test:*` and `npm test *` with any words behind it."""
+    """Make a rule about commands: `npm test` exactly, `npm test:*` and `npm test *` with any words behind it."""
     text = text.strip()
     if text in ("", "*", ":*"):
         return "execute"
@@ -70,7 +70,7 @@ def command_rule(text: str) -> str:
 
 
 def host_rule(text: str) -> str:
-    """A rule about a host, which `domain:HOST` or an address names. Raises: Inexpressible."""
+    """Make a rule about a host, which `domain:HOST` or an address names. Raises: Inexpressible."""
     text = text.strip().removeprefix("domain:")
     if text in ("", "*"):
         return "fetch"
@@ -81,7 +81,7 @@ def host_rule(text: str) -> str:
 
 
 def gitignore_globs(pattern: str, base: str, action: Action) -> tuple[str, ...]:
-    """Globs for a pattern in the form of `.gitignore`, as Claude Code writes paths.
+    """Make globs of a pattern in the form of `.gitignore`, as Claude Code writes paths.
 
     Args:
         base: the folder that a pattern with a leading slash starts from; "" for the project.
@@ -112,7 +112,7 @@ def gitignore_globs(pattern: str, base: str, action: Action) -> tuple[str, ...]:
 
 
 def wildcard_globs(pattern: str) -> tuple[str, ...]:
-    """Globs for a pattern whose `*` crosses folders, as opencode has it. Raises: Inexpressible."""
+    """Make globs of a pattern whose `*` crosses folders, as opencode has it. Raises: Inexpressible."""
     if pattern in ("*", "**", ""):
         return ()
     pattern = pattern.replace("**", "*")
@@ -130,7 +130,7 @@ def wildcard_globs(pattern: str) -> tuple[str, ...]:
 
 
 class RuleProposals:
-    """Makes proposals for the rules of one file."""
+    """The proposals for the rules of one file."""
 
     def __init__(self, places: Places, existing: Iterable[Rule], *, is_private: bool = False) -> None:
         """
@@ -143,7 +143,7 @@ class RuleProposals:
         self._is_private = is_private
 
     def propose(self, action: Action, name: str, texts: Iterable[str], source: Source, *notes: str) -> Proposal:
-        """The proposal for the rules that one of theirs becomes."""
+        """Make the proposal for the rules that one of theirs becomes."""
         texts = tuple(dict.fromkeys(texts))
         title = f"{action} {masked(name)}"
         if any(map(has_secret, texts)):

@@ -48,7 +48,7 @@ def has_secret(text: str) -> bool:
 
 
 def masked(text: str) -> str:
-    """The text with everything that looks like a key hidden."""
+    """Return the text with everything that looks like a key hidden."""
     text = _USERINFO.sub(f"{HIDDEN}@", text)
     text = _BEARER.sub(rf"\1 {HIDDEN}", text)
     text = _PARAMETER.sub(rf"\1{HIDDEN}", text)
@@ -58,7 +58,7 @@ def masked(text: str) -> str:
 
 
 def referenced(text: str, variable: str) -> tuple[str, tuple[str, ...]]:
-    """The text with each key replaced by the variable that is to hold it, and the names of these variables."""
+    """Return the text with each key replaced by the variable that is to hold it, and the names of these variables."""
     pieces = masked(text).split(HIDDEN)
     names = [variable if number == 1 else f"{variable}_{number}" for number in range(1, len(pieces))]
     filled = "".join(piece + (f"${{{names[at]}}}" if at < len(names) else "") for at, piece in enumerate(pieces))
@@ -74,6 +74,6 @@ def _is_random(word: str) -> bool:
 
 
 def variable_name(*words: str) -> str:
-    """A name for the variable that is to hold a key."""
+    """Return a name for the variable that is to hold a key."""
     name = re.sub(r"[^A-Z0-9]+", "_", "_".join(words).upper()).strip("_")
     return name if name[:1].isalpha() else f"KEY_{name}"

@@ -46,7 +46,7 @@ class Converted(NamedTuple):
 
 
 def propose_server(name: str, value: Any, source: Source, places: Places, existing: Mapping[str, Any]) -> Proposal:
-    """The proposal for one server. `existing` are the servers of the settings that are written to."""
+    """Make the proposal for one server. `existing` are the servers of the settings that are written to."""
     try:
         if not isinstance(value, dict):
             raise NotImported("it is not an object")
@@ -109,7 +109,7 @@ def _check(entry: dict[str, Any]) -> None:
 
 
 def _without_keys(name: str, entry: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any], list[str]]:
-    """The entry with variables in place of keys, the entry with its keys, and the names of the variables."""
+    """Return the entry with variables in place of keys, the entry with its keys, and the names of the variables."""
     found: list[str] = []
     safe = dict(entry)
 
@@ -145,7 +145,7 @@ def _without_keys(name: str, entry: dict[str, Any]) -> tuple[dict[str, Any], dic
 
 
 def _safe_args(name: str, args: list[str], found: list[str]) -> list[str]:
-    """An argument after an option such as `--api-key` is a key, as is one that looks like it."""
+    """Replace keys in arguments: one after an option such as `--api-key` is a key, as is one that looks like it."""
     safe: list[str] = []
     for at, word in enumerate(args):
         option = args[at - 1] if at else ""
@@ -172,7 +172,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _listed(value: Any) -> tuple[str, ...] | None:
-    """The words of a list that may be missing."""
+    """Return the words of a list that may be missing."""
     return None if value is None else _words(value)
 
 

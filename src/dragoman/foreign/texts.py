@@ -17,7 +17,7 @@ _CODE: Final = re.compile(r"```.*?```|`[^`\n]*`", re.DOTALL)
 
 
 def front_matter(members: dict[str, str], body: str) -> str:
-    """A Markdown file with members that are each one line; empty ones are left out."""
+    """Make a Markdown file with members that are each one line; empty ones are left out."""
     lines = [f"{name}: {_quoted(value)}" for name, value in members.items() if value]
     return "\n".join(["---", *lines, "---", body.strip(), ""]) if lines else body.strip() + "\n"
 
@@ -29,7 +29,7 @@ def _quoted(value: str) -> str:
 
 
 def markdown_template(body: str) -> tuple[str, list[str]]:
-    """The text of a command of Claude Code, Codex or opencode as a template, and what it loses."""
+    """Return the text of a command of Claude Code, Codex or opencode as a template, and what it loses."""
     lost = [_RAN.format(line) for line in _SHELL.findall(body)]
     body = _SHELL.sub(r"(run `\1` and use its output)", body)
     body = _POSITION.sub(lambda found: f"${min(int(found[1]) + 1, 9)}", body)
@@ -47,7 +47,7 @@ def _with_files(text: str) -> str:
 
 
 def gemini_template(prompt: str) -> tuple[str, list[str]]:
-    """The prompt of a command of Gemini CLI as a template, and what it loses."""
+    """Return the prompt of a command of Gemini CLI as a template, and what it loses."""
     lost = [f"{found[0]} is replaced here by the words after the command" for found in _PLACE.finditer(prompt)]
     lost += [_RAN.format(line) for line in _GEMINI_SHELL.findall(prompt)]
     lost += [_ADDED.format(path) for path in _GEMINI_FILE.findall(prompt)]
@@ -57,5 +57,5 @@ def gemini_template(prompt: str) -> tuple[str, list[str]]:
 
 
 def imported_paths(text: str) -> list[str]:
-    """The paths that `@path` in instructions names, outside of code."""
+    """Return the paths that `@path` in instructions names, outside of code."""
     return _FILE.findall(_CODE.sub("", text))

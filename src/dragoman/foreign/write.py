@@ -1,4 +1,7 @@
-"""Writes what the user confirmed. Nothing that exists is overwritten, and nothing is written outside of its folder."""
+"""What the user confirmed, written.
+
+Nothing that exists is overwritten, and nothing is written outside of its folder.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,7 @@ def write(proposal: Proposal, places: Places, *, with_keys: bool = False) -> Non
 
 
 def appended_text(change: Appended) -> tuple[str, str]:
-    """The text of the file before and after. Raises: ConfigError."""
+    """Return the text of the file before and after. Raises: ConfigError."""
     try:
         before = change.path.read_text("utf-8") if change.path.exists() else ""
     except (OSError, UnicodeDecodeError) as error:
@@ -69,7 +72,7 @@ def _write(change: Change, places: Places, *, with_keys: bool) -> None:
 
 
 def _check_place(path: Path, places: Places) -> None:
-    """A project may hold a link where a folder is expected. Raises: ConfigError."""
+    """Refuse a place that is a link: a project may hold one where a folder is expected. Raises: ConfigError."""
     if places.scope == "user":
         return  # the user's own folders may be links to any place
     real, root = os.path.realpath(path), os.path.realpath(places.project)

@@ -1,4 +1,4 @@
-"""Owns which agents exist: their names, their commands, where each comes from, and their quirks.
+"""Which agents exist: their names, their commands, where each comes from, and their quirks.
 
 Names come from the settings, from other editors and from the ACP registry, which agents are also installed from.
 It does not know sessions, permission rules or user interfaces, nor where its folders are: they are parameters.

@@ -1,4 +1,4 @@
-"""Unpacks archives that may be hostile: regular files and folders only, into a new folder, within limits.
+"""Archives that may be hostile, unpacked: regular files and folders only, into a new folder, within limits.
 
 A link, a device, a path that leads out of the folder or one byte too many, and the whole archive is refused and the
 folder deleted. The parts of a path are opened one after the other below the folder's descriptor, and no link is created
@@ -89,7 +89,7 @@ _ZIP_STARTS: Final = (b"PK\x03\x04", b"PK\x05\x06")
 
 
 class _Unpacking:
-    """Writes one archive to the disk and counts what it contains."""
+    """One archive on its way to the disk, and the count of what it contains."""
 
     def __init__(self, folder: Path, packed_bytes: int, limits: ArchiveLimits) -> None:
         self._folder = folder

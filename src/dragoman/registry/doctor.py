@@ -1,4 +1,4 @@
-"""Finds out what is missing to run an agent, and how to get it; sends the agent a real `initialize` request.
+"""What is missing to run an agent, and how to get it; sends the agent a real `initialize` request.
 
 `examine` looks at the command without starting it, `probe` starts it. What agents need is in `needs.py`.
 """

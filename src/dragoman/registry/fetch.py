@@ -1,4 +1,4 @@
-"""Fetches one file from the network, within limits of size and time.
+"""One file from the network, fetched within limits of size and time.
 
 Only https addresses are fetched, and http addresses of this machine; each redirect is checked as well. The caller
 checks whether the content is the right one.

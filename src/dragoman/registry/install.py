@@ -1,4 +1,4 @@
-"""Installs an agent from the registry: one exact version, in a folder of its own.
+"""An agent installed from the registry: one exact version, in a folder of its own.
 
 An agent is an npm package, a Python package or an archive. The sha256 of an archive is compared before anything is
 unpacked; an archive without one needs `accept_unverified`. Nothing is installed for the whole machine,

@@ -1,4 +1,4 @@
-"""Installs an npm or Python package in one exact version below one folder, with the user's own npm or pip.
+"""An npm or Python package installed in one exact version below one folder, with the user's own npm or pip.
 
 A package is given by a name and one version; an address, a path or an option of the tool is refused. Decides also which
 program of the package is the agent.

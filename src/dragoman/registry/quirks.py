@@ -82,7 +82,7 @@ def quirks_of(name: str, command: tuple[str, ...]) -> Quirks:
 
 
 def overridden(quirks: Quirks, given: dict[str, object], where: str) -> Quirks:
-    """`quirks` with the members that the settings override; the reader of the settings has checked them."""
+    """Return `quirks` with the members that the settings override; the reader of the settings has checked them."""
     return replace(quirks, **given, evidence=where) if given else quirks
 
 

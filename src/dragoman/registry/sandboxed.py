@@ -147,7 +147,7 @@ def _with_program(policy: SandboxPolicy, program: str) -> SandboxPolicy:
 
 
 def _siblings(place: str, path: str) -> Iterator[str]:
-    """Everything in a folder except what lies on the way to a path below it."""
+    """Yield everything in a folder except what lies on the way to a path below it."""
     from dragoman.policy.paths import is_below
 
     while path != place:

@@ -1,4 +1,4 @@
-"""Reads tar archives, plain or compressed with gzip, bzip2 or xz, from front to back with the standard `tarfile`.
+"""Tar archives, plain or compressed with gzip, bzip2 or xz, read from front to back with the standard `tarfile`.
 
 `tarfile` parses the headers; the content of a member is read here. It trusts what a header claims about sizes, so it
 gets a reader that can only go forward, counts every byte, and bounds what is read between two members: names and

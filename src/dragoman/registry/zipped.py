@@ -1,4 +1,4 @@
-"""Reads zip archives with the standard `zipfile`, after a check of the size of their directory.
+"""Zip archives, read with the standard `zipfile` after a check of the size of their directory.
 
 A member must be a file or a folder, stored or deflated, and not encrypted. Everything else is refused. Loaded with the
 first archive: `zipfile` takes milliseconds, and only an installation needs it.

@@ -25,7 +25,7 @@ REQUEST_NAMES = ("request", "params")
 def bind(
     method: str, handler: Callable[..., Any], subjects: Mapping[str, Get], members: Callable[[], Sequence[str]]
 ) -> Callable[[Any, Any], Awaitable[Any]]:
-    """A coroutine function of the request and its subject that calls `handler`.
+    """Return a coroutine function of the request and its subject that calls `handler`.
 
     Args:
         method: The method that it handles, for errors.
@@ -76,7 +76,7 @@ def is_plain_function(handler: object) -> bool:
 def bind_one(
     method: str, handler: Callable[..., Any], members: Mapping[str, Callable[[Any], Any]], owner: str
 ) -> Callable[[Any], Any]:
-    """A function of one object that calls `handler` with it, or with the members of it that the handler names.
+    """Return a function of one object that calls `handler` with it, or with the members of it that the handler names.
 
     Args:
         method: The method that it handles, for errors.
@@ -128,7 +128,7 @@ def _function(handler: Any) -> Any:
 
 
 def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter] | None:
-    """The parameters of a handler; None if they are not known, or if it takes any."""
+    """Return the parameters of a handler; None if they are not known, or if it takes any."""
     try:
         parameters = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError):
@@ -141,7 +141,7 @@ def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter] | None:
 def _by_name(
     parameters: Sequence[inspect.Parameter], subjects: Mapping[str, Get], members: Callable[[], Sequence[str]]
 ) -> tuple[list[tuple[str, Get]], list[str]]:
-    """What is passed by name, and the required parameters that have no known name."""
+    """Return what is passed by name, and the required parameters that have no known name."""
     asked: list[tuple[str, Get]] = []
     unknown: list[str] = []
     fields: Sequence[str] | None = None
@@ -187,7 +187,7 @@ def _named(
 
 
 def awaitable(handler: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    """The same handler, as a coroutine function if it may be a plain one."""
+    """Return the same handler, as a coroutine function if it may be a plain one."""
     if is_coroutine_function(handler):
         return handler
 

@@ -52,13 +52,13 @@ class Call:
         self._task: asyncio.Task[Any] | None = None
 
     def after_response(self, callback: Callable[[], None]) -> None:
-        """Runs `callback` right after the response was written, successful or not."""
+        """Run `callback` right after the response was written, successful or not."""
         if self._after is None:
             self._after = []
         self._after.append(callback)
 
     def cancel(self) -> None:
-        """Cancels the handler, now or at its first step. A handler that has already finished keeps its result."""
+        """Cancel the handler, now or at its first step. A handler that has already finished keeps its result."""
         self.is_cancelled = True
         # A task that is cancelled before its first step never runs at all and could not answer, so until then the
         # flag alone has to do.
@@ -73,7 +73,7 @@ class Call:
         *,
         is_eager: bool = False,
     ) -> asyncio.Task[None]:
-        """Runs the handler in its own task; `respond` is called with the response's frame, or None if there is none.
+        """Run the handler in its own task; `respond` is called with the response's frame, or None if there is none.
 
         With `is_eager` the first step is taken here; the task that is returned may be done.
         """
@@ -113,7 +113,7 @@ class Call:
                 callback()
 
     def refused(self, error: RequestError) -> bytes:
-        """The frame that answers with `error`."""
+        """Return the frame that answers with `error`."""
         data = error.data
         if self.has_details and (data is None or isinstance(data, dict)):
             data = {"details": error.message, **(data or {})}

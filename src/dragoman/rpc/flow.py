@@ -98,7 +98,7 @@ class Inbox(Generic[T]):
         self._error: BaseException | None = None
 
     def put(self, items: Sequence[T], share_bytes: int) -> None:
-        """Takes items that arrived, `share_bytes` each; never blocks. An inbox that ended takes nothing more."""
+        """Take items that arrived, `share_bytes` each, without blocking. An inbox that ended takes nothing more."""
         if self._is_ended:
             return
         self._runs.append((items, share_bytes))
@@ -109,7 +109,7 @@ class Inbox(Generic[T]):
             self._flow.note_over(self)
 
     def end(self, error: BaseException | None = None) -> None:
-        """No item follows. The consumer takes what is left, then stops, or gets `error` once."""
+        """End the inbox: no item follows. The consumer takes what is left, then stops, or gets `error` once."""
         if not self._is_ended:
             self._is_ended = True
             self._error = error
@@ -126,7 +126,7 @@ class Inbox(Generic[T]):
         self._flow.note_consumed(self)
 
     def __len__(self) -> int:
-        """How many items the consumer has not taken yet."""
+        """Return how many items the consumer has not taken yet."""
         return len(self._taken) + sum(len(items) for items, _ in self._runs) - self._at
 
     def __aiter__(self) -> Inbox[T]:
@@ -179,7 +179,7 @@ class Inbox(Generic[T]):
 
 
 class Flow:
-    """Decides, for one connection, whether to go on reading."""
+    """The decision, for one connection, whether to go on reading."""
 
     def __init__(self, limits: Limits, transport: Transport) -> None:
         self.mark_bytes = limits.in_mark_bytes
@@ -197,7 +197,7 @@ class Flow:
         self._awaited: dict[object, int] = {}
 
     def inbox(self, key: object) -> Inbox[T]:
-        """A new inbox that belongs to `key`."""
+        """Return a new inbox that belongs to `key`."""
         return Inbox(self, key)
 
     def others_wait(self) -> bool:
@@ -227,7 +227,7 @@ class Flow:
             self.decide()
 
     def note_asked(self, lane: object) -> None:
-        """A local task begins to wait for an answer."""
+        """Take note that a local task begins to wait for an answer."""
         waiting = self._awaited.get(lane, 0)
         self._awaited[lane] = waiting + 1
         if not waiting and lane is not None:
@@ -261,7 +261,7 @@ class Flow:
                 self._transport.resume_reading()
 
     def _is_useless_to_read(self) -> bool:
-        """Conditions 2 and 3: no local task depends on anything that has still to arrive."""
+        """Judge conditions 2 and 3: no local task depends on anything that has still to arrive."""
         if not self.waiting <= self.over:
             return False
         stuck = {inbox.key for inbox in self.over}

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def others_wait(loop: asyncio.AbstractEventLoop) -> Callable[[object], bool]:
-    """A function that finds out whether anything is queued besides the next read of a transport, its argument."""
+    """Make a function that finds out whether anything is queued besides the next read of a transport, its argument."""
     queue: Any = getattr(loop, "_ready", ())
 
     def wait(transport: object) -> bool:
@@ -39,7 +39,7 @@ def others_wait(loop: asyncio.AbstractEventLoop) -> Callable[[object], bool]:
 
 
 class Woken:
-    """Runs the step of the only task that a callback of the loop has woken."""
+    """The step of the only task that a callback of the loop has woken, run at the end of that callback."""
 
     __slots__ = ("_is_idle", "_loop", "_queue")
 
@@ -49,7 +49,7 @@ class Woken:
         self._is_idle = False
 
     def begin(self) -> None:
-        """Called before the callback does anything."""
+        """Remember what is queued, before the callback does anything."""
         # What is in the queue by now has its place in this turn of the loop, and must not be taken from it.
         self._is_idle = self._queue is not None and not self._queue
 
@@ -70,7 +70,7 @@ class Woken:
 if sys.version_info >= (3, 12):
 
     def start_eagerly(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-        """A task that has taken its first step; it may be done already."""
+        """Start a task that takes its first step at once; it may be done already."""
         if loop.get_task_factory() is not None:
             return loop.create_task(work)
         return asyncio.Task(work, loop=loop, eager_start=True)
@@ -78,7 +78,7 @@ if sys.version_info >= (3, 12):
 else:
 
     def start_eagerly(work: Coroutine[Any, Any, None], loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
-        """A task that has taken its first step; it may be done already."""
+        """Start a task that takes its first step at once; it may be done already."""
         if loop.get_task_factory() is not None:
             return loop.create_task(work)
         task = asyncio.Task(work, loop=loop)

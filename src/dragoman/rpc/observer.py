@@ -23,16 +23,16 @@ class Observer:
     """Subclass and override what you want to see. An exception raised here is logged and goes no further."""
 
     def received(self, line: bytes) -> None:
-        """One line as it arrived, without its newline; malformed ones too."""
+        """Take one line as it arrived, without its newline; malformed ones too."""
 
     def sent(self, line: bytes) -> None:
-        """One line as it is written, without its newline."""
+        """Take one line as it is written, without its newline."""
 
     def lost(self, method: str, loss: Loss) -> None:
-        """A member of a message was unreadable and was replaced by its default or skipped, as the schema allows."""
+        """Take note of a member that was unreadable, and was replaced by its default or skipped."""
 
     def ended(self, reason: str) -> None:
-        """The connection is over."""
+        """Take note that the connection is over."""
 
 
 class Observers:

@@ -93,17 +93,17 @@ class Role(Protocol):
         """Hot notifications that arrived directly one after another, and the line of each."""
 
     def on_request(self, call: Call) -> Coroutine[Any, Any, object]:
-        """The work that answers a request. Raise RequestError or RemoteProtocolError to refuse it at once."""
+        """Return the work that answers a request. Raise RequestError or RemoteProtocolError to refuse it at once."""
 
     def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
-        """A notification, and its line. If it fails, that is logged; the peer gets no answer."""
+        """Handle a notification, and its line. If that fails, it is logged; the peer gets no answer."""
 
     def on_close(self, reason: ConnectionClosed) -> None:
-        """Once, after the last frame."""
+        """Handle the end of the connection: once, after the last frame."""
 
 
 class Peer:
-    """Speaks JSON-RPC over a transport on behalf of a role."""
+    """One end of a JSON-RPC connection: a transport below, a role above."""
 
     def __init__(
         self,
@@ -144,11 +144,11 @@ class Peer:
         self._over: asyncio.Future[None] = self._loop.create_future()
 
     def start(self) -> None:
-        """Begins to read."""
+        """Begin to read."""
         self._transport.start(self)
 
     def reroute(self, transport: Transport) -> None:
-        """Writes through `transport`, which leads to the same place, from here on."""
+        """Write through `transport`, which leads to the same place, from here on."""
         self._transport = transport
         self.outbox.reroute(transport)
 
@@ -157,14 +157,14 @@ class Peer:
         return self.closed_by is None
 
     async def wait_closed(self) -> None:
-        """Returns when the connection is over, its handlers have ended and its transport is released."""
+        """Return when the connection is over, its handlers have ended and its transport is released."""
         await asyncio.shield(self._over)  # one caller that is cancelled must not cancel it for the others
         while self._tasks:
             await asyncio.wait(self._tasks)
         await self._transport.wait_closed()
 
     async def close(self, reason: str = "this side closed the connection") -> None:
-        """Ends the connection: what was sent is flushed, running handlers are cancelled, waiting requests fail."""
+        """End the connection: what was sent is flushed, running handlers are cancelled, waiting requests fail."""
         self.is_closed_here = self.is_closed_here or self.closed_by is None
         self._finish(ConnectionClosed(reason))
         await self.wait_closed()
@@ -181,7 +181,7 @@ class Peer:
         on_result: Callable[[T], None] | None = None,
         on_error: Callable[[Exception], None] | None = None,
     ) -> T:
-        """Sends a request and returns its result. Cancelling the calling task sends a cancellation to the peer.
+        """Send a request and return its result. Cancelling the calling task sends a cancellation to the peer.
 
         Args:
             lane: The session whose updates may delay the answer, None when none may (see `dragoman.rpc.flow`).
@@ -220,7 +220,7 @@ class Peer:
         *,
         lane: object = None,
     ) -> Pending:
-        """Sends a request; `settle` is called once, in arrival order with everything else, before the next frame.
+        """Send a request; `settle` is called once, in arrival order with everything else, before the next frame.
 
         Raises: ConnectionClosed when the connection is over already.
         """
@@ -244,14 +244,14 @@ class Peer:
             self.outbox.send(write_notification(CANCEL_REQUEST, encode(_CancelRequest(pending.id))))
 
     def abandon(self, pending: Pending) -> None:
-        """The caller stopped waiting: the peer is asked to cancel (rule 201), and a late answer is dropped."""
+        """Drop the late answer to a request whose caller stopped waiting, and ask the peer to cancel it (rule 201)."""
         if pending.id in self._pending and not pending.is_abandoned:
             self.withdraw(pending)
             pending.is_abandoned = True
             self.flow.note_answered(pending.lane)
 
     async def notify(self, method: str, params: object) -> None:
-        """Sends a notification in order with everything else.
+        """Send a notification in order with everything else.
 
         Raises: ConnectionClosed when the connection is over already.
         """
@@ -264,7 +264,7 @@ class Peer:
     # Receiver: what the transport calls
 
     def feed(self, data: bytes) -> None:
-        """Handles every complete line of `data`, in order, before it returns."""
+        """Handle every complete line of `data`, in order, before returning."""
         frames = self._framer.feed(data)
         if not frames or self.closed_by is not None:  # a task that an earlier batch woke may have closed it
             return
@@ -289,7 +289,7 @@ class Peer:
         self.outbox.drained()
 
     def end(self, reason: ConnectionClosed) -> None:
-        """The transport has ended: what arrived is handled first, then the connection is closed with `reason`."""
+        """End with the transport: what arrived is handled first, then the connection is closed with `reason`."""
         if self.closed_by is not None:
             return
         frames = self._framer.end()
@@ -305,7 +305,7 @@ class Peer:
     # The in-order step
 
     def _handle_run(self, frames: list[Frame], start: int) -> int:
-        """Passes the hot notifications from here on, one directly after another, to the role; returns how many."""
+        """Pass the hot notifications from here on, one directly after another, to the role; return how many."""
         first = frames[start]
         if self._hot_decode is None or not isinstance(first, bytes):
             return 0
@@ -323,7 +323,7 @@ class Peer:
         return len(run)
 
     def _handle(self, frame: Frame) -> int:
-        """Handles one frame of any kind."""
+        """Handle one frame of any kind."""
         line = frame if isinstance(frame, bytes) else frame.head
         message = read_message(frame) if isinstance(frame, bytes) else refuse(frame)
         if self._is_observed:
@@ -383,7 +383,7 @@ class Peer:
                 self._keep(call.start(work, self._respond, self._loop))
 
     def _start_fresh(self) -> None:
-        """The first steps of the batch's calls, in order of arrival."""
+        """Take the first steps of the batch's calls, in order of arrival."""
         fresh, self._fresh = self._fresh, []
         last = len(fresh) - 1
         for number, (call, work) in enumerate(fresh):
@@ -423,7 +423,7 @@ class Peer:
             call.cancel()
 
     def _complain(self, malformed: Malformed, *, is_whole: bool) -> None:
-        """Answers a line that cannot be read, if the peer can use the answer; the connection stays open."""
+        """Answer a line that cannot be read, if the peer can use the answer; the connection stays open."""
         if is_whole and malformed.kind == "unknown":
             self._count_noise(malformed)
         else:
@@ -443,7 +443,7 @@ class Peer:
                 self.outbox.send(write_error(None, malformed.code, malformed.why))
 
     def _count_noise(self, malformed: Malformed) -> None:
-        """Banners and warnings on stdout: worth one line in the log, and no more than a few of them in a row."""
+        """Count banners and warnings on stdout: worth one line in the log, and no more than a few of them in a row."""
         self.noise_lines += 1
         self._noise_run += 1
         text = repr(malformed.raw[:_NOISE_BYTES].decode(errors="backslashreplace"))[1:-1][:_NOISE_BYTES]
@@ -465,7 +465,7 @@ class Peer:
     # The end
 
     def _give_up(self, why: str) -> None:
-        """Called in the middle of a write, so the end comes in a turn of its own."""
+        """End the connection in a turn of its own: this is called in the middle of a write."""
         self._loop.call_soon(self._finish, ConnectionClosed(why))
 
     def _finish(self, reason: ConnectionClosed) -> None:

@@ -11,16 +11,16 @@ from dragoman.errors import ConnectionClosed
 
 
 class Receiver(Protocol):
-    """Gets the bytes that a transport reads. Called on the event loop, in order; must not block."""
+    """What gets the bytes that a transport reads. Called on the event loop, in order; must not block."""
 
     def feed(self, data: bytes) -> None:
-        """Bytes as they came, split anywhere."""
+        """Take bytes as they came, split anywhere."""
 
     def end(self, reason: ConnectionClosed) -> None:
-        """Nothing more will come. Called once, after the last `feed`; not after a `close` of our own."""
+        """Take note that nothing more will come. Called once, after the last `feed`; not after a `close` of our own."""
 
     def drained(self) -> None:
-        """`unsent_bytes` fell to the low mark again."""
+        """Take note that `unsent_bytes` fell to the low mark again."""
 
 
 class Transport(Protocol):
@@ -54,4 +54,4 @@ class SizesBuffers(Protocol):
     """A transport that can hold more on its way while many sessions stream at once."""
 
     def note_streams(self, count: int) -> None:
-        """So many sessions wait for the answer to a prompt now."""
+        """Take note of how many sessions wait for the answer to a prompt now."""

@@ -36,7 +36,7 @@ def _write_own(value: Any) -> Any:
 
 
 def read_choice(kind: Any, value: Any) -> Any:
-    """The hook by which msgspec reads a union that it cannot express."""
+    """Read a union that msgspec cannot express; its hook."""
     if not isinstance(kind, Choice):
         raise NotImplementedError(f"no way to read {kind!r}")
     chosen = kind.pick(value)
@@ -50,7 +50,7 @@ _decoders: Final[dict[Any, msgspec.json.Decoder[Any]]] = {}
 
 
 def encode(value: object) -> bytes:
-    """`value` as JSON; lone surrogates, which UTF-8 cannot carry, become U+FFFD.
+    """Encode `value` as JSON; lone surrogates, which UTF-8 cannot carry, become U+FFFD.
 
     Raises:
         LocalProtocolError: something in it is not a JSON value, or it is nested too deeply.
@@ -76,7 +76,7 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """The strict one-pass decoder of a type, made on first use."""
+    """Return the strict one-pass decoder of a type, made on first use."""
     try:
         return _decoders[kind]
     except KeyError:
@@ -89,7 +89,7 @@ def decode(kind: type[T], data: bytes | Raw | memoryview, report: Callable[[Loss
 @overload
 def decode(kind: Any, data: bytes | Raw | memoryview, report: Callable[[Loss], None] | None = None) -> Any: ...
 def decode(kind: Any, data: bytes | Raw | memoryview, report: Callable[[Loss], None] | None = None) -> Any:
-    """`data` as a value of `kind`; what the forgiving pass gave up is passed to `report`.
+    """Decode `data` as a value of `kind`; what the forgiving pass gave up is passed to `report`.
 
     Raises:
         RemoteProtocolError: -32700 when it is not JSON, -32602 with the member's path when it does not fit.

@@ -46,7 +46,7 @@ class _MisfitError(Exception):
 
 
 def read(kind: Any, value: Any, report: Callable[[Loss], None] | None, *, tries_whole: bool = True) -> Any:
-    """`value` as `kind`, as far as the marks allow; `tries_whole=False` reads everything member by member.
+    """Read `value` as `kind`, as far as the marks allow; `tries_whole=False` reads everything member by member.
 
     Raises:
         RemoteProtocolError: -32602 with the path of the member that does not fit.
@@ -132,7 +132,7 @@ class _Reader:
             raise _MisfitError(path, str(error)) from None
 
     def _whole(self, kind: type, value: dict[str, Any], path: str) -> Any:
-        """The object, if all of it but a few optional members is as the schema says; None otherwise."""
+        """Return the object, if all of it but a few optional members is as the schema says; None otherwise."""
         optional = _optional_fields(kind)
         flawed: dict[str, inspect.Field] = {}
         rest = value
@@ -263,7 +263,7 @@ def _taken_apart(shape: inspect.UnionType) -> _Union:
 
 
 def _marks_of(kind: type) -> tuple[dict[str, str], dict[str, str]]:
-    """The marks of a record's members, and the other names they are read from."""
+    """Return the marks of a record's members, and the other names they are read from."""
     try:
         return _marks[kind]
     except KeyError:
@@ -276,7 +276,7 @@ def _marks_of(kind: type) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _optional_fields(kind: type) -> dict[str, inspect.Field]:
-    """The members that may be missing, by their names on the wire."""
+    """Return the members that may be missing, by their names on the wire."""
     try:
         return _optional[kind]
     except KeyError:

@@ -97,7 +97,7 @@ AGENT_METHODS, CLIENT_METHODS, PROTOCOL_METHODS = _made[1]
 
 
 def method_tables(version: int) -> MethodTables:
-    """The method tables of version 1 or 2; those of version 2 are loaded when first asked for.
+    """Return the method tables of version 1 or 2; those of version 2 are loaded when first asked for.
 
     Raises:
         ValueError: The version is neither.

@@ -25,7 +25,7 @@ _WITHIN: Final[frozenset[type]] = frozenset(getattr(v1, name) for name in WITHIN
 
 
 def find_unstable(value: object, path: str = "$") -> str | None:
-    """The path, in wire names, of the first unstable part of a value; None when all of it is stable."""
+    """Return the path, in wire names, of the first unstable part of a value; None when all of it is stable."""
     kind: Any = type(value)
     if kind is list or kind is tuple:
         items: Any = value

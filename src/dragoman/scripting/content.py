@@ -28,7 +28,7 @@ _IMAGES: Final[Sequence[tuple[bytes, int, str]]] = (
 
 
 def image(source: str | os.PathLike[str] | bytes, *, mime_type: str | None = None) -> v1.ImageContent:
-    """An image for a prompt or a message.
+    """Make an image for a prompt or a message.
 
     Args:
         source: the path of a file, or the bytes of one.
@@ -47,7 +47,8 @@ def image(source: str | os.PathLike[str] | bytes, *, mime_type: str | None = Non
 
 
 def resource(path: str | os.PathLike[str], *, mime_type: str | None = None) -> v1.EmbeddedResource:
-    """A file with its content, so that the agent need not read it: as text if it is UTF-8, otherwise as base64.
+    """Make a block of a file with its content, so that the agent need not read it: as text if it is UTF-8, else as
+    base64.
 
     Raises:
         OSError: the file cannot be read.
@@ -60,7 +61,7 @@ def resource(path: str | os.PathLike[str], *, mime_type: str | None = None) -> v
 
 
 def link(path: str | os.PathLike[str], *, mime_type: str | None = None) -> v1.ResourceLink:
-    """A file that the agent may read by itself; every agent takes links.
+    """Make a link to a file that the agent may read by itself; every agent takes links.
 
     Raises:
         OSError: there is no such file.

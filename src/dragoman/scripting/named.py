@@ -1,4 +1,4 @@
-"""Starts an agent by its name.
+"""Agents started by their names.
 
 Owns when a word is a name: it is alone, and has no path in it. Which agents there are is known to `dragoman.registry`;
 a name that no agent has is taken for a program, as `dragoman.client.spawn` takes it.
@@ -60,7 +60,7 @@ async def spawn(
 
 
 def find_named(command: Words, cwd: str | os.PathLike[str] | None = None) -> AgentEntry | None:
-    """The agent that a command names; None if it is a program.
+    """Return the agent that a command names; None if it is a program.
 
     Args:
         command: the words; only a single one can be a name.
@@ -87,7 +87,7 @@ def find_named(command: Words, cwd: str | os.PathLike[str] | None = None) -> Age
 
 
 def _withhold(options: ClientOptions, withheld: frozenset[str]) -> ClientOptions:
-    """The options without the services that the agent is known not to handle."""
+    """Return the options without the services that the agent is known not to handle."""
     found: Any = dict(options)
     if "terminal" in withheld:
         found["terminals"] = None

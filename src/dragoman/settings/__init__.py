@@ -1,4 +1,4 @@
-"""Owns the user's and the project's settings: where their files are, what they may contain, and what applies.
+"""The user's and the project's settings: where their files are, what they may contain, and what applies.
 
 It reads `settings.json` of the user and of the project, the permission rules in `rules.json` and the acceptances in
 `accepted.json` (which commands of a project the user accepted), and keeps keys of model providers in

@@ -43,7 +43,7 @@ def fingerprint(
     url: str = "",
     headers: Mapping[str, str] | None = None,
 ) -> str:
-    """The sha256 of everything that decides which program runs or which server is contacted."""
+    """Return the sha256 of everything that decides which program runs or which server is contacted."""
     import hashlib
 
     whole = [list(command), sorted((env or {}).items()), url, sorted((headers or {}).items())]
@@ -52,7 +52,7 @@ def fingerprint(
 
 
 def mcp_fingerprint(server: Mapping[str, Any]) -> str:
-    """The fingerprint of an entry of `mcp_servers`."""
+    """Return the fingerprint of an entry of `mcp_servers`."""
     command = (server["command"], *server.get("args", ())) if "command" in server else ()
     env = dict(server.get("env") or {})
     for member in ("cwd", "oauth"):  # they decide what runs, and who is logged in to, as variables do
@@ -69,7 +69,7 @@ class Acceptances:
         self._entries: list[Acceptance] | None = None
 
     def entries(self) -> list[Acceptance]:
-        """All acceptances of all projects.
+        """Return all acceptances of all projects.
 
         Raises:
             ConfigError: the file is broken; it is never treated as empty.

@@ -1,29 +1,36 @@
 """Stored keys of model providers: `credentials.json` in the configuration folder, which only the user can read.
 
-Owns the file. A key is in the file itself, or in the keyring of the system (`keyring.py`), and the file then only names
-its provider. Does not know which providers there are, or what a key is used for.
+Owns the file. A key is in the file itself, or in the keyring of the system (Secret Service, KWallet, Keychain) through
+the package `keyring`, and the file then only names its provider. Does not know which providers there are, or what a
+key is used for.
 """
 
 from __future__ import annotations
 
 import os
 import stat
+import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from dragoman.errors import ConfigError
 from dragoman.settings.documents import read_document, write_document
-from dragoman.settings.keyring import read_from_keyring, remove_from_keyring, write_to_keyring
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 KeyPlace: TypeAlias = Literal["file", "keyring"]
 
 FILE_NAME: Final = "credentials.json"
 VERSION: Final = 1
+T = TypeVar("T")
+SERVICE: Final = "dragoman"
+# A user needs longer to type the password of a keyring, but a session must not wait so long for a key.
+SECONDS: Final = 10.0
+_INSTEAD: Final = "or store the key in the file, without --keyring"
 
 
 class StoredKey(Struct, frozen=True):
@@ -82,7 +89,7 @@ class Credentials:
         return found
 
     def _forget_other_place(self, before: StoredKey | None, place: KeyPlace) -> None:
-        """A key that moves from the keyring to the file must not stay in the keyring."""
+        """Remove from the keyring a key that moves to the file."""
         if before is not None and before.place == "keyring" and place == "file":
             with suppress(ConfigError):  # a keyring that is gone holds nothing that could be used
                 remove_from_keyring(before.provider)
@@ -128,3 +135,60 @@ def _read(value: Any, path: Path) -> dict[str, StoredKey]:
         key = entry["key"] if place == "file" else ""
         found[provider] = StoredKey(provider, place, key, str(entry.get("added", "")))
     return found
+
+
+def write_to_keyring(provider: str, key: str) -> None:
+    """Raises: ConfigError if there is no keyring, or it does not answer in time."""
+    _call("cannot be written", lambda keyring: keyring.set_password(SERVICE, provider, key))
+
+
+def read_from_keyring(provider: str) -> str:
+    """Raises: ConfigError if there is no keyring, it does not answer in time, or it has no such key."""
+    key = _call("cannot be read", lambda keyring: keyring.get_password(SERVICE, provider))
+    if not isinstance(key, str) or not key:
+        raise ConfigError(
+            f"the keyring has no key of {provider}; store it again: dragoman agent login {provider} --keyring"
+        )
+    return key
+
+
+def remove_from_keyring(provider: str) -> None:
+    """Remove a key; one that is gone already is not an error. Raises: ConfigError."""
+
+    def remove(keyring: Any) -> None:
+        if keyring.get_password(SERVICE, provider) is not None:
+            keyring.delete_password(SERVICE, provider)
+
+    _call("cannot be changed", remove)
+
+
+def _call(problem: str, work: Callable[[Any], T]) -> T:
+    """Call the keyring within a time limit: one that is locked may show a dialog, or wait for one that no screen shows.
+
+    The call runs in a thread, which is left behind when the time is over, because it cannot be ended.
+    """
+    results: list[T] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            import keyring  # type: ignore[import-not-found, unused-ignore]  # not part of any install of ours
+
+            results.append(work(keyring))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="dragoman-keyring", daemon=True)
+    thread.start()
+    thread.join(SECONDS)
+    if results:
+        return results[0]
+    if not errors:
+        raise ConfigError(
+            f"the keyring {problem}: it did not answer within {SECONDS:g} s; unlock it and repeat, {_INSTEAD}"
+        )
+    if isinstance(errors[0], ImportError):
+        raise ConfigError(f"the keyring {problem}: install it with pip install keyring, {_INSTEAD}") from errors[0]
+    # The package's own errors have a base class that is only known once it is installed.
+    name = type(errors[0]).__name__
+    raise ConfigError(f"the keyring {problem}: {name}: {errors[0]}; {_INSTEAD}") from errors[0]

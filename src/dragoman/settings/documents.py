@@ -52,7 +52,7 @@ class Document:
         self.value: Any = self._read()
 
     def place(self, *keys: Key) -> str:
-        """`file:line:column` of the value at the end of these keys, or of the nearest value around it."""
+        """Return `file:line:column` of the value at the end of these keys, or of the nearest value around it."""
         if self._places is None:
             self._places = self._parser().run()[1]
         while keys and keys not in self._places:
@@ -60,7 +60,7 @@ class Document:
         return _point(self.path, self._text, self._places.get(keys, 0))
 
     def error(self, message: str, *keys: Key) -> ConfigError:
-        """An error about the value at the end of these keys, to be raised."""
+        """Return an error about the value at the end of these keys, to be raised."""
         return ConfigError(f"{self.place(*keys)}: {message}")
 
     def _read(self) -> Any:
@@ -142,14 +142,14 @@ def write_shared(path: Path, data: bytes) -> None:
 
 
 def spans_of(path: Path, text: str) -> dict[tuple[Key, ...], ValueSpan]:
-    """Where each member of a text with comments stands. Raises: ConfigError."""
+    """Return where each member of a text with comments stands. Raises: ConfigError."""
     parser = _Parser(path, text, True, False)
     parser.run()
     return parser.spans
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question to the user who misspelt one of the known words; empty if none is similar."""
+    """Return a question to the user who misspelt one of the known words; empty if none is similar."""
     from difflib import get_close_matches
 
     near = get_close_matches(word, known, n=3)

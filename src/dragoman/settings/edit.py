@@ -26,7 +26,7 @@ _INDENT: Final = 2
 
 @contextmanager
 def edit_settings(path: Path, *, is_shared: bool = False) -> Iterator[dict[str, Any]]:
-    """The members of a settings file that has been read and checked; what was changed is written at the end.
+    """Provide the members of a settings file that has been read and checked; what was changed is written at the end.
 
     Args:
         is_shared: it is a project's file, which everyone who works on the project reads.
@@ -52,7 +52,7 @@ def edit_settings(path: Path, *, is_shared: bool = False) -> Iterator[dict[str, 
 
 
 def changed_text(path: Path, text: str, before: dict[str, Any], after: dict[str, Any]) -> str:
-    """The text of an object, with the members that differ replaced, added or removed. Raises: ConfigError."""
+    """Return the text of an object, with the members that differ replaced, added or removed. Raises: ConfigError."""
     return _changed(path, text, (), before, after)
 
 
@@ -108,7 +108,7 @@ def _without(path: Path, text: str, place: tuple[Key, ...]) -> str:
 
 
 def _skipped(text: str, start: int) -> int:
-    """Where the blanks and comments from `start` on end."""
+    """Return where the blanks and comments from `start` on end."""
     found = _SKIPPED.match(text, start)
     return start if found is None else found.end()
 

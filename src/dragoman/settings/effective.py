@@ -117,7 +117,7 @@ class EffectiveSettings:
         return tuple(notes)
 
     def rules(self) -> list[Rule]:
-        """The permission rules of both files. A project's file can deny and ask, but not allow.
+        """Return the permission rules of both files. A project's file can deny and ask, but not allow.
 
         Raises:
             ConfigError: a rule cannot be understood.
@@ -132,7 +132,7 @@ class EffectiveSettings:
         return found
 
     def mcp_servers(self) -> dict[str, dict[str, Any]]:
-        """The MCP servers of the user by name, and those of the project that the user accepted.
+        """Return the MCP servers of the user by name, and those of the project that the user accepted.
 
         Raises:
             ConfigError: the file of acceptances is broken.
@@ -146,12 +146,13 @@ class EffectiveSettings:
         return {**own, **accepted}
 
     def proposed_mcp_servers(self) -> dict[str, dict[str, Any]]:
-        """The MCP servers of the project by name, accepted or not, without those whose name the user has taken."""
+        """Return the MCP servers of the project by name, accepted or not, without names that the user has taken."""
         proposed = self.project.mcp_servers if self.project else {}
         return {name: server for name, server in proposed.items() if not self._is_taken(name)}
 
     def hooks(self) -> tuple[tuple[Hook, Owner], ...]:
-        """The hooks that run, each with the owner of its file: the user's, and those of the project that were accepted.
+        """Return the hooks that run, each with the owner of its file: the user's, and those of the project that were
+        accepted.
 
         Raises:
             ConfigError: the file of acceptances is broken.
@@ -161,7 +162,7 @@ class EffectiveSettings:
         return (*((hook, "user") for hook in self.user.hooks), *accepted)  # type: ignore[arg-type]  # both are owners
 
     def edit_commands(self) -> tuple[EditCommand, ...]:
-        """The commands that run after an edit: the user's, and those of the project that were accepted.
+        """Return the commands that run after an edit: the user's, and those of the project that were accepted.
 
         Raises:
             ConfigError: the file of acceptances is broken.
@@ -170,7 +171,7 @@ class EffectiveSettings:
         return (*self.user.edit_commands, *filter(self._is_accepted_hook, theirs))
 
     def proposed_hooks(self) -> dict[str, Hook | EditCommand]:
-        """The hooks and commands after an edit that the project proposes and the user has not accepted, by name.
+        """Return the hooks and commands after an edit that the project proposes and the user has not accepted, by name.
 
         Raises:
             ConfigError: the file of acceptances is broken.
@@ -235,7 +236,7 @@ class EffectiveSettings:
 
 
 def filled(server: dict[str, Any]) -> dict[str, Any]:
-    """An MCP server of the user with its variables replaced."""
+    """Return an MCP server of the user with its variables replaced."""
     if "${" not in str(server):
         return server
     from dragoman.settings.variables import filled_server

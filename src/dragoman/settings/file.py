@@ -42,7 +42,7 @@ class RuleTexts(Struct, frozen=True):
     ask: tuple[str, ...] = ()
 
     def of(self, action: Action) -> tuple[str, ...]:
-        """The rules of one action."""
+        """Return the rules of one action."""
         return {"allow": self.allow, "deny": self.deny, "ask": self.ask}[action]
 
 
@@ -121,12 +121,12 @@ class SettingsFile(Struct, frozen=True):
 
 
 def user_file(config_dir: Path) -> Path:
-    """The path of the user's settings."""
+    """Return the path of the user's settings."""
     return config_dir / FILE_NAME
 
 
 def project_file(project: Path) -> Path:
-    """The path of a project's settings."""
+    """Return the path of a project's settings."""
     return project / PROJECT_FOLDER / FILE_NAME
 
 
@@ -306,7 +306,7 @@ class _Reader:
         return tuple(value)
 
     def _user_text(self, name: str, what: str) -> str:
-        """A string that counts only in the user's file."""
+        """Read a string that counts only in the user's file."""
         value = self._text(name)
         if value and self._owner == "project":
             place = self._document.place(name)
@@ -315,7 +315,7 @@ class _Reader:
         return value
 
     def _user_flag(self, name: str, default: bool = False) -> bool:
-        """A truth value that counts only in the user's file."""
+        """Read a truth value that counts only in the user's file."""
         value = self._members.get(name, default)
         if not isinstance(value, bool):
             raise self._document.error(f"{name} must be true or false", name)

@@ -119,13 +119,13 @@ class EditCommand(Struct, frozen=True):
 
 
 def project_files(hook: Hook | EditCommand, root: Path) -> list[str]:
-    """The files of a project that a hook of it names, relative to its root."""
+    """Return the files of a project that a hook of it names, relative to its root."""
     found = (os.path.relpath(path, root) for line in hook.lines for path in _named(line, str(root)))
     return list(dict.fromkeys(path for path in found if not path.startswith(os.pardir)))
 
 
 def accepted_sha256(hook: Hook | EditCommand, root: Path) -> str:
-    """The fingerprint by which a project's hook is accepted: what the settings say, and the files that it names.
+    """Return the fingerprint by which a project's hook is accepted: what the settings say, and the files that it names.
 
     An agent that may edit the project could change such a file, which then runs outside of every sandbox. Blocks.
     """
@@ -142,7 +142,7 @@ def accepted_sha256(hook: Hook | EditCommand, root: Path) -> str:
 
 
 def _named(line: str, root: str) -> Iterator[str]:
-    """The paths of regular files that the words of a shell line name."""
+    """Yield the paths of regular files that the words of a shell line name."""
     words = shlex.shlex(_PROJECT.sub(lambda _: root, line), posix=True, punctuation_chars=True)
     words.whitespace_split, words.commenters = True, ""
     try:

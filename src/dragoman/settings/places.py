@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 
 
 def config_dir() -> "Path":
-    """The folder for what the user wrote or confirmed: settings, rules, acceptances."""
+    """Return the folder for what the user wrote or confirmed: settings, rules, acceptances."""
     return _place("config")
 
 
 def data_dir() -> "Path":
-    """The folder for what cannot be restored: installed agents, sessions."""
+    """Return the folder for what cannot be restored: installed agents, sessions."""
     return _place("data")
 
 
 def cache_dir() -> "Path":
-    """The folder for what can be fetched again."""
+    """Return the folder for what can be fetched again."""
     return _place("cache")
 
 
 def state_dir() -> "Path":
-    """The folder for what outlives a run and may be deleted: logs, history."""
+    """Return the folder for what outlives a run and may be deleted: logs, history."""
     return _place("state")
 
 
 def private_folders() -> "tuple[Path, ...]":
-    """The folders that a command in a sandbox cannot read: settings, sessions, logs."""
+    """Return the folders that a command in a sandbox cannot read: settings, sessions, logs."""
     return config_dir(), data_dir(), state_dir()
 
 
 def folder_name(name: str, environment: "Mapping[str, str]") -> str:
-    """The folder `config`, `data`, `cache` or `state` of a user with this environment, as text."""
+    """Return the folder `config`, `data`, `cache` or `state` of a user with this environment, as text."""
     own = environment.get("DRAGOMAN_HOME", "")
     if own:
         own = os.path.expanduser(own)

@@ -1,4 +1,4 @@
-"""Finds the project that a folder belongs to."""
+"""The project that a folder belongs to."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def find_project(start: Path, home: Path | None = None) -> Path:
 
 
 def project_key(project: str | os.PathLike[str]) -> str:
-    """The name under which a project is stored in files: its real path, whichever links lead to it."""
+    """Return the name under which a project is stored in files: its real path, whichever links lead to it."""
     return os.path.realpath(project)

@@ -44,7 +44,7 @@ class KeptRule(NamedTuple):
 
 
 def open_rules() -> RuleFile:
-    """The rule file of the current user, which may not exist yet."""
+    """Return the rule file of the current user, which may not exist yet."""
     return RuleFile(config_dir() / FILE_NAME)
 
 
@@ -57,7 +57,7 @@ class RuleFile:
         self._seen: tuple[int, int, int] | None = None
 
     def rules(self, project: str | os.PathLike[str] | None = None) -> list[Rule]:
-        """The rules for every project and those for `project`, if one is given.
+        """Return the rules for every project and those for `project`, if one is given.
 
         Raises:
             ConfigError: the file, or a rule in it, cannot be understood.
@@ -66,14 +66,14 @@ class RuleFile:
         return [kept.rule for kept in self.kept() if kept.project is None or kept.project == wanted]
 
     def kept(self) -> list[KeptRule]:
-        """All rules of the file. It is read again only after it has changed. Raises: ConfigError."""
+        """Return all rules of the file. It is read again only after it has changed. Raises: ConfigError."""
         stamp = self._stamp()
         if stamp is None or stamp != self._seen:
             self._kept, self._seen = self._read_kept(), stamp
         return self._kept
 
     def _stamp(self) -> tuple[int, int, int] | None:
-        """Identifies one version of the file; each of our changes replaces the file by a new one."""
+        """Identify one version of the file; each of our changes replaces the file by a new one."""
         try:
             status = self.path.stat()
         except OSError:
@@ -179,7 +179,10 @@ class RuleFile:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, Any]]:
-        """The document for a change; it is written back if it changed. A lock lets one program change it at a time."""
+        """Provide the document for a change; it is written back if it changed.
+
+        A lock lets one program change it at a time.
+        """
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open(self.path.with_suffix(".lock"), "w") as lock:
@@ -195,7 +198,7 @@ class RuleFile:
 
 
 def _problem(document: Any) -> str | None:
-    """What is wrong with the structure of the file; None if nothing is. A newer version of it is refused."""
+    """Return what is wrong with the structure of the file; None if nothing is. A newer version of it is refused."""
     if not isinstance(document, dict):
         return "the rules must be a JSON object"
     if document.get("version", 1) != 1:

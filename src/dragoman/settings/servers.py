@@ -101,7 +101,7 @@ def read_agent_server(
 
 
 def _remote(document: Document, keys: tuple[Key, ...], value: dict[str, Any]) -> tuple[str, str, dict[str, str]]:
-    """The URL of an agent, and what is sent to it."""
+    """Return the URL of an agent, and what is sent to it."""
     from urllib.parse import urlsplit
 
     url, token_env = value["url"], value.get("token_env", "")

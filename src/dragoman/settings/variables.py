@@ -1,7 +1,7 @@
 """Variables in the user's own settings of MCP servers: `${NAME}` and `${NAME:-default}`. Pure.
 
 So a key can stay in the environment, out of the file. A project's file has no variables: it could send any of the
-user's keys to any address.
+user's keys to any address. Loaded only if a server has one: settings are read at every start.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ _MEMBERS: Final = ("command", "args", "env", "cwd", "url", "headers")
 
 
 def filled_server(server: dict[str, Any], environment: Mapping[str, str]) -> dict[str, Any]:
-    """An entry of `mcp_servers` with its variables replaced; one that is not set and has no default stays written."""
+    """Return an entry of `mcp_servers` with its variables replaced.
+
+    One that is not set and has no default stays written.
+    """
     return {
         name: _filled(value, environment) if name in _MEMBERS and "${" in str(value) else value
         for name, value in server.items()
@@ -25,7 +28,7 @@ def filled_server(server: dict[str, Any], environment: Mapping[str, str]) -> dic
 
 
 def missing_variables(server: dict[str, Any], environment: Mapping[str, str]) -> list[str]:
-    """The names of variables of an entry that are not set and have no default."""
+    """Return the names of variables of an entry that are not set and have no default."""
     found = {
         name: None
         for member in _MEMBERS

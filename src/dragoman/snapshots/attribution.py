@@ -70,7 +70,7 @@ def _is_claimed(change: TreeChange, path: str, claims: AgentClaims, contents: Co
 
 
 def _replayed(before: bytes | None, shown: Iterable[tuple[str | None, str]]) -> str | None:
-    """The text after these changes; None if one does not fit."""
+    """Return the text after these changes; None if one does not fit."""
     text = None if before is None else _text(before)
     for old, new in shown:
         if old is None or text is None or text.rstrip("\n") == old.rstrip("\n"):
@@ -92,6 +92,6 @@ def _text(content: bytes) -> str:
 
 
 def _place(path: str) -> str:
-    """The file itself: its folder without links, so that one file has one name."""
+    """Return the file itself: its folder without links, so that one file has one name."""
     folder, name = os.path.split(os.path.normpath(path))
     return os.path.join(os.path.realpath(folder), name)

@@ -24,7 +24,7 @@ class Contents:
         self._objects: dict[str, GitObjects] = {}
 
     def read(self, path: str, state: FileState) -> bytes:
-        """The bytes of a file, or the target of a link, that was at a path.
+        """Read the bytes of a file, or the target of a link, that was at a path.
 
         Raises:
             ContentMissing: they were not kept, or are lost.
@@ -84,7 +84,7 @@ class Contents:
         raise ContentMissing(problem)
 
     def _candidates(self, path: str) -> list[Repository]:
-        """The repositories that a path may belong to, the nearest first."""
+        """Return the repositories that a path may belong to, the nearest first."""
         found: list[Repository] = []
         folder = os.path.dirname(os.path.join(self._root, path))
         while True:

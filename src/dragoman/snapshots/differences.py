@@ -29,7 +29,7 @@ _SIMILAR: Final = 0.6
 
 
 def differences(old: Tree, new: Tree, contents: Contents, by: ChangedBy = "turn") -> list[TreeChange]:
-    """The changes from one tree to another, sorted by path, without renames."""
+    """Return the changes from one tree to another, sorted by path, without renames."""
     if old is new:
         return []
     found: dict[str, TreeChange] = {}
@@ -63,7 +63,7 @@ def _differing(old: Tree, new: Tree) -> Iterator[tuple[str, FileState | None, Fi
 
 
 def expanded(changes: Iterable[TreeChange]) -> list[TreeChange]:
-    """The same changes with every rename as two: the old path is gone, and the new one is new."""
+    """Return the same changes with every rename as two: the old path is gone, and the new one is new."""
     found = []
     for change in changes:
         if change.origin is None:

@@ -79,12 +79,12 @@ def folder_state(mode: int) -> FileState:
 
 
 def stored_id(data: bytes) -> bytes:
-    """The id of a content in our store."""
+    """Return the id of a content in our store."""
     return b"s" + sha256(data).digest()
 
 
 def git_id(data: bytes, length: int = 20) -> bytes:
-    """The id of the blob that git makes of these bytes; `length` is that of the repository's object names."""
+    """Return the id of the blob that git makes of these bytes; `length` is that of the repository's object names."""
     make = sha1 if length == 20 else sha256
     found = make(b"blob %d\0" % len(data), usedforsecurity=False)
     found.update(data)
@@ -92,11 +92,11 @@ def git_id(data: bytes, length: int = 20) -> bytes:
 
 
 def stat_id(status: os.stat_result) -> bytes:
-    """The id of a content that is not read: two looks at the same unchanged file give the same one."""
+    """Return the id of a content that is not read: two looks at the same unchanged file give the same one."""
     facts = f"{status.st_size} {status.st_mtime_ns} {status.st_ctime_ns} {status.st_ino} {status.st_dev}"
     return b"x" + sha256(facts.encode()).digest()
 
 
 def hash_only(id: bytes) -> bytes:
-    """The id of the same content if its bytes are not kept."""
+    """Return the id of the same content if its bytes are not kept."""
     return b"h" + id[1:]

@@ -59,7 +59,7 @@ class FolderStore:
         return os.path.isdir(self.folder)
 
     def keeper(self, *, has_budget: bool = True) -> Keeper:
-        """The way into the packs. What a rewind replaces is kept even if the budget is used up."""
+        """Return the way into the packs. What a rewind replaces is kept even if the budget is used up."""
         limits = self._limits if has_budget else msgspec.structs.replace(self._limits, folder_bytes=1 << 62)
         return Keeper(self.packs, limits, lock=self.lock, unlock=self.unlock, place=self.folder)
 
@@ -103,7 +103,7 @@ class FolderStore:
     # Trees
 
     def load_tree(self) -> Tree | None:
-        """The tree of the last scan; None if there is none, or it is damaged."""
+        """Return the tree of the last scan; None if there is none, or it is damaged."""
         for number in reversed(self._numbers("trees", _TREE)):
             found = self.tree(number)
             if found is not None:
@@ -172,12 +172,12 @@ class FolderStore:
             os.unlink(self._file("live", number, _LIVE))
 
     def turns(self) -> list[TurnChanges]:
-        """The turns that are kept, oldest first."""
+        """Return the turns that are kept, oldest first."""
         found = (self._read("turns", number, _TURN, TurnChanges) for number in self._numbers("turns", _TURN))
         return [record for record in found if record is not None]
 
     def live_turns(self) -> list[tuple[LiveTurn, bool]]:
-        """The turns that have begun and not ended, each with whether its program still runs."""
+        """Return the turns that have begun and not ended, each with whether its program still runs."""
         found = []
         for number in self._numbers("live", _LIVE):
             live = self._read("live", number, _LIVE, LiveTurn)
@@ -275,6 +275,6 @@ class FolderStore:
 
 
 def store_name(root: str) -> str:
-    """The name of a folder's store: readable, and different for every path."""
+    """Return the name of a folder's store: readable, and different for every path."""
     short = "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in os.path.basename(root))[:40]
     return f"{short or 'root'}-{sha256(os.fsencode(root)).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""Finds the repository of a folder, and whether the blobs of its index have the bytes of the files.
+"""The repository of a folder, and whether the blobs of its index have the bytes of the files.
 
 Reads git's own files: `HEAD`, the configuration, attributes. Every doubt counts against the blobs: a path with an
 attribute that converts content is read instead. Never writes, runs nothing.
@@ -35,7 +35,7 @@ class Repository(NamedTuple):
 
 
 def repository_at(folder: str) -> Repository | None:
-    """The repository whose work tree begins at this folder."""
+    """Return the repository whose work tree begins at this folder."""
     git = os.path.join(folder, ".git")
     if os.path.isdir(git):
         return Repository(folder, git, git) if os.path.exists(os.path.join(git, "HEAD")) else None
@@ -49,7 +49,7 @@ def repository_at(folder: str) -> Repository | None:
 
 
 def find_repository(folder: str) -> Repository | None:
-    """The repository that a folder is in."""
+    """Return the repository that a folder is in."""
     while True:
         if os.path.lexists(os.path.join(folder, ".git")):
             return repository_at(folder)
@@ -60,7 +60,7 @@ def find_repository(folder: str) -> Repository | None:
 
 
 def head_of(repository: Repository | None) -> str:
-    """The commit that is checked out, as text; empty if there is none yet."""
+    """Return the commit that is checked out, as text; empty if there is none yet."""
     if repository is None:
         return ""
     text = _text(os.path.join(repository.git, "HEAD"))
@@ -80,7 +80,7 @@ def head_of(repository: Repository | None) -> str:
 
 
 def index_stamp(repository: Repository | None) -> int:
-    """When git last wrote the index; 0 if there is none."""
+    """Return when git last wrote the index; 0 if there is none."""
     if repository is None:
         return 0
     try:
@@ -119,7 +119,10 @@ class GitBase:
         return os.path.join(self.repository.common, "objects")
 
     def blob(self, path: str, status: os.stat_result) -> bytes | None:
-        """The blob with exactly the content of a file that has not changed since git saw it; None if there is none."""
+        """Return the blob with exactly the content of a file that has not changed since git saw it.
+
+        None if there is none.
+        """
         found = self.entries.get(path)
         if found is None or not found.fits(status) or not found.is_trusted or not self.is_exact:
             return None
@@ -129,7 +132,7 @@ class GitBase:
         return found.blob
 
     def named_blob(self, path: str) -> bytes | None:
-        """The blob at a path, to be compared with what is read there."""
+        """Return the blob at a path, to be compared with what is read there."""
         found = self.entries.get(path)
         return None if found is None or not self.is_exact or self._is_converted(path) else found.blob
 

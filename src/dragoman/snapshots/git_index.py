@@ -1,4 +1,4 @@
-"""Reads git's index: for every tracked file the stat data of the moment when its content was known, and the blob.
+"""Git's index: for every tracked file the stat data of the moment when its content was known, and the blob.
 
 Versions 2, 3 and 4. An index that is split or sparse, has an extension that readers must know, or whose checksum is
 wrong is declined: the caller then reads the files themselves. Never writes. Does not know where an index lies.
@@ -107,7 +107,7 @@ def _check_sum(data: bytes, hash_bytes: int) -> None:
 
 
 def _number(data: bytes, at: int) -> tuple[int, int]:
-    """The variable-length number of version 4: seven bits a byte, each further byte adds one."""
+    """Read the variable-length number of version 4: seven bits a byte, each further byte adds one."""
     byte = data[at]
     value = byte & 0x7F
     while byte & 0x80:

@@ -1,4 +1,4 @@
-"""Reads blobs from git's object folders: loose ones and packs, with deltas and alternates. Never writes.
+"""Blobs in git's object folders: loose ones and packs, with deltas and alternates. Never writes.
 
 Git itself is not run for this: with the settings of a repository it may fetch what is missing, and run programs that
 the repository names. Every blob is checked against its name.
@@ -119,7 +119,7 @@ class _GitPack:
         return self._index[start : start + self._hash_bytes]
 
     def header(self, at: int) -> tuple[int, int, int]:
-        """The kind and the size of the object at a place, and where its data starts."""
+        """Read the kind and the size of the object at a place, and where its data starts."""
         byte = self.data[at]
         kind, size, shift = byte >> 4 & 7, byte & 15, 4
         while byte & 0x80:

@@ -79,7 +79,7 @@ class Keeper:
             self._unlock()
 
     def correct(self, tree: Tree) -> None:
-        """After a problem: mark the contents that did not reach the disk as not kept."""
+        """Mark, after a problem, the contents that did not reach the disk as not kept."""
         if self.problem:
             has = self._packs.has
             tree.ids = [hash_only(id) if id[:1] == b"s" and not has(id[1:]) else id for id in tree.ids]

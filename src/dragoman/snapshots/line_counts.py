@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def line_counts(change: TreeChange, contents: Contents, most_bytes: int) -> tuple[int, int] | None:
-    """The lines that a change adds and removes; None for what is not text, too large or not kept."""
+    """Count the lines that a change adds and removes; None for what is not text, too large or not kept."""
     sides = []
     for path, state in ((change.old_path, change.before), (change.path, change.after)):
         if state is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def overlapping_sessions(base: str, store: FolderStore, live: LiveTurn) -> tuple[str, ...]:
-    """The sessions of other turns in this folder, or in one above or below it, since this turn began."""
+    """Return the sessions of other turns in this folder, or in one above or below it, since this turn began."""
     found: dict[str, None] = {}
     # In the same folder turns have numbers, so no clock is needed.
     for other, is_alive in store.live_turns():
@@ -36,14 +36,14 @@ def overlapping_sessions(base: str, store: FolderStore, live: LiveTurn) -> tuple
 
 
 def _related(base: str, store: FolderStore) -> Iterator[FolderStore]:
-    """The stores of folders that contain this one, or are in it."""
+    """Yield the stores of folders that contain this one, or are in it."""
     for root in stored_folders(base):
         if is_strictly_below(root, store.root) or is_strictly_below(store.root, root):
             yield FolderStore(base, root, SNAPSHOT_LIMITS)
 
 
 def stored_folders(base: str) -> list[str]:
-    """The folders that have a store."""
+    """Return the folders that have a store."""
     try:
         names = sorted(os.listdir(base))
     except OSError:

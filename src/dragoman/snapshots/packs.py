@@ -86,7 +86,7 @@ class Packs:
         self._load()
 
     def size_bytes(self) -> int:
-        """What the packs take on the disk."""
+        """Return what the packs take on the disk."""
         return sum(self._size(name) for name in self._names()) + (0 if self._open is None else self._open.waiting_bytes)
 
     def __len__(self) -> int:
@@ -195,7 +195,7 @@ class Packs:
     # Inside
 
     def _writable(self) -> _OpenPack:
-        """The last pack, cut to its last complete record; a new one if it is full."""
+        """Return the last pack, cut to its last complete record; a new one if it is full."""
         make_private_folder(self._folder)
         names = self._names()
         if names and self._size(names[-1]) < self._limits.pack_bytes:

@@ -1,4 +1,4 @@
-"""Looks at one file: its state, its content, and what to do if another program writes it at the same moment.
+"""The look at one file: its state, its content, and what to do if another program writes it at the same moment.
 
 Owns torn reads and the sizes above which a content is hashed only, or not read at all. What becomes of the bytes is
 decided by a `Keeper`. Opens no FIFO, socket or device.
@@ -24,7 +24,7 @@ _CHUNK: Final = 1 << 20
 
 
 class Reader:
-    """Reads files for one scan.
+    """The reader of files for one scan.
 
     Args:
         racy_after: a file whose ctime is later than this is read again by the next scan.
@@ -40,7 +40,7 @@ class Reader:
     def look(
         self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None = None
     ) -> FileEntry | None:
-        """The entry of a file; None if it is gone.
+        """Return the entry of a file; None if it is gone.
 
         Args:
             path: its absolute path.
@@ -63,7 +63,7 @@ class Reader:
         return self._entry(status, SPECIAL)
 
     def trusted(self, status: os.stat_result, blob: bytes) -> FileEntry:
-        """The entry of a file that has the bytes of a blob, as git's index states."""
+        """Make the entry of a file that has the bytes of a blob, as git's index states."""
         return self._entry(status, b"g" + blob)
 
     def _file(self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None) -> FileEntry | None:
@@ -119,7 +119,7 @@ def _moment(status: os.stat_result) -> tuple[int, int, int]:
 
 
 def _read(fd: int, size: int) -> bytes:
-    """The whole file; one byte more than expected is asked for, so that the end is found by the first call."""
+    """Read the whole file; one byte more than expected is asked for, so that the end is found by the first call."""
     piece = os.read(fd, size + 1)
     if len(piece) == size:
         return piece

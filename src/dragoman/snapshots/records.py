@@ -63,7 +63,7 @@ class TreeChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def not_kept(state: FileState) -> str:
-    """Why the bytes of a state are not in the store."""
+    """Return why the bytes of a state are not in the store."""
     match state.id[:1]:
         case b"h":
             return "its content was not kept: it is too large, or there was no room"

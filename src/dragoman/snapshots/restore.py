@@ -1,4 +1,4 @@
-"""Writes the steps of a rewind: each path in one step, and only if it still holds what the plan saw.
+"""The steps of a rewind, written: each path in one step, and only if it still holds what the plan saw.
 
 The record of the rewind is on the disk before the first path changes. Steps can be repeated: one whose path holds the
 target already is done, so after `kill -9` the same record is run again and completes. Folders on a path are opened
@@ -64,7 +64,7 @@ class Present:
         self._contents = contents
 
     def state(self, path: str, known: FileState | None = None) -> FileState | None:
-        """What is at a path; `known` is what it probably is, whose id is used if it has the same content."""
+        """Return what is at a path; `known` is what it probably is, whose id is used if it has the same content."""
         place = os.path.join(self._root, path)
         try:
             status = os.lstat(place)
@@ -84,7 +84,7 @@ class Present:
 
 
 class Restorer:
-    """Runs the steps of one rewind below one root."""
+    """The steps of one rewind below one root."""
 
     def __init__(self, root: str, contents: Contents, present: Present) -> None:
         self._root = root
@@ -201,7 +201,7 @@ class Restorer:
                     os.close(existing)
 
     def _require(self, folder: int, name: str, now: FileState | None) -> None:
-        """The last look before a path is removed or changed in place."""
+        """Look a last time before a path is removed or changed in place."""
         status = _status(folder, name)
         if (now is None) != (status is None) or (
             status is not None and now is not None and (status.st_mode != now.mode or status.st_size != now.size)
@@ -209,7 +209,7 @@ class Restorer:
             raise StepRefused("another program wrote it at the same moment; look at the plan again")
 
     def _remove_left_over(self, path: str, temporary: str) -> None:
-        """A temporary file of this very step, from a run that was killed."""
+        """Remove a temporary file of this very step, from a run that was killed."""
         with suppress(OSError), self._folder(path) as (folder, _):
             os.unlink(temporary, dir_fd=folder)
 
@@ -240,7 +240,7 @@ def _is_half_done(step: RewindStep, now: FileState | None) -> bool:
 
 
 def _in_order(steps: Sequence[RewindStep]) -> list[tuple[int, RewindStep]]:
-    """The steps with their numbers, in an order in which each of them is possible.
+    """Return the steps with their numbers, in an order in which each of them is possible.
 
     Names are removed before others are written: some file systems take names that differ in case only for one.
     """

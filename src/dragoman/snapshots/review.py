@@ -76,15 +76,15 @@ class Review:
         return self._turn
 
     def files(self) -> list[ReviewedFile]:
-        """Every change of the turn with its hunks, numbered from 1 in their order."""
+        """Return every change of the turn with its hunks, numbered from 1 in their order."""
         return self._read(self._turn.changes)
 
     def file(self, path: str) -> ReviewedFile:
-        """One changed file as it is decided now. Raises: ReviewRefused."""
+        """Return one changed file as it is decided now. Raises: ReviewRefused."""
         return self._file(path, ())
 
     def sides(self, file: ReviewedFile) -> tuple[bytes | None, bytes | None]:
-        """What a file held before and after the turn; None for nothing, or for what was not kept."""
+        """Return what a file held before and after the turn; None for nothing, or for what was not kept."""
         change = file.change
         with Contents(self._rewinder.root, self._store.packs) as contents:
             return (
@@ -225,7 +225,7 @@ class Review:
 
 
 def take_back(now: bytes, after: bytes, hunks: Collection[Hunk]) -> bytes:
-    """`now` without these hunks of the change that made `after`.
+    """Return `now` without these hunks of the change that made `after`.
 
     Raises:
         ReviewRefused: the lines of a hunk and those around it are not in `now`, or more than once.
@@ -259,7 +259,10 @@ def _reviewed(
     rewinds: Collection[int],
     whole: int,
 ) -> ReviewedFile:
-    """A file with what was decided about it. A later decision about a hunk replaces an earlier one about the file."""
+    """Return a file with what was decided about it.
+
+    A later decision about a hunk replaces an earlier one about the file.
+    """
     kept = frozenset(int(each) for each in decided if each.isdigit())
     back: dict[int, int] = {}
     reverted_by = whole
@@ -284,7 +287,7 @@ def _reviewed(
 
 
 def _moved(hunk: Hunk, back: Collection[Hunk]) -> Hunk:
-    """A hunk where it stands after others before it were taken back."""
+    """Return a hunk where it stands after others before it were taken back."""
     shift = sum(len(each.before) - len(each.after) for each in back if each.after_line < hunk.after_line)
     return Hunk(hunk.before_line, hunk.before, hunk.after_line + shift, hunk.after)
 
@@ -327,7 +330,7 @@ def _only(turn: TurnChanges, change: TreeChange) -> TurnChanges:
 
 
 def _selected(each: PlannedPath) -> PlannedPath:
-    """A path that the user named is changed, whatever else ran in the folder."""
+    """Return the step for a path that the user named: it is changed, whatever else ran in the folder."""
     from msgspec.structs import replace
 
     if each.action != "offered":

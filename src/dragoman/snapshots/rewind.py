@@ -1,4 +1,4 @@
-"""Takes turns back: first a plan with every path, then the plan is applied, and that can be taken back too.
+"""Going back by turns: first a plan with every path, then the plan is applied, and that can be taken back too.
 
 For each path there are three states: what it holds now, what it held at the end of the turns (`end`), and what it held
 before them (`target`). Only a path that still is as the turns left it is changed; any other difference is a conflict,
@@ -63,7 +63,7 @@ class RewindPlan(Struct, frozen=True, kw_only=True):
     redoes: int = 0
 
     def selected(self) -> list[PlannedPath]:
-        """The paths that are changed without any choice of the user."""
+        """Return the paths that are changed without any choice of the user."""
         return [each for each in self.paths if each.action in ("write", "delete")]
 
 
@@ -86,7 +86,7 @@ class Rewinder:
         self.limits = limits
 
     def active_turns(self, session_id: str | None = None, agent: str = "") -> list[TurnChanges]:
-        """The turns of a session, or of all, that changed something and are not rewound, oldest first."""
+        """Return the turns of a session, or of all, that changed something and are not rewound, oldest first."""
         rewound = {
             number
             for record in self.store.rewinds()
@@ -102,7 +102,7 @@ class Rewinder:
         ]
 
     def plan(self, turns: Sequence[TurnChanges]) -> RewindPlan:
-        """What taking back these turns, oldest first, would do. Changes nothing but the store. Raises: OSError."""
+        """Plan what taking back these turns, oldest first, would do. Changes nothing but the store. Raises: OSError."""
         chains: dict[str, list[tuple[TreeChange, TurnChanges]]] = {}
         for turn in turns:
             for change in expanded(turn.changes):
@@ -123,7 +123,7 @@ class Rewinder:
         )
 
     def plan_redo(self, session_id: str | None = None, *, number: int | None = None) -> RewindPlan | None:
-        """What taking back the last rewind, or the one with a number, would do; None if there is none."""
+        """Plan what taking back the last rewind, or the one with a number, would do; None if there is none."""
         found = [
             record
             for record in self.store.rewinds()
@@ -198,7 +198,7 @@ class Rewinder:
         return replace(outcome, failed=(*failed, *outcome.failed), kept=tuple(kept))
 
     def unfinished(self) -> list[RewindRecord]:
-        """Rewinds that were interrupted."""
+        """Return the rewinds that were interrupted."""
         return [record for record in self.store.rewinds() if not record.is_done]
 
     def complete(self) -> list[RewindOutcome]:
@@ -266,7 +266,7 @@ def _decide(
 
 
 def _merged(each: PlannedPath, contents: Contents) -> bytes | str:
-    """The merge of the present content and the target, or why there is none."""
+    """Merge the present content and the target, or return why that cannot be."""
     states = (each.end, each.now, each.target)
     if any(state is None or not state.is_file for state in states):
         return "it cannot be merged: it does not exist in all three states as a file"

@@ -12,13 +12,15 @@ import stat
 import time
 from bisect import bisect_right
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.snapshots.coverage import GIT, IGNORE_FILES, Coverage, FolderRules
-from dragoman.snapshots.git_files import ATTRIBUTES, find_repository, index_stamp
+from dragoman.policy.paths import is_strictly_below
+from dragoman.snapshots.git_files import ATTRIBUTES, GitBase, Repository, find_repository, index_stamp, repository_at
+from dragoman.snapshots.git_index import IndexDeclined
 from dragoman.snapshots.limits import RACY_NS, SLICE_SECONDS
 from dragoman.snapshots.reading import Reader
 from dragoman.snapshots.tree import FolderRow, Tree
+from dragoman.workspace.ignore import IgnoreStack
 
 if TYPE_CHECKING:
     from dragoman.snapshots.entries import FileEntry
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
 _SLICE_FILES: Final = 1024
 # With more changed files than this, git's index is read: the blobs of a checkout need not be stored again.
 _MANY: Final = 200
+GIT: Final = ".git"
+IGNORE_FILES: Final = (".gitignore", ".ignore")
+_COVERED: Final = (True, False)
+BUILT_IN: Final = frozenset({"node_modules", ".venv", "venv", "target", "dist", "build", "__pycache__"})
 
 
 class ScanRefused(Exception):
@@ -36,6 +42,129 @@ class ScanRefused(Exception):
 
 class ScanStopped(Exception):
     """The result of the scan is not needed any more."""
+
+
+class FolderRules(NamedTuple):
+    """What applies to the names of one folder."""
+
+    stack: IgnoreStack
+    base: GitBase | None
+    before: str  # what to put before a path, and how many of its characters to leave out, to look it up in `base`
+    cut: int
+    is_ignored: bool
+    is_open: bool = False  # every file in it belongs to the snapshots
+
+    def tracked_path(self, path: str) -> str:
+        return self.before + path[self.cut :]
+
+
+class TreeRules:
+    """Which paths of one tree belong to its snapshot, during one scan.
+
+    Left out are `.git`, what ignore files say, and well-known folders of installed and generated files where no ignore
+    file exists. A file that git tracks is always in, as git does it. Reads ignore files and git's index; does not walk.
+
+    Args:
+        root: the real path of the tree.
+        left_out: absolute paths that never belong to it, such as the store itself.
+        uses_index: whether git's index is read. Without it every name that ignore files exclude is left out.
+    """
+
+    def __init__(self, root: str, *, left_out: frozenset[str] = frozenset(), uses_index: bool = True) -> None:
+        self._root = root
+        self._left_out = frozenset(path for path in left_out if is_strictly_below(path, root))
+        self._uses_index = uses_index
+        self._folders: dict[str, FolderRules] = {}
+        self._bases: dict[str, GitBase | None] = {}
+        self.repository: Repository | None = find_repository(root)
+        self.declined: list[str] = []
+        stack = IgnoreStack.above(root, IGNORE_FILES)
+        self._has_built_in = not stack
+        self._top_stack = stack
+
+    @property
+    def bases(self) -> list[GitBase]:
+        """The indexes that were read."""
+        return [base for base in self._bases.values() if base is not None]
+
+    def of_root(self) -> FolderRules:
+        known = self._folders.get("")
+        if known is None:
+            repository = self.repository
+            base, before = None, ""
+            if repository is not None:
+                base = self._base(repository)
+                inner = os.path.relpath(self._root, repository.worktree)
+                before = "" if inner == "." else inner + "/"
+            known = FolderRules(
+                self._top_stack, base, before, 0, is_ignored=False, is_open=self._is_open(self._top_stack)
+            )
+            self._folders[""] = known
+        return known
+
+    def inside(self, above: FolderRules, folder: str, *, has_rules: bool, is_repository: bool) -> FolderRules:
+        """Return the rules of a folder, from those of the folder above it."""
+        rules = above
+        if has_rules or is_repository:
+            place = os.path.join(self._root, folder)
+            stack = above.stack.inside(
+                place, folder, has_rules=has_rules, is_repository=is_repository, names=IGNORE_FILES
+            )
+            rules = rules._replace(stack=stack, is_open=not above.is_ignored and self._is_open(stack))
+            if is_repository:
+                repository = repository_at(place)
+                base = None if repository is None else self._base(repository)
+                cut = len(folder) + 1
+                rules = FolderRules(stack, base, "", cut, is_ignored=False, is_open=self._is_open(stack))
+        self._folders[folder] = rules
+        return rules
+
+    def of(self, folder: str) -> FolderRules:
+        """Return the rules of a folder that was not reached by a walk."""
+        known = self._folders.get(folder)
+        if known is not None:
+            return known
+        if not folder:
+            return self.of_root()
+        parent, _, name = folder.rpartition("/")
+        above = self.of(parent)
+        if above.is_ignored or self._is_ignored(above, folder, name, is_folder=True):
+            above = above._replace(is_ignored=True, is_open=False)
+        is_repository = os.path.lexists(os.path.join(self._root, folder, GIT))
+        return self.inside(above, folder, has_rules=True, is_repository=is_repository)
+
+    def covers(self, rules: FolderRules, path: str, name: str, *, is_folder: bool) -> tuple[bool, bool]:
+        """Return whether a path belongs to the snapshots, and for a folder whether only tracked files in it do."""
+        if self._left_out and os.path.join(self._root, path) in self._left_out:
+            return False, True
+        if not rules.is_ignored and not self._is_ignored(rules, path, name, is_folder=is_folder):
+            return _COVERED
+        base = rules.base
+        if base is None:
+            return False, True
+        inner = rules.tracked_path(path)
+        return (base.has_below(inner) if is_folder else inner in base.entries), True
+
+    def _is_open(self, stack: IgnoreStack) -> bool:
+        return not stack and not self._left_out
+
+    def _is_ignored(self, rules: FolderRules, path: str, name: str, *, is_folder: bool) -> bool:
+        decision = rules.stack.decide(path, name, is_folder) if rules.stack else None
+        if decision is None:
+            return self._has_built_in and is_folder and name in BUILT_IN
+        return decision
+
+    def _base(self, repository: Repository) -> GitBase | None:
+        if not self._uses_index:
+            return None
+        if repository.worktree not in self._bases:
+            base: GitBase | None = None
+            try:
+                base = GitBase(repository)
+            except IndexDeclined as reason:
+                self.declined.append(f"{repository.worktree}: {reason}")
+            self._bases[repository.worktree] = base
+        return self._bases[repository.worktree]
 
 
 class _Listing:
@@ -64,7 +193,7 @@ class Scanner:
         self._root = root
         self._prefix = root.rstrip("/") + "/"
         self._limits = limits
-        self._coverage: Coverage | None = None
+        self._rules: TreeRules | None = None
         self._left_out = left_out
         self._racy_after = time.time_ns() - RACY_NS
         self._reader = Reader(limits, keeper, self._racy_after)
@@ -87,10 +216,10 @@ class Scanner:
         return self._reader.reads
 
     @property
-    def coverage(self) -> Coverage:
-        if self._coverage is None:
-            self._coverage = Coverage(self._root, left_out=self._left_out, uses_index=self._uses_index)
-        return self._coverage
+    def rules(self) -> TreeRules:
+        if self._rules is None:
+            self._rules = TreeRules(self._root, left_out=self._left_out, uses_index=self._uses_index)
+        return self._rules
 
     def scan(self, base: Tree | None) -> Tree:
         """Return the tree as it is now; `base` itself if nothing differs from it.
@@ -104,7 +233,7 @@ class Scanner:
             tree = Tree()
             status = os.stat(self._root)
             os.listdir(self._root)
-            self._walk(tree, "", status, self.coverage.of_root())
+            self._walk(tree, "", status, self.rules.of_root())
             self._note_stamp(tree)
             return tree
         dirty, changed = self._compare(base)
@@ -122,7 +251,7 @@ class Scanner:
 
     def _find_loose(self, base: Tree, changed: dict[int, os.stat_result | None]) -> None:
         """Read files whose blob git's index does not name any more: git may drop such a blob one day."""
-        top = self.coverage.of_root().base
+        top = self.rules.of_root().base
         named = set() if top is None else {b"g" + entry.blob for entry in top.entries.values()}
         for at, id in enumerate(base.ids):
             if id[:1] == b"g" and id not in named:
@@ -132,8 +261,8 @@ class Scanner:
                         changed[at] = os.lstat(self._prefix + base.paths[at])
 
     def _note_stamp(self, tree: Tree) -> None:
-        if self._coverage is not None and self._coverage.bases:
-            tree.stamp = self._coverage.bases[0].stamp
+        if self._rules is not None and self._rules.bases:
+            tree.stamp = self._rules.bases[0].stamp
 
     # The first look
 
@@ -149,7 +278,7 @@ class Scanner:
             names = {entry.name for entry in found}
             if folder:
                 has_rules = not names.isdisjoint(IGNORE_FILES)
-                rules = self.coverage.inside(rules, folder, has_rules=has_rules, is_repository=GIT in names)
+                rules = self.rules.inside(rules, folder, has_rules=has_rules, is_repository=GIT in names)
             below = folder + "/" if folder else ""
             if rules.base is not None and ATTRIBUTES not in names:
                 rules.base.has_no_attributes(rules.tracked_path(below).rstrip("/"))
@@ -168,7 +297,7 @@ class Scanner:
         is_folder = entry.is_dir(follow_symlinks=False)
         is_ignored = False
         if is_folder or not rules.is_open:
-            is_covered, is_ignored = self.coverage.covers(rules, path, entry.name, is_folder=is_folder)
+            is_covered, is_ignored = self.rules.covers(rules, path, entry.name, is_folder=is_folder)
             if not is_covered:
                 listing.skipped.append(entry.name)
                 return
@@ -207,7 +336,10 @@ class Scanner:
     # The next looks
 
     def _compare(self, base: Tree) -> tuple[dict[int, os.stat_result | None], dict[int, os.stat_result | None]]:
-        """The folders and files that differ, by their index, with their new status; None for those that are gone."""
+        """Return the folders and files that differ, by their index, with their new status.
+
+        None for those that are gone.
+        """
         prefix, lstat = self._prefix, os.lstat
         dirty: dict[int, os.stat_result | None] = {}
         for at, (folder, row) in enumerate(zip(base.folders, base.rows, strict=True)):
@@ -269,7 +401,7 @@ class Scanner:
         return tree
 
     def _reread(self, tree: Tree, base: Tree, at: int, changed: dict[int, os.stat_result | None]) -> None:
-        """A folder with the same names, in which files were written."""
+        """Look at a folder with the same names, in which files were written."""
         tree.add_folder(base.folders[at], base.rows[at])
         start, stop = base.span(at)
         for place in range(start, stop):
@@ -286,7 +418,7 @@ class Scanner:
         blob = None
         path = base.paths[place]
         if self._uses_index:
-            rules = self.coverage.of(path.rpartition("/")[0])
+            rules = self.rules.of(path.rpartition("/")[0])
             if rules.base is not None:
                 inner = rules.tracked_path(path)
                 blob = rules.base.blob(inner, status)
@@ -301,7 +433,7 @@ class Scanner:
     def _relist(
         self, tree: Tree, base: Tree, at: int, status: os.stat_result, changed: dict[int, os.stat_result | None]
     ) -> bool:
-        """A folder with other names than before; False if it is gone."""
+        """Look at a folder with other names than before; return False if it is gone."""
         folder = base.folders[at]
         try:
             found = self._list(folder)
@@ -324,7 +456,7 @@ class Scanner:
             if seen is not None:
                 listing.files.append((path, seen))
             else:
-                self._sort(entry, path, self.coverage.of(folder), listing)
+                self._sort(entry, path, self.rules.of(folder), listing)
         tree.add_folder(folder, self._row(status, frozenset(listing.skipped)))
         for path, seen in listing.files:
             tree.add_file(path, seen)

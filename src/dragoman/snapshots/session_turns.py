@@ -33,19 +33,19 @@ class SessionTurns(Struct, frozen=True):
     rewinders: tuple[Rewinder, ...]
 
     def rewinder(self, record: TurnChanges) -> Rewinder:
-        """What takes back a record's turn in its folder."""
+        """Return what takes back a record's turn in its folder."""
         return next(each for each in self.rewinders if each.root == record.folder)
 
     def active(self) -> set[str]:
-        """The `uid` of each turn that changed something and is not taken back."""
+        """Return the `uid` of each turn that changed something and is not taken back."""
         return {turn.uid for rewinder in self.rewinders for turn in rewinder.active_turns(self.session_id, self.agent)}
 
     def plan(self, first: int) -> list[tuple[Rewinder, RewindPlan]]:
-        """What taking back the turns from one on, counted from 1, to the last would do. Raises: OSError."""
+        """Plan what taking back the turns from one on, counted from 1, to the last would do. Raises: OSError."""
         return self.plan_of({records[0].uid for records in self.turns[first - 1 :]})
 
     def plan_of(self, uids: Iterable[str]) -> list[tuple[Rewinder, RewindPlan]]:
-        """What taking back these turns would do, as far as they are not taken back already. Raises: OSError."""
+        """Plan what taking back these turns would do, as far as they are not taken back already. Raises: OSError."""
         wanted = set(uids)
         plans = []
         for rewinder in self.rewinders:
@@ -55,13 +55,13 @@ class SessionTurns(Struct, frozen=True):
         return plans
 
     def plan_redo(self) -> list[tuple[Rewinder, RewindPlan]]:
-        """What taking back the last rewind of this session would do in each folder. Raises: OSError."""
+        """Plan what taking back the last rewind of this session would do in each folder. Raises: OSError."""
         found = ((rewinder, rewinder.plan_redo(self.session_id)) for rewinder in self.rewinders)
         return [(rewinder, plan) for rewinder, plan in found if plan is not None]
 
 
 def find_session_turns(base: str, session_id: str, agent: str | None = None) -> SessionTurns | None:
-    """The turns of a session; None if none was followed. Reads files.
+    """Return the turns of a session; None if none was followed. Reads files.
 
     Args:
         base: the folder of all snapshots.
@@ -94,7 +94,7 @@ def find_session_turns(base: str, session_id: str, agent: str | None = None) -> 
 
 
 def notes_of(records: Iterable[TurnChanges]) -> list[str]:
-    """What a reader has to know before the changes are trusted."""
+    """Return what a reader has to know before the changes are trusted."""
     notes = []
     for record in records:
         if record.reason:
@@ -118,7 +118,7 @@ def notes_of(records: Iterable[TurnChanges]) -> list[str]:
 
 
 def without_parents(changes: Iterable[TreeChange]) -> list[TreeChange]:
-    """The changes without folders that are new or gone together with what is in them."""
+    """Return the changes without folders that are new or gone together with what is in them."""
     found = list(changes)
     parents = {os.path.dirname(change.path) for change in found}
     return [
@@ -129,5 +129,5 @@ def without_parents(changes: Iterable[TreeChange]) -> list[TreeChange]:
 
 
 def shown_path(path: str) -> str:
-    """A path as text that JSON can hold; what is not UTF-8 is replaced."""
+    """Return a path as text that JSON can hold; what is not UTF-8 is replaced."""
     return os.fsencode(path).decode("utf-8", "replace")

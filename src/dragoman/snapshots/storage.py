@@ -38,7 +38,7 @@ class StoredFolder(Struct, frozen=True, kw_only=True):
 
 
 def stored(base: str, limits: SnapshotLimits) -> list[StoredFolder]:
-    """The folders that have snapshots, the last used first."""
+    """Return the folders that have snapshots, the last used first."""
     found = []
     for root in stored_folders(base):
         store = FolderStore(base, root, limits)
@@ -90,7 +90,7 @@ def compact(store: FolderStore) -> int:
 
 
 def needed(store: FolderStore) -> set[bytes]:
-    """The hashes of all contents that a turn, a rewind or a tree refers to."""
+    """Return the hashes of all contents that a turn, a rewind or a tree refers to."""
     ids: set[bytes] = set()
     numbers = {live.tree for live, _ in store.live_turns()} | {store.newest_tree()}
     for number in numbers:
@@ -107,7 +107,7 @@ def needed(store: FolderStore) -> set[bytes]:
 
 
 def make_room(base: str, store: FolderStore, limits: SnapshotLimits) -> None:
-    """Before a turn: drop old turns of a folder that has nearly used its budget, and stores that are long unused."""
+    """Drop, before a turn, old turns of a folder that has nearly used its budget, and stores that are long unused."""
     size = store.packs.size_bytes()
     if size > limits.folder_bytes * _FULL and not any(is_alive for _, is_alive in store.live_turns()):
         with store.locked():

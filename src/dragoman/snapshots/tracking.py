@@ -1,4 +1,4 @@
-"""Follows the turns of a session in its folders: a look before the prompt, one after the turn, and what differs.
+"""The turns of a session in its folders: a look before the prompt, one after the turn, and what differs.
 
 Owns the order of these steps, the refusal of folders that are too large or too private, and the fall-back: then only
 files that the agent names are followed, each saved before it is written. Every method blocks; asynchronous callers use
@@ -286,7 +286,7 @@ class FolderTracker:
         return os.path.lexists(os.path.join(self.root, path))
 
     def _inner(self, path: str) -> str | None:
-        """A path relative to the root; None if it is not below it."""
+        """Return a path relative to the root; None if it is not below it."""
         folder, name = os.path.split(os.path.normpath(os.path.join(self.root, path)))
         place = os.path.join(os.path.realpath(folder), name)
         inner = os.path.relpath(place, self.root)
@@ -319,7 +319,7 @@ class FolderTracker:
         return False
 
     def _pinned(self, change: TreeChange, contents: Contents, keeper: Keeper) -> TreeChange:
-        """The change with contents of our own: git may drop a blob once no commit and no index names it."""
+        """Keep contents of our own for the change: git may drop a blob once no commit and no index names it."""
         for side in ("before", "after"):
             state: FileState | None = getattr(change, side)
             if state is None or state.id[:1] != b"g" or state.size > self._limits.largest_kept_bytes:

@@ -77,7 +77,7 @@ class Tree:
             getattr(self, name).extend(getattr(other, name)[start:stop])
 
     def span(self, at: int) -> tuple[int, int]:
-        """The range of the files of a folder."""
+        """Return the range of the files of a folder."""
         return self.starts[at], self.starts[at + 1] if at + 1 < len(self.starts) else len(self.paths)
 
     def entry(self, at: int) -> FileEntry:
@@ -100,7 +100,7 @@ class Tree:
         return None if at is None else self.entry(at)
 
     def state(self, path: str) -> FileState | None:
-        """What a path held; None for nothing, or for something that is not in the tree."""
+        """Return what a path held; None for nothing, or for something that is not in the tree."""
         at = self.places.get(path)
         if at is not None:
             return FileState(self.modes[at], self.sizes[at], self.ids[at])
@@ -126,7 +126,7 @@ _NUMBERS: Final = (("modes", "I"), ("sizes", "q"), ("mtimes", "q"), ("ctimes", "
 
 
 def encode_tree(tree: Tree) -> bytes:
-    """A tree as the bytes of a cache file."""
+    """Encode a tree as the bytes of a cache file."""
     members: dict[str, object] = {
         "format": _FORMAT,
         "stamp": tree.stamp,
@@ -147,7 +147,7 @@ def encode_tree(tree: Tree) -> bytes:
 
 
 def decode_tree(data: bytes) -> Tree:
-    """The inverse of `encode_tree`. Raises: ValueError for a file that is damaged or of another version."""
+    """Decode what `encode_tree` made. Raises: ValueError for a file that is damaged or of another version."""
     body = memoryview(data)[4:]
     if zlib.crc32(body) != int.from_bytes(data[:4], "big"):
         raise ValueError("the cache of a tree is damaged")

@@ -165,7 +165,7 @@ class Messages:
             message.patch_meta(patched(message.meta, meta))
 
     def find(self, role: Role, message_id: str) -> Message | None:
-        """The message of this role that has this id."""
+        """Return the message of this role that has this id."""
         kind = next(kind for kind, known in _ROLES.items() if known == role)
         return self._by_id.get((kind, message_id))
 
@@ -228,7 +228,7 @@ class Messages:
 
 
 def patched(known: dict[str, Any] | None, patch: dict[str, Any] | None) -> dict[str, Any] | None:
-    """`_meta` after a change by version 2: member by member; null removes a member, or everything."""
+    """Return `_meta` after a change by version 2: member by member; null removes a member, or everything."""
     if patch is None:
         return None
     return {name: value for name, value in {**(known or {}), **patch}.items() if value is not None}

@@ -122,7 +122,7 @@ class SessionState:
         return View(self._timeline.items)
 
     def changed_since(self, mark: int) -> tuple[int, frozenset[int] | None]:
-        """Where items of the timeline changed since an earlier mark, and the next mark; the first mark is 0.
+        """Return where items of the timeline changed since an earlier mark, and the next mark; the first mark is 0.
 
         The places are those of replaced items, and of texts that began to grow again; new items are not among them.
         A text that grows is to be watched by its `revision`. None if there were more changes than are remembered.
@@ -135,7 +135,7 @@ class SessionState:
         return View(self._messages.items)
 
     def find_message(self, role: Role, message_id: str) -> Message | None:
-        """The message of this role that has this id; None if there is none."""
+        """Return the message of this role that has this id; None if there is none."""
         return self._messages.find(role, message_id)
 
     @property
@@ -147,6 +147,11 @@ class SessionState:
     def turns(self) -> Sequence[TurnState]:
         """The prompts sent in this session, with their responses; of a replayed history only those that were noted."""
         return View(self._turns.items)
+
+    @property
+    def turn_count(self) -> int:
+        """How many `turns` there are."""
+        return len(self._turns.items)
 
     @property
     def text(self) -> str:
@@ -374,7 +379,10 @@ class SessionState:
         return call
 
     def _step_of_version2(self, update: object) -> Callable[[Any], object] | None:
-        """The step of an update of version 2, whose types are loaded with the first of them; None for other objects."""
+        """Return the step of an update of version 2, whose types are loaded with the first of them.
+
+        None for other objects.
+        """
         if not type(update).__module__.startswith("dragoman.schema.v2."):
             return None
         if self._version2 is None:

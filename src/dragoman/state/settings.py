@@ -75,7 +75,7 @@ class SessionSettings:
             self.modes = replace(self.modes, current_mode_id=mode)
 
     def mode_option(self) -> SessionConfigSelect | None:
-        """The option of category `mode`, if there is one."""
+        """Return the option of category `mode`, if there is one."""
         for option in self.config_options:
             if type(option) is SessionConfigSelect and option.category == "mode":
                 return option
@@ -83,7 +83,7 @@ class SessionSettings:
 
 
 def option_values(option: SessionConfigSelect) -> set[str]:
-    """All values an option offers, those in groups included."""
+    """Return all values an option offers, those in groups included."""
     values: set[str] = set()
     for one in option.options:
         leaves = one.options if isinstance(one, SessionConfigSelectGroup) else [one]

@@ -56,7 +56,7 @@ class Timeline:
                 return
 
     def changed_since(self, mark: int) -> tuple[int, frozenset[int] | None]:
-        """Where items changed since an earlier mark, and the next mark; None if the places are not remembered."""
+        """Return where items changed since an earlier mark, and the next mark; None if it is not remembered."""
         count = self._changes - mark
         if count > len(self._changed) or count < 0:
             return self._changes, None

@@ -169,25 +169,25 @@ class _GrowingTurn(TurnState):
         return False
 
     def add(self, span: _Span) -> None:
-        """The span's message is written to from now on, for the first time in this turn."""
+        """Take note that the span's message is written to from now on, for the first time in this turn."""
         self._spans.append(span)
         self._current = span
 
     def resume(self, span: _Span) -> None:
-        """The span's message, known in this turn, is written to again."""
+        """Take note that the span's message, known in this turn, is written to again."""
         if span is not self._spans[-1]:
             self._is_stale = True
         self._current = span
 
     def forget(self, message: Message) -> None:
-        """Nothing of this message's text is left in this turn."""
+        """Forget a message of whose text nothing is left in this turn."""
         for span in self._spans:
             if span.message is message:
                 span.start = span.end = 0
         self._is_stale = True
 
     def invalidate(self) -> None:
-        """A text that was already read has changed."""
+        """Take note that a text that was already read has changed."""
         self._is_stale = True
 
     def finish(self, end: int, stop_reason: StopReason | None, usage: Usage | None, *, is_lost: bool) -> None:

@@ -1,4 +1,4 @@
-"""Sets telemetry up for `dragoman agent`, as OpenTelemetry's own variables say.
+"""Telemetry of `dragoman agent`, set up as OpenTelemetry's own variables say.
 
 Owns the choice of an exporter: `OTEL_TRACES_EXPORTER` is `console` (stderr: stdout is the protocol's) or `otlp`.
 Without the variable nothing is imported. A program that uses the library sets OpenTelemetry up by itself.
@@ -22,7 +22,7 @@ CONTENT_VARIABLE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 
 def telemetry_from_environment() -> Telemetry | None:
-    """The telemetry of this process; None if the variable is not set or `none`.
+    """Return the telemetry of this process; None if the variable is not set or `none`.
 
     Raises:
         ConfigError: the exporter is not known, or not installed.

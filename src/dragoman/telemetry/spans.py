@@ -1,4 +1,4 @@
-"""Makes spans of what passes on one connection.
+"""Spans of what passes on one connection.
 
 A `Telemetry` is an observer: it reads the lines that are sent and received, on either side. So it costs nothing where
 it is not used, and needs no hook in the roles, except that a client has to put the ids of a turn into its prompt
@@ -103,11 +103,11 @@ class Telemetry(Observer):
         self._waiting: dict[int | str | None, tuple[str, str, Span]] = {}  # requests of the client: method, session
 
     def options(self) -> dict[str, Any]:
-        """The options of `spawn` and `connect` for a client: the observer, and the ids for its prompts."""
+        """Return the options of `spawn` and `connect` for a client: the observer, and the ids for its prompts."""
         return {"observers": (self,), "prompt_meta": self.prompt_meta}
 
     def prompt_meta(self, session_id: str) -> Mapping[str, str]:
-        """The W3C ids of the turn that begins now, for the `_meta` of its prompt (rule 330)."""
+        """Return the W3C ids of the turn that begins now, for the `_meta` of its prompt (rule 330)."""
         span = self._prepared[session_id] = self._start_turn(session_id, None)
         carrier: dict[str, str] = {}
         self._propagate.inject(carrier, self._trace.set_span_in_context(span))
@@ -115,7 +115,7 @@ class Telemetry(Observer):
 
     @contextmanager
     def model_call(self, session_id: str, model: str, *, provider: str = "") -> Iterator[ModelCall]:
-        """A span for one call of a model, below the running turn of the session.
+        """Make a span for one call of a model, below the running turn of the session.
 
         Args:
             session_id: `turn.session.id`.
@@ -236,7 +236,7 @@ class Telemetry(Observer):
     # Spans
 
     def _below(self, parent: Span | None) -> Context | None:
-        """The context of a parent; None, the caller's own, without one."""
+        """Return the context of a parent; None, the caller's own, without one."""
         return None if parent is None else self._trace.set_span_in_context(parent)
 
     def _start_connection(self, params: dict[str, Any]) -> Span:
@@ -266,7 +266,9 @@ class Telemetry(Observer):
         self._sessions[session_id] = span
 
     def _start_turn(self, session_id: str, meta: Any) -> Span:
-        """The span of a turn: below the span that the prompt or the calling program names, otherwise the session's."""
+        """Begin the span of a turn: below the span that the prompt or the calling program names, otherwise the
+        session's.
+        """
         trace = self._trace
         parent: Context | None = None
         if self._is_client:

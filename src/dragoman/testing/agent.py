@@ -132,11 +132,11 @@ def _add_sessions(agent: Agent, memory: dict[str, RememberedSession], login: _Lo
 
     @agent.set_mode
     async def set_mode(params: v1.SetSessionModeRequest, session: AgentSession) -> None:
-        """The library keeps the modes and the option of category `mode` in step (rule 167)."""
+        """Accept a mode. The library keeps the modes and the option of category `mode` in step (rule 167)."""
 
     @agent.set_config_option
     async def set_config_option(params: v1.SetSessionConfigOptionRequest, session: AgentSession) -> None:
-        """The library answers with the complete list (rule 163)."""
+        """Accept the value of an option. The library answers with the complete list (rule 163)."""
 
 
 def _add_history(agent: Agent, memory: dict[str, RememberedSession]) -> None:
@@ -155,7 +155,7 @@ def _add_history(agent: Agent, memory: dict[str, RememberedSession]) -> None:
 
     @agent.close_session
     async def close_session(params: v1.CloseSessionRequest, session: AgentSession) -> None:
-        """The library has cancelled its turns; the session can be loaded again."""
+        """Close a session. The library has cancelled its turns; the session can be loaded again."""
 
     @agent.delete_session
     async def delete_session(params: v1.DeleteSessionRequest, context: Context) -> None:

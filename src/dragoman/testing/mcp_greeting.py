@@ -1,4 +1,4 @@
-"""Starts the MCP servers of a session, initializes them and ends them.
+"""A greeting for the MCP servers of a session: they are started, initialized and ended.
 
 The scripted agent has no model that could use a tool, so it sends nothing else to the servers.
 """

@@ -33,21 +33,21 @@ class Recordings:
         self._reports: dict[Path, str] = {}
 
     def path(self, recording: str) -> Path:
-        """The file of a recording; `.jsonl` may be left out."""
+        """Return the file of a recording; `.jsonl` may be left out."""
         return self.folder / (recording if recording.endswith(".jsonl") else f"{recording}.jsonl")
 
     def replayed(
         self, recording: str, *, ignore: Sequence[str] = (), **options: Unpack[ClientOptions]
     ) -> AbstractAsyncContextManager[RemoteAgent]:
-        """The recorded agent, for client code: see `dragoman.testing.replayed`."""
+        """Play the recorded agent, for client code: see `dragoman.testing.replayed`."""
         return replayed(self.path(recording), ignore=ignore, **options)
 
     async def drive(self, recording: str, agent: Agent | Sequence[str], *, ignore: Sequence[str] = ()) -> None:
-        """The recorded client, for an agent: see `dragoman.testing.drive_as_recorded`."""
+        """Play the recorded client against an agent: see `dragoman.testing.drive_as_recorded`."""
         await drive_as_recorded(self.path(recording), agent, ignore=ignore)
 
     def command(self, recording: str, *, ignore: Sequence[str] = ()) -> list[str]:
-        """The command of a program that plays the recorded agent, for a client in any language.
+        """Return the command of a program that plays the recorded agent, for a client in any language.
 
         If the client does not send what was recorded, the test fails at its end.
         """
@@ -57,7 +57,7 @@ class Recordings:
         return [*command, "--ignore", ",".join(ignore)] if ignore else command
 
     def verdict(self) -> str:
-        """The differences that the programs of `command` reported; empty if there are none."""
+        """Return the differences that the programs of `command` reported; empty if there are none."""
         found = []
         for report, name in self._reports.items():
             if not report.exists():
@@ -74,7 +74,7 @@ def pytest_configure(config: pytest.Config) -> None:
     class Fixtures:
         @pytest.fixture
         def recordings(self, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Recordings]:
-            """Recordings next to this test, to be played as a fake agent or as a fake client."""
+            """Provide the recordings next to this test, to be played as a fake agent or as a fake client."""
             found = Recordings(request.path.parent / "recordings", tmp_path)
             yield found
             if verdict := found.verdict():

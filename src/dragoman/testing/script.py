@@ -63,7 +63,7 @@ async def _echo(turn: Turn, text: str) -> None:
 
 @_shows("help", updates="agent_message_chunk")
 async def _help(turn: Turn, rest: str) -> None:
-    """Lists the keywords."""
+    """List the keywords."""
     await turn.say("This agent is scripted. Send one of these words; any other prompt is echoed:\n")
     for word, keyword in KEYWORDS.items():
         await turn.say(f"- `{word}`: {keyword.about}\n")
@@ -71,7 +71,7 @@ async def _help(turn: Turn, rest: str) -> None:
 
 @_shows("say", updates="agent_message_chunk")
 async def _say(turn: Turn, rest: str) -> None:
-    """Says the rest of the prompt, a word at a time, as one message with an id."""
+    """Say the rest of the prompt, a word at a time, as one message with an id."""
     message_id = f"message-{os.urandom(4).hex()}"
     for word in rest.split(" "):
         await turn.say(word + " ", message_id=message_id)
@@ -79,13 +79,13 @@ async def _say(turn: Turn, rest: str) -> None:
 
 @_shows("user", updates="user_message_chunk")
 async def _user(turn: Turn, rest: str) -> None:
-    """Sends a piece of a user's message, as a replay does."""
+    """Send a piece of a user's message, as a replay does."""
     await turn.update(v1.UserMessageChunk(v1.TextContent(rest or "the user's text")))
 
 
 @_shows("think", updates="agent_thought_chunk agent_message_chunk")
 async def _think(turn: Turn, rest: str) -> None:
-    """Sends thoughts, then a message."""
+    """Send thoughts, then a message."""
     await turn.think(f"The user wants {rest or 'me to think'}. ")
     await turn.think("Thinking about it.")
     await turn.say("Thought about it.")
@@ -93,7 +93,7 @@ async def _think(turn: Turn, rest: str) -> None:
 
 @_shows("plan", updates="plan")
 async def _plan(turn: Turn, rest: str) -> None:
-    """Makes a plan of three steps and works it off."""
+    """Make a plan of three steps and work it off."""
     steps = ("Read", "Change", "Test")
     for done in range(len(steps) + 1):
         await turn.plan(
@@ -104,7 +104,7 @@ async def _plan(turn: Turn, rest: str) -> None:
 
 @_shows("tool", updates="tool_call tool_call_update")
 async def _tool(turn: Turn, rest: str) -> None:
-    """Runs a tool call from pending to completed, with a location, input and output."""
+    """Run a tool call from pending to completed, with a location, input and output."""
     readme = turn.session.path("README.md")
     async with turn.tool("Reading README.md", kind="read", locations=[readme], raw_input={"path": readme}) as call:
         await call.text("# A project")
@@ -113,7 +113,7 @@ async def _tool(turn: Turn, rest: str) -> None:
 
 @_shows("fail", updates="tool_call tool_call_update agent_message_chunk")
 async def _fail(turn: Turn, rest: str) -> None:
-    """Runs a tool call that fails."""
+    """Run a tool call that fails."""
     try:
         async with turn.tool("Dividing by zero", kind="think"):
             _ = 1 / 0
@@ -123,7 +123,7 @@ async def _fail(turn: Turn, rest: str) -> None:
 
 @_shows("diff", updates="tool_call tool_call_update")
 async def _diff(turn: Turn, rest: str) -> None:
-    """Shows the change of one file and a new file, without touching the disk."""
+    """Show the change of one file and a new file, without touching the disk."""
     async with turn.tool("Editing", kind="edit") as call:
         await call.diff("main.py", "print('hi')\n", "print('hello')\n")
         await call.diff("new.py", None, "pass\n")
@@ -135,7 +135,7 @@ async def _diff(turn: Turn, rest: str) -> None:
     methods="terminal/create terminal/wait_for_exit terminal/output terminal/release",
 )
 async def _terminal(turn: Turn, rest: str) -> None:
-    """Runs a shell line in a terminal and reports how it ended."""
+    """Run a shell line in a terminal and report how it ended."""
     line = rest or "echo one; echo two >&2"
     async with (
         turn.tool(f"Running `{line}`", kind="execute") as call,
@@ -153,7 +153,7 @@ async def _terminal(turn: Turn, rest: str) -> None:
     methods="terminal/create terminal/kill terminal/wait_for_exit terminal/release",
 )
 async def _kill(turn: Turn, rest: str) -> None:
-    """Starts a command that would run for a minute, and kills it."""
+    """Start a command that would run for a minute, and kill it."""
     async with turn.terminal("/bin/sh", ["-c", "echo started; exec sleep 60"]) as terminal:
         await terminal.kill()
         status = await terminal.wait()
@@ -162,7 +162,7 @@ async def _kill(turn: Turn, rest: str) -> None:
 
 @_shows("fs", updates="agent_message_chunk", methods="fs/read_text_file fs/write_text_file")
 async def _fs(turn: Turn, rest: str) -> None:
-    """Writes a file, reads it back and reads its second line."""
+    """Write a file, read it back and read its second line."""
     path = turn.session.path(rest or "scripted.txt")
     await turn.write_file(path, "one\ntwo\nthree\n")
     everything = await turn.read_file(path)
@@ -172,7 +172,7 @@ async def _fs(turn: Turn, rest: str) -> None:
 
 @_shows("read", updates="agent_message_chunk", methods="fs/read_text_file")
 async def _read(turn: Turn, rest: str) -> None:
-    """Reads the file named in the prompt and says what is in it, or why that failed."""
+    """Read the file named in the prompt and say what is in it, or why that failed."""
     try:
         await turn.say(await turn.read_file(rest))
     except RequestError as error:
@@ -181,7 +181,7 @@ async def _read(turn: Turn, rest: str) -> None:
 
 @_shows("permission", updates="tool_call tool_call_update agent_message_chunk", methods="session/request_permission")
 async def _permission(turn: Turn, rest: str) -> None:
-    """Asks for permission with all four kinds of option, and obeys."""
+    """Ask for permission with all four kinds of option, and obey."""
     options = [
         v1.PermissionOption("allow", "Allow", "allow_once"),
         v1.PermissionOption("always", "Always allow", "allow_always"),
@@ -200,7 +200,7 @@ async def _permission(turn: Turn, rest: str) -> None:
     methods="session/request_permission fs/write_text_file terminal/create terminal/wait_for_exit terminal/release",
 )
 async def _tour(turn: Turn, rest: str) -> None:
-    """Shows a whole turn: a plan, a tool call, a change that needs permission, a command that shows the result."""
+    """Show a whole turn: a plan, a tool call, a change that needs permission, a command that shows the result."""
     steps = ("Look at the greeting", "Make it friendlier", "See how it reads")
     path, old, new = turn.session.path("greeting.txt"), "Hello.\n", "Hello, world!\nNice to meet you.\n"
 
@@ -239,7 +239,7 @@ async def _tour(turn: Turn, rest: str) -> None:
 
 @_shows("elicitation", updates="agent_message_chunk", methods="elicitation/create")
 async def _elicitation(turn: Turn, rest: str) -> None:
-    """Asks for a name and a colour with a form."""
+    """Ask for a name and a colour with a form."""
     schema = v1.ElicitationSchema(
         title="About you",
         properties={
@@ -262,7 +262,7 @@ async def _elicitation(turn: Turn, rest: str) -> None:
 
 @_shows("url", updates="agent_message_chunk", methods="elicitation/create elicitation/complete")
 async def _url(turn: Turn, rest: str) -> None:
-    """Asks the user to visit a page, then reports that the visit is over."""
+    """Ask the user to visit a page, then report that the visit is over."""
     elicitation_id = f"visit-{os.urandom(4).hex()}"
     try:
         answer = await turn.elicit("Please look at this", url="https://example.org/", elicitation_id=elicitation_id)
@@ -275,44 +275,44 @@ async def _url(turn: Turn, rest: str) -> None:
 
 @_shows("usage", updates="usage_update")
 async def _usage(turn: Turn, rest: str) -> None:
-    """Reports how full the context is and what it cost."""
+    """Report how full the context is and what it cost."""
     await turn.usage(1_200, 200_000, (0.0125, "USD"))
 
 
 @_shows("modes", updates="current_mode_update")
 async def _modes(turn: Turn, rest: str) -> None:
-    """Switches to the mode named in the prompt, by the agent's own decision."""
+    """Switch to the mode named in the prompt, by the agent's own decision."""
     await turn.mode(rest or "code")
 
 
 @_shows("config", updates="config_option_update")
 async def _config(turn: Turn, rest: str) -> None:
-    """Sends the complete list of config options again."""
+    """Send the complete list of config options again."""
     await turn.config_options(turn.session.options)
 
 
 @_shows("commands", updates="available_commands_update")
 async def _commands(turn: Turn, rest: str) -> None:
-    """Offers two slash commands."""
+    """Offer two slash commands."""
     hint = v1.UnstructuredCommandInput("what to look for")
     await turn.commands([("review", "Review the change"), v1.AvailableCommand("find", "Find something", input=hint)])
 
 
 @_shows("title", updates="session_info_update")
 async def _title(turn: Turn, rest: str) -> None:
-    """Sets the title of the session; without a title, clears it."""
+    """Set the title of the session; without a title, clear it."""
     await turn.title(rest or None)
 
 
 @_shows("notice", updates="notice")
 async def _notice(turn: Turn, rest: str) -> None:
-    """Shows a notice, if the client can show one."""
+    """Show a notice, if the client can show one."""
     await turn.notice("warning", rest or "Mind the gap", "This is what a notice looks like.")
 
 
 @_shows("compaction", updates="compaction_update compaction_summary_chunk")
 async def _compaction(turn: Turn, rest: str) -> None:
-    """Compacts the context, with a summary that is streamed."""
+    """Compact the context, with a summary that is streamed."""
     compaction_id = f"compaction-{os.urandom(4).hex()}"
     await turn.update(v1.CompactionUpdate(compaction_id, "in_progress"))
     await turn.update(v1.CompactionSummaryChunk(compaction_id, v1.TextContent("We talked about ")))
@@ -322,7 +322,7 @@ async def _compaction(turn: Turn, rest: str) -> None:
 
 @_shows("content", updates="agent_message_chunk")
 async def _content(turn: Turn, rest: str) -> None:
-    """Says one block of every kind: text, image, audio, link, resource."""
+    """Say one block of every kind: text, image, audio, link, resource."""
     await turn.say("One of each:")
     await turn.say(v1.ImageContent(PIXEL, "image/png"))
     await turn.say(v1.AudioContent(WAV, "audio/wav"))
@@ -332,7 +332,7 @@ async def _content(turn: Turn, rest: str) -> None:
 
 @_shows("unknown", updates="agent_message_chunk")
 async def _unknown(turn: Turn, rest: str) -> None:
-    """Sends an update and a content block of types that the protocol does not have."""
+    """Send an update and a content block of types that the protocol does not have."""
     await turn.update(Unknown("_scripted", {"sessionUpdate": "_scripted", "colour": "octarine"}))
     await turn.say(Unknown("hologram", {"type": "hologram", "beam": 1}))
     await turn.say("still here")
@@ -340,7 +340,7 @@ async def _unknown(turn: Turn, rest: str) -> None:
 
 @_shows("extension", updates="agent_message_chunk", methods="_scripted/ping")
 async def _extension(turn: Turn, rest: str) -> None:
-    """Calls an extension method of the client."""
+    """Call an extension method of the client."""
     try:
         await turn.say(f"pong: {await turn.request('_scripted/ping', {'n': 1})}")
     except RequestError as error:
@@ -349,20 +349,20 @@ async def _extension(turn: Turn, rest: str) -> None:
 
 @_shows("big", updates="agent_message_chunk")
 async def _big(turn: Turn, rest: str) -> None:
-    """Says one piece of the size named in the prompt, in bytes (a million without one)."""
+    """Say one piece of the size named in the prompt, in bytes (a million without one)."""
     await turn.say("x" * int(rest or 1_000_000))
 
 
 @_shows("flood", updates="agent_message_chunk")
 async def _flood(turn: Turn, rest: str) -> None:
-    """Says as many pieces as the prompt names (a thousand without one), as fast as it can."""
+    """Say as many pieces as the prompt names (a thousand without one), as fast as it can."""
     for n in range(int(rest or 1_000)):
         await turn.say(f"{n} ")
 
 
 @_shows("slow", updates="agent_message_chunk tool_call tool_call_update")
 async def _slow(turn: Turn, rest: str) -> None:
-    """Works until cancelled, or for the seconds named in the prompt."""
+    """Work until cancelled, or for the seconds named in the prompt."""
     await turn.say("working")
     async with turn.tool("Waiting", kind="other"):
         with suppress(TimeoutError):
@@ -372,7 +372,7 @@ async def _slow(turn: Turn, rest: str) -> None:
 
 @_shows("late", updates="agent_message_chunk")
 async def _late(turn: Turn, rest: str) -> None:
-    """Ends the turn and sends a message afterwards."""
+    """End the turn and send a message afterwards."""
     session = turn.session
 
     async def speak() -> None:
@@ -384,25 +384,25 @@ async def _late(turn: Turn, rest: str) -> None:
 
 @_shows("stop")
 async def _stop(turn: Turn, rest: str) -> str:
-    """Ends with the stop reason named in the prompt (`refusal` without one)."""
+    """End with the stop reason named in the prompt (`refusal` without one)."""
     return rest or "refusal"
 
 
 @_shows("error")
 async def _error(turn: Turn, rest: str) -> None:
-    """Answers with an error of the code named in the prompt (-32603 without one)."""
+    """Answer with an error of the code named in the prompt (-32603 without one)."""
     raise RequestError(int(rest or -32603), "As you asked", {"scripted": True})
 
 
 @_shows("exception")
 async def _exception(turn: Turn, rest: str) -> None:
-    """Fails with an exception; its text must never reach the client."""
+    """Fail with an exception; its text must never reach the client."""
     raise RuntimeError("the scripted agent has a bug on purpose: swordfish")
 
 
 @_shows("print")
 async def _print(turn: Turn, rest: str) -> None:
-    """Prints, and starts a child process that prints: both go to stderr, never to the stream."""
+    """Print, and start a child process that prints: both go to stderr, never to the stream."""
     print(rest or "printed by the agent")  # noqa: T201  # that is what this word shows
     process = await asyncio.create_subprocess_exec("/bin/echo", rest or "printed by its child")
     await process.wait()
@@ -410,7 +410,7 @@ async def _print(turn: Turn, rest: str) -> None:
 
 @_shows("noise", updates="agent_message_chunk")
 async def _noise(turn: Turn, rest: str) -> None:
-    """Writes lines that are not messages into the stream, before and between its own."""
+    """Write lines that are not messages into the stream, before and between its own."""
     raw = turn.session._connection.peer.outbox.send  # not public on purpose: an agent must not write such lines
     raw(b"Loading model weights...\n")
     await turn.say("before ")
@@ -420,7 +420,7 @@ async def _noise(turn: Turn, rest: str) -> None:
 
 @_shows("crash")
 async def _crash(turn: Turn, rest: str) -> None:
-    """Ends the whole process with the exit code named in the prompt (3 without one), in the middle of a turn."""
+    """End the whole process with the exit code named in the prompt (3 without one), in the middle of a turn."""
     await turn.say("goodbye")
     await turn.session._connection.peer.breathe()
     os.write(2, b"scripted agent: crashing on request\n")

@@ -39,7 +39,7 @@ class FilesInMemory:
 
 
 class RealTerminals:
-    """Runs commands in the session's folder. `close` ends those that the agent did not release."""
+    """Commands that really run, in the session's folder. `close` ends those that the agent did not release."""
 
     def __init__(self) -> None:
         self._running: dict[str, LocalTerminal] = {}
@@ -132,7 +132,7 @@ class ScriptedClient:
         self.asked: list[v1.RequestPermissionRequest] = []
 
     def options(self) -> ClientOptions:
-        """The arguments for `connect`."""
+        """Return the arguments for `connect`."""
         return {
             "name": "dragoman-scripted-client",
             "permission": self.permit,

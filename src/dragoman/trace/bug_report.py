@@ -74,7 +74,7 @@ class ReportSource(NamedTuple):
 
 
 def build_report(source: ReportSource, environment: Mapping[str, str] = os.environ) -> list[ReportPart]:
-    """The parts of a report, the one that explains it first. Reads the settings."""
+    """Make the parts of a report, the one that explains it first. Reads the settings."""
     clean = _Cleaner(environment)
     parts = [
         ReportPart("versions.json", "versions of dragoman, Python and the protocol", _json(_all_versions())),
@@ -98,7 +98,7 @@ def build_report(source: ReportSource, environment: Mapping[str, str] = os.envir
 
 
 def zip_of(parts: Iterable[ReportPart]) -> bytes:
-    """The parts as one zip file."""
+    """Return the parts as one zip file."""
     from zipfile import ZIP_DEFLATED, ZipFile
 
     target = io.BytesIO()
@@ -109,12 +109,12 @@ def zip_of(parts: Iterable[ReportPart]) -> bytes:
 
 
 def report_name(session_id: str) -> str:
-    """The usual name of a report."""
+    """Return the usual name of a report."""
     return f"dragoman-report-{''.join(filter(str.isalnum, session_id))[:8] or 'session'}.zip"
 
 
 def settings_files(folder: str) -> dict[str, Path]:
-    """The settings that hold in a folder, by whose they are."""
+    """Return the settings that hold in a folder, by whose they are."""
     from pathlib import Path
 
     from dragoman.settings import find_project
@@ -126,7 +126,7 @@ def settings_files(folder: str) -> dict[str, Path]:
 
 
 def terminal_facts(environment: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """What kind of terminal a program has, as far as its environment says."""
+    """Return what kind of terminal a program has, as far as its environment says."""
     facts: dict[str, Any] = {name: environment[name] for name in _TERMINAL if name in environment}
     facts |= {name: True for name in _PRESENT if environment.get(name)}
     try:
@@ -137,7 +137,7 @@ def terminal_facts(environment: Mapping[str, str] = os.environ) -> dict[str, Any
 
 
 class _Cleaner:
-    """Removes keys and the name of the home folder from text."""
+    """The removal of keys and of the home folder's name from text."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._secrets = Secrets(environment)
@@ -150,7 +150,7 @@ class _Cleaner:
         return text.replace(self._home, "~") if len(self._home) > 1 else text
 
     def value(self, value: Any, name: str = "") -> Any:
-        """A value of the settings without what may be secret."""
+        """Return a value of the settings without what may be secret."""
         if isinstance(value, dict):
             if name in _SECRET_PLACES:
                 return {str(key): REMOVED for key in value}
@@ -237,7 +237,7 @@ def _piece(piece: Any) -> str:
 
 
 def _word(text: str) -> str:
-    """A word of the protocol; anything longer may be a text of the agent."""
+    """Return a word of the protocol as it is; anything longer may be a text of the agent."""
     return text if re.fullmatch(r"[a-z_ ]{1,30}", text) else REMOVED
 
 

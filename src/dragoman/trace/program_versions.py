@@ -12,7 +12,7 @@ from dragoman.schema import PROTOCOL_VERSION, SCHEMA_VERSION
 
 
 def versions() -> dict[str, Any]:
-    """The versions that a bug report needs."""
+    """Return the versions that a bug report needs."""
     return {
         "dragoman": __version__,
         "python": platform.python_version(),

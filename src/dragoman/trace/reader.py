@@ -1,4 +1,4 @@
-"""Reads recordings: lines of a file become entries.
+"""The reader of recordings: lines of a file become entries.
 
 Owns the tolerance for recordings that were cut off and for files without a header. Messages stay bytes; `dragoman.wire`
 decodes them.

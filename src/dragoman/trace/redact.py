@@ -1,4 +1,4 @@
-"""Redacts messages: their contents are replaced, their structure is kept.
+"""Redaction of messages: their contents are replaced, their structure is kept.
 
 Owns the choice of what is kept: everything is replaced unless its place in the protocol makes it harmless (names of
 members, methods, tags, enumerations, numbers the protocol counts with). Ids become pseudonyms, the same one wherever
@@ -80,7 +80,10 @@ _TRACE_CONTEXT: Final = ("traceparent", "tracestate", "baggage")  # names the pr
 
 
 class Redactor:
-    """Redacts one conversation. Use a new one for each, because a response is decoded by the method of its request."""
+    """The redaction of one conversation.
+
+    Use a new one for each, because a response is decoded by the method of its request.
+    """
 
     def __init__(self) -> None:
         self._json = JsonMask(_vocabulary())
@@ -227,7 +230,7 @@ def _fields(kind: type[Struct]) -> dict[str, inspect.Type]:
 
 @cache
 def _vocabulary() -> frozenset[str]:
-    """All names of members in the protocol."""
+    """Return all names of members in the protocol."""
     kinds = [getattr(v1, name) for name in v1.__all__]
     structs = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Struct)]
     names = {name for kind in structs for name in kind.__struct_encode_fields__}
@@ -240,7 +243,7 @@ def _alternatives(shape: inspect.Type) -> tuple[inspect.Type, ...]:
 
 
 def _variant(shape: inspect.Type, value: dict[str, Any]) -> inspect.Type | None:
-    """The type an object is decoded as, None if there is none."""
+    """Return the type an object is decoded as, None if there is none."""
     for each in _alternatives(shape):
         if isinstance(each, inspect.CustomType):
             return _chosen(each.cls, value)
@@ -265,7 +268,7 @@ def _chosen(choice: Any, value: Any) -> inspect.Type | None:
 
 
 def _item(shape: inspect.Type, value: list[Any]) -> inspect.Type | None:
-    """The type of the items of an array, None if no array is expected."""
+    """Return the type of the items of an array, None if no array is expected."""
     for each in _alternatives(shape):
         array = _chosen(each.cls, value) if isinstance(each, inspect.CustomType) else each
         if isinstance(array, inspect.ListType):

@@ -1,4 +1,4 @@
-"""Writes recordings.
+"""The writer of recordings.
 
 Owns the form of each line on disk and the promise that recording never disturbs the conversation: an entry is handed
 to the kernel before its call returns, nothing here waits, and the first failure ends the recording, not the caller.
@@ -210,7 +210,7 @@ class TraceWriter:
 
 
 def line_body(data: bytes) -> bytes:
-    """The member for a line: as it is if it is a JSON object, else as text, else as base64."""
+    """Return the member for a line: as it is if it is a JSON object, else as text, else as base64."""
     if data.startswith(b"{") and data.endswith(b"}") and _is_object(data):
         return b'"msg":%b' % data
     try:

@@ -24,7 +24,7 @@ _encode = msgspec.json.encode
 
 
 def recording_of(entries: Iterable[Entry], header: Header | None = None, *, redact: bool = False) -> bytes:
-    """A recording with these entries.
+    """Make a recording with these entries.
 
     Args:
         entries: without a header, in their order.
@@ -43,7 +43,7 @@ def recording_of(entries: Iterable[Entry], header: Header | None = None, *, reda
 
 
 def frame_of(sent: dict[str, Any]) -> Frame:
-    """A line as a host sends it in the answer to `_dragoman/traffic`."""
+    """Return a line as a host sends it in the answer to `_dragoman/traffic`."""
     data = b64decode(sent["b64"]) if "b64" in sent else str(sent.get("text", "")).encode()
     return Frame(float(sent["t"]), "c2a" if sent["dir"] == "c2a" else "a2c", data)
 

@@ -180,17 +180,17 @@ class VersionedTransport:
     # What the receiver in front of it calls
 
     def feed(self, data: bytes) -> None:
-        """Messages of version 1."""
+        """Take messages of version 1."""
         if self._receiver is not None:
             self._receiver.feed(data)
 
     def end(self, reason: ConnectionClosed) -> None:
-        """The client is gone."""
+        """Take note that the client is gone."""
         if self._receiver is not None:
             self._receiver.end(reason)
 
     def drained(self) -> None:
-        """There is room for more."""
+        """Take note that there is room for more."""
         if self._receiver is not None:
             self._receiver.drained()
 
@@ -200,7 +200,7 @@ class VersionedTransport:
 
 
 def make_v2_translator(*, keeps_turns: bool = False) -> Translator:
-    """The translator for a client of version 2 at an agent of version 1.
+    """Return the translator for a client of version 2 at an agent of version 1.
 
     Args:
         keeps_turns: A session that the client closes goes on, as those of a host do.
@@ -211,14 +211,17 @@ def make_v2_translator(*, keeps_turns: bool = False) -> Translator:
 
 
 def make_v2_host_translator() -> Translator:
-    """The translator for a client of version 2 at a host."""
+    """Return the translator for a client of version 2 at a host."""
     from dragoman.versions.version2.v2_hosted import V2ClientAtHost
 
     return V2ClientAtHost(f"dragoman-{os.urandom(4).hex()}")
 
 
 def _start_of_version_2(lines: bytes) -> int | None:
-    """Where the line begins that makes this a connection of version 2; None if no line, or one of version 1, does."""
+    """Return where the line begins that makes this a connection of version 2.
+
+    None if no line, or one of version 1, does.
+    """
     at = 0
     while at < len(lines):
         end = lines.index(b"\n", at)

@@ -14,7 +14,7 @@ _UNWRITTEN_BYTES: Final = 1 << 20  # of a log that is not read; the rest of it i
 
 
 class Outlet:
-    """Writes what must never wait for its reader, such as a log: beyond a limit it is dropped, with a note."""
+    """A writer of what must never wait for its reader, such as a log: beyond a limit it is dropped, with a note."""
 
     def __init__(self, sink: int) -> None:
         self._loop = asyncio.get_running_loop()

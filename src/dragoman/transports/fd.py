@@ -136,7 +136,7 @@ class FdTransport:
             self._stop_reading(f"{self._peer} closed the connection")
 
     def _on_full(self, data: bytes) -> None:
-        """A read found at least `_full_bytes`; for a transport that wants to know."""
+        """Take note that a read found at least `_full_bytes`; for a transport that wants to know."""
 
     def _read_file(self) -> None:
         self._file_turn = None
@@ -192,7 +192,7 @@ class FdTransport:
             self._wake_waiters()
 
     def _at_end(self, why: str) -> None:
-        """Reports the end of input. A subclass that knows the reason, such as an exit code, overrides this."""
+        """Report the end of input. A subclass that knows the reason, such as an exit code, overrides this."""
         self._end(ConnectionClosed(why))
 
     def _end(self, reason: ConnectionClosed) -> None:
@@ -259,7 +259,10 @@ class FdTransport:
             self._drained()
 
     def _break_off(self, error: OSError) -> None:
-        """The peer reads no more. What it wrote is still worth reading, but not for long: it cannot be answered."""
+        """Take note that the peer reads no more.
+
+        What it wrote is still worth reading, but not for long: it cannot be answered.
+        """
         self._close_writing()
         assert self._loop is not None
         # Not at once: this may be the middle of the receiver's own write.

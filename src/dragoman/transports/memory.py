@@ -114,7 +114,7 @@ class MemoryTransport:
 
 
 def memory_pair() -> tuple[MemoryTransport, MemoryTransport]:
-    """Two linked transports: what is written to one arrives at the other."""
+    """Return two linked transports: what is written to one arrives at the other."""
     one, two = MemoryTransport(), MemoryTransport()
     one._other, two._other = two, one
     return one, two

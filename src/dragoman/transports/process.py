@@ -127,7 +127,7 @@ class ProcessTransport(FdTransport):
             self._end(AgentExited(returncode, self.stderr_tail))
 
     def _on_full(self, data: bytes) -> None:
-        """The pipe was full: with long lines it should have been larger."""
+        """Make the pipe larger: it was full, which with long lines costs a wake-up for each piece."""
         if data.count(b"\n") * LONG_LINE_BYTES < len(data):
             self._full_bytes = NEVER
             self._has_long_lines = True
@@ -136,7 +136,7 @@ class ProcessTransport(FdTransport):
             self._is_small = _resize(self._read_fd, SMALL_PIPE_BYTES)
 
     def note_streams(self, count: int) -> None:
-        """So many sessions stream now: with many the pipe is larger, with few it is small again."""
+        """Fit the pipe to how many sessions stream now: with many it is larger, with few it is small again."""
         are_many = count >= (MANY_STREAMS // 2 if self._are_many else MANY_STREAMS)
         if are_many != self._are_many and self._read_fd >= 0:
             self._are_many = are_many
@@ -146,7 +146,7 @@ class ProcessTransport(FdTransport):
                 _resize(self._read_fd, LARGE_PIPE_BYTES if are_many else SMALL_PIPE_BYTES)
 
     def _at_end(self, why: str) -> None:
-        """It cannot send anything any more, so it is ended; its exit, usually under way, ends the connection."""
+        """End the program, which cannot send anything any more; its exit, usually under way, ends the connection."""
         self._close_writing()
         self._child.begin_close()
 

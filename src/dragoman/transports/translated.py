@@ -56,18 +56,18 @@ class LineTranslation:
         self._timer: asyncio.TimerHandle | None = None
 
     def feed(self, side: Side, data: bytes) -> None:
-        """Bytes that `side` sent, split anywhere."""
+        """Take bytes that `side` sent, split anywhere."""
         for line in self._framers[side].feed(data):
             self._take(side, line)
         self._look_around()
 
     def take(self, side: Side, line: Line) -> None:
-        """A line that `side` sent, for callers that have lines and not bytes."""
+        """Take a line that `side` sent, for callers that have lines and not bytes."""
         self._take(side, line)
         self._look_around()
 
     def end(self, side: Side) -> None:
-        """`side` sends nothing more."""
+        """Take note that `side` sends nothing more."""
         for line in self._framers[side].end():
             self._take(side, line)
         self._send(self._translator.closed(side))
@@ -90,7 +90,7 @@ class LineTranslation:
 
     @staticmethod
     def _read(line: bytes) -> Frame | None:
-        """The frame of a line; None for one that has to be looked at more closely."""
+        """Return the frame of a line; None for one that has to be looked at more closely."""
         if find_fault(line) is not None:
             return None
         try:
@@ -210,7 +210,7 @@ class TranslatedTransport:
     # Receiver: what the inner transport calls
 
     def feed(self, data: bytes) -> None:
-        """Bytes of the peer."""
+        """Take bytes of the peer."""
         self._feed_waiting()
         self._lines.feed(OTHER[self._own_side], data)
         self._feed_waiting()
@@ -219,7 +219,7 @@ class TranslatedTransport:
             self._inner.pause_reading()
 
     def end(self, reason: ConnectionClosed) -> None:
-        """The peer is gone: what it leaves unanswered is answered first."""
+        """Take note that the peer is gone: what it leaves unanswered is answered first."""
         self._lines.end(OTHER[self._own_side])
         self._feed_waiting()
         self._lines.stop()
@@ -227,7 +227,7 @@ class TranslatedTransport:
             self._receiver.end(reason)
 
     def drained(self) -> None:
-        """There is room for more."""
+        """Take note that there is room for more."""
         if self._is_flooded and not self._is_closed:
             self._is_flooded = False
             if not self._is_paused:

@@ -51,7 +51,7 @@ class UnixTransport(FdTransport):
 
 
 def check_path(path: str) -> str:
-    """The path, if a socket can have it.
+    """Return the path, if a socket can have it.
 
     Raises:
         ConfigError: it is too long for the system.
@@ -62,7 +62,7 @@ def check_path(path: str) -> str:
 
 
 def peer_user(sock: socket.socket) -> int | None:
-    """The user of the program at the other end; None where the system does not know."""
+    """Return the user of the program at the other end; None where the system does not know."""
     if not hasattr(socket, "SO_PEERCRED"):
         return None
     data = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
@@ -90,7 +90,7 @@ async def connect_unix(path: str, *, peer: str = "the agent") -> UnixTransport:
 
 
 def bind_unix(path: str) -> socket.socket:
-    """A bound socket at `path`, for this user only. A stale one is replaced, one in use is not.
+    """Bind a socket at `path`, for this user only. A stale one is replaced, one in use is not.
 
     Raises:
         ConfigError: the path is too long, in use, or cannot be made.
@@ -124,7 +124,7 @@ def _remove_stale(path: str) -> None:
 
 
 class UnixServer:
-    """Accepts connections on a bound socket, of allowed users only."""
+    """A bound socket that accepts connections of allowed users only."""
 
     def __init__(
         self, sock: socket.socket, opened: Callable[[UnixTransport], None], *, users: frozenset[int] | None = None

@@ -397,7 +397,7 @@ class HostedConversation:
         """
         if not self.asking.reject(question, reason):
             return False
-        if not question.details.get("readsReasons"):
+        if not question.details.reads_reasons:
             _ = self.send(reason)
         return True
 

@@ -60,7 +60,7 @@ def block_of(part: Part) -> Sequence[v1.ContentBlock]:
 
 
 def file_block(url: str, media_type: str, name: str = "") -> v1.ContentBlock:
-    """A file as a block: its content if the URL carries it, otherwise a link."""
+    """Return a file as a block: its content if the URL carries it, otherwise a link."""
     found = _DATA_URL.fullmatch(url)
     if found is None:
         return v1.ResourceLink(name or url.rsplit("/", 1)[-1] or url, url, mime_type=media_type)

@@ -1,4 +1,4 @@
-"""Folds UI-message chunks into a message; the inverse is `unfold.py`.
+"""UI-message chunks folded into a message; the inverse is `unfold.py`.
 
 Owns the fold (message, chunk) -> message, and ending what a broken stream left open. Does not know where chunks come
 from or where messages are stored.
@@ -63,7 +63,7 @@ class _Growing:
 
 
 class Reducer:
-    """Folds chunks into one assistant message.
+    """One assistant message, into which chunks are folded.
 
     Text that still grows is complete in `message` when that is read here, and after a step or the stream has ended.
 

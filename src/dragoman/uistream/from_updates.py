@@ -116,11 +116,11 @@ class UpdateProjector:
         self._asked: dict[str, str] = {}
 
     def begin(self) -> list[c.Chunk]:
-        """The beginning of each stream of the turn."""
+        """Begin a stream of the turn."""
         return [c.Start(self._message_id)]
 
     def project(self, update: v1.SessionUpdate) -> list[c.Chunk]:
-        """The chunks of an update. One that has nothing to show gives none."""
+        """Return the chunks of an update. One that has nothing to show gives none."""
         match update:
             case v1.AgentMessageChunk():
                 return self._content("text", update.content, update.message_id or None)
@@ -141,7 +141,7 @@ class UpdateProjector:
     def ask(
         self, question_id: str, call: v1.ToolCall | v1.ToolCallPatch, options: Sequence[v1.PermissionOption]
     ) -> list[c.Chunk]:
-        """A permission question about a call. Not for version 5, whose clients cannot answer."""
+        """Ask for permission about a call. Not for version 5, whose clients cannot answer."""
         found: list[c.Chunk] = [*self._close(), *self._call(call, is_asked=True)]
         known = self._calls[call.tool_call_id]
         known.shown = "asked"
@@ -152,7 +152,7 @@ class UpdateProjector:
         return [*found, c.Data("permission", facts, question_id), c.ToolApprovalRequest(question_id, known.id)]
 
     def answer(self, question_id: str, *, allows: bool) -> None:
-        """A question was answered, by this client or elsewhere."""
+        """Take note that a question was answered, by this client or elsewhere."""
         call = self._calls.get(self._asked.pop(question_id, ""))
         if call is not None:
             call.shown = "answered"
@@ -161,7 +161,7 @@ class UpdateProjector:
     # Ends
 
     def pause(self) -> list[c.Chunk]:
-        """The end of a stream whose turn waits for answers."""
+        """End a stream whose turn waits for answers."""
         found: list[c.Chunk] = self._close()
         for call in self._calls.values():
             if call.step == self._steps and call.shown in ("streaming", "input", "preliminary"):
@@ -169,7 +169,7 @@ class UpdateProjector:
         return [*found, *self._end_step(), c.Finish(self._reason("tool-calls"))]
 
     def finish(self, stop_reason: str) -> list[c.Chunk]:
-        """The end of the turn."""
+        """End the turn."""
         is_cancelled = stop_reason == "cancelled"
         found = self._end(CANCELLED if is_cancelled else None)
         if is_cancelled:
@@ -177,7 +177,7 @@ class UpdateProjector:
         return [*found, c.Finish(self._reason(_FINISH_REASONS.get(stop_reason, "other")))]
 
     def fail(self, error: str) -> list[c.Chunk]:
-        """The end of a turn that failed; the client shows the text and keeps what it has."""
+        """End a turn that failed; the client shows the text and keeps what it has."""
         return [*self._end(error), c.ErrorChunk(error), c.Finish(self._reason("error"))]
 
     def _reason(self, reason: str) -> str | msgspec.UnsetType:
@@ -312,7 +312,7 @@ class UpdateProjector:
     # Everything else
 
     def _data(self, update: v1.SessionUpdate) -> list[c.Chunk]:
-        """What is not part of a message: data parts, under the names that `updates.py` reads."""
+        """Return what is not part of a message: data parts, under the names that `updates.py` reads."""
         match update:
             case v1.Plan():
                 entries = [
@@ -347,7 +347,10 @@ class UpdateProjector:
 
 
 def prompt_blocks(parts: object) -> list[v1.ContentBlock]:
-    """The content blocks of a user's message, as an AI SDK client posts it. Parts of other kinds are left out."""
+    """Return the content blocks of a user's message, as an AI SDK client posts it.
+
+    Parts of other kinds are left out.
+    """
     found: list[v1.ContentBlock] = []
     for part in parts if isinstance(parts, list) else ():
         if not isinstance(part, dict):

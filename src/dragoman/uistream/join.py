@@ -1,4 +1,4 @@
-"""Joins deltas of one text that follow one another directly, so that a fast stream is stored and shown in few pieces.
+"""Deltas of one text that follow one another directly, joined, so that a fast stream is stored and shown in few pieces.
 
 Owns which chunks can be joined, and how long a piece becomes: the result folds into the same message and is shown as
 the same text, and a long text is still shown in pieces. Pure.
@@ -54,7 +54,7 @@ def _pieces(kind: Callable[[str, str], c.Chunk], texts: list[str]) -> Iterator[s
 
 
 def _key(chunk: c.Chunk) -> tuple[Callable[[str, str], c.Chunk], str] | None:
-    """What two deltas must have in common to be joined; None for any other chunk."""
+    """Return what two deltas must have in common to be joined; None for any other chunk."""
     if isinstance(chunk, c.ToolInputDelta):
         return c.ToolInputDelta, chunk.tool_call_id
     if isinstance(chunk, (c.TextDelta, c.ReasoningDelta)) and chunk.provider_metadata is UNSET:

@@ -1,4 +1,4 @@
-"""Parses JSON that is still incomplete: the arguments of a tool call while the model streams them.
+"""JSON that is still incomplete: the arguments of a tool call while the model streams them.
 
 A member whose value is not certain yet is left out; nothing is invented.
 """

@@ -99,7 +99,7 @@ class ToolCallUpdates:
         )
 
     def patch(self, tool_call_id: str) -> v1.ToolCallPatch:
-        """Everything the client was shown of a call: a permission request repeats it."""
+        """Return everything the client was shown of a call: a permission request repeats it."""
         call = self._calls[tool_call_id]
         return v1.ToolCallPatch(
             tool_call_id,
@@ -113,7 +113,7 @@ class ToolCallUpdates:
         )
 
     def start(self, tool_call_id: str) -> Sequence[v1.SessionUpdate]:
-        """The call runs from now on."""
+        """Mark the call as running from now on."""
         call = self._calls.get(tool_call_id)
         if call is None or call.status != "pending":
             return ()
@@ -148,14 +148,14 @@ class ToolCallUpdates:
         return self._announce(chunk)[1]
 
     def preview(self, data: dict[str, Any]) -> Sequence[v1.SessionUpdate]:
-        """`data-tool-preview`: what arguments that still stream in show so far."""
+        """Show `data-tool-preview`: what arguments that still stream in show so far."""
         tool_call_id: str = data["tool_call_id"]
         call = self._calls.get(tool_call_id)
         changes = {} if call is None else call.show(data["title"], msgspec.convert(data["display"], ToolDisplay))
         return _changed(tool_call_id, call, **changes) if call is not None and changes else ()
 
     def show(self, data: dict[str, Any]) -> Sequence[v1.SessionUpdate]:
-        """`data-tool-display`: what a call with complete arguments will change, perhaps with other arguments."""
+        """Show `data-tool-display`: what a call with complete arguments will change, perhaps with other arguments."""
         tool_call_id: str = data["tool_call_id"]
         call = self._calls.get(tool_call_id)
         display = msgspec.convert(data["display"], ToolDisplay)
@@ -182,7 +182,7 @@ class ToolCallUpdates:
         return (*announced, *self._fail(chunk.tool_call_id, call, chunk.error_text, raw_input=chunk.input))
 
     def permission_asked(self, chunk: c.ToolApprovalRequest) -> Sequence[v1.SessionUpdate]:
-        """The question itself is a request of its own; a call that waits for permission stays as it is shown."""
+        """Leave a call that waits for permission as it is shown; the question itself is a request of its own."""
         self._asked[chunk.approval_id] = chunk
         if chunk.tool_call_id in self._ready:
             self._ready.remove(chunk.tool_call_id)
@@ -232,7 +232,7 @@ class ToolCallUpdates:
         return call, () if call.is_hidden else (_announced(chunk.tool_call_id, call),)
 
     def _find(self, tool_call_id: str) -> tuple[ShownCall, Sequence[v1.SessionUpdate]]:
-        """The call, announced now if it began in an earlier stream that this client never saw."""
+        """Return the call, announced now if it began in an earlier stream that this client never saw."""
         call = self._calls.get(tool_call_id)
         if call is not None:
             return call, ()
@@ -263,12 +263,12 @@ def _meta(call: ShownCall) -> dict[str, Any] | UnsetType:
 
 
 def _changed(tool_call_id: str, call: ShownCall, **members: Any) -> Sequence[v1.SessionUpdate]:
-    """The update with these members, none for a call that is hidden."""
+    """Return the update with these members, none for a call that is hidden."""
     return () if call.is_hidden else (v1.ToolCallUpdate(tool_call_id, **members),)
 
 
 def _read(output: Any) -> tuple[ToolOutput, Any]:
-    """A tool's output, and its form for `rawOutput`. An output of another shape is shown as its JSON text."""
+    """Return a tool's output, and its form for `rawOutput`. An output of another shape is shown as its JSON text."""
     if isinstance(output, dict) and isinstance(output.get("text"), str):
         try:
             return msgspec.convert(output, ToolOutput), _renamed(output)
@@ -280,14 +280,17 @@ def _read(output: Any) -> tuple[ToolOutput, Any]:
 
 
 def _renamed(value: Any) -> Any:
-    """The value with the JSON names of `rawOutput`, at every depth. Diffs are content already, and can be large."""
+    """Return the value with the JSON names of `rawOutput`, at every depth.
+
+    Diffs are content already, and can be large.
+    """
     if isinstance(value, dict):
         return {_RAW_OUTPUT_NAMES.get(key, key): _renamed(item) for key, item in value.items() if key != "diffs"}
     return [_renamed(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _content(output: ToolOutput) -> list[v1.ToolCallContent]:
-    """What the user sees: diffs and a live terminal in place of the text about them that the model reads."""
+    """Return what the user sees: diffs and a live terminal in place of the text about them that the model reads."""
     content: list[v1.ToolCallContent] = [v1.Diff(diff.path, diff.new, diff.old) for diff in output.diffs]
     if output.terminal is not None:
         content.append(v1.Terminal(output.terminal))

@@ -1,4 +1,4 @@
-"""Makes chunks of a stored message, so that a loaded session is shown like a live one; the inverse of `fold.py`.
+"""The chunks of a stored message, so that a loaded session is shown like a live one; the inverse of `fold.py`.
 
 Owns the shortest stream that folds into the message.
 """

@@ -14,7 +14,6 @@ from msgspec import UNSET
 from dragoman.schema import v1
 from dragoman.text.terminal import plain, sentence
 from dragoman.uistream import chunks as c
-from dragoman.uistream.compactions import CompactionUpdates
 from dragoman.uistream.content import blocks_of, file_block
 from dragoman.uistream.tool_calls import ToolCallUpdates
 
@@ -34,10 +33,11 @@ _STOP_REASONS: Final[dict[str, str]] = {
 LIMITS: Final[dict[str, str]] = {"steps": "max_turn_requests", "tokens": "max_tokens", "cost": "max_tokens"}
 BROKEN_OFF: Final = "The answer broke off here and begins again."
 DISCARDED: Final = "Discarded: the answer broke off and begins again"
+_TITLE: Final = "Shorten the conversation"
 
 
 def stop_reason_of(finish_reason: str) -> str | None:
-    """The ACP stop reason for a finish reason; None for `error`, since ACP reports that as an error response."""
+    """Return the ACP stop reason for a finish reason; None for `error`, since ACP reports that as an error response."""
     if finish_reason == "error":
         return None
     return _STOP_REASONS.get(finish_reason, "end_turn")
@@ -111,14 +111,17 @@ class Projector:
         }
 
     def project(self, chunk: c.Chunk) -> Sequence[v1.SessionUpdate]:
-        """The updates this chunk makes, in order. A chunk of an unknown type makes none."""
+        """Return the updates this chunk makes, in order. A chunk of an unknown type makes none."""
         started = self.calls.settle(chunk)
         projected = self._table.get(type(chunk))
         updates = () if projected is None else projected(chunk)
         return [*started, *updates] if started else updates
 
     def settle(self) -> Sequence[v1.SessionUpdate]:
-        """The updates for what only a pause of the stream shows: calls that run by now. To be called when it rests."""
+        """Return the updates for what only a pause of the stream shows: calls that run by now.
+
+        To be called when it rests.
+        """
         return self.calls.settle()
 
     @property
@@ -129,7 +132,7 @@ class Projector:
 
     @staticmethod
     def user_message(message: UIMessage) -> list[v1.SessionUpdate]:
-        """A message of the user, as a loaded session repeats it."""
+        """Return a message of the user, as a loaded session repeats it."""
         return [v1.UserMessageChunk(block, message.id) for block in blocks_of(message.parts)]
 
     # Messages
@@ -179,7 +182,7 @@ class Projector:
         return [v1.UserMessageChunk(v1.TextContent(text), chunk.id) for text in texts if isinstance(text, str)]
 
     def _reset_step(self, chunk: c.ResetStep) -> Sequence[v1.SessionUpdate]:
-        """v1 cannot take text back, so a message of its own, between the two answers, says that the first is void."""
+        """Say that the first answer is void, in a message between the two: version 1 cannot take text back."""
         ends = self.calls.end_all(DISCARDED)
         shown, self._shown_in_step = self._shown_in_step, set()
         id = UNSET if self._message_id is None else f"{self._message_id}.{self._passages}.reset"
@@ -209,7 +212,7 @@ class Projector:
         return (v1.Plan(entries),)
 
     def _usage(self, data: Any) -> Sequence[v1.SessionUpdate]:
-        """Skipped while the size of the context window is unknown."""
+        """Show the usage, unless the size of the context window is unknown."""
         used, size = data.get("used"), data.get("size")
         if not isinstance(used, int) or not isinstance(size, int):
             return ()
@@ -262,3 +265,65 @@ def _member(data: Any, *names: str) -> str:
             value: str = data[name]
             return value
     raise KeyError(names[0])
+
+
+class CompactionUpdates:
+    """What a client is shown of the compactions of one turn or of one stored message.
+
+    Clients that announced them (rule 63) get the protocol's own updates, the others a line that can be read and the
+    summary as a tool call of kind `think`, which clients show collapsed.
+
+    Args:
+        is_announced: the client understands `compaction_update`.
+    """
+
+    def __init__(self, *, is_announced: bool) -> None:
+        self._is_announced = is_announced
+        self._open: str | None = None
+
+    def project(self, data: Any) -> Sequence[v1.SessionUpdate]:
+        """Return the updates for one state of a compaction. A stored one has only its end."""
+        id, status = data["id"], data.get("status", "completed")
+        is_new = self._open != id
+        self._open = id if status == "in_progress" else None
+        if status == "in_progress":
+            return self._begin(id)
+        if status == "completed":
+            return self._end(id, data, is_new=is_new)
+        return self._fail(id, status, str(data.get("error", "")), is_new=is_new)
+
+    def end_all(self) -> Sequence[v1.SessionUpdate]:
+        """End a compaction that ran when the turn was cancelled; the conversation is as it was."""
+        id, self._open = self._open, None
+        return () if id is None else self._fail(id, "cancelled", "", is_new=False)
+
+    def _begin(self, id: str) -> Sequence[v1.SessionUpdate]:
+        if self._is_announced:
+            return (v1.CompactionUpdate(id, "in_progress"),)
+        return (v1.ToolCall(id, _TITLE, kind="think", status="in_progress"),)
+
+    def _end(self, id: str, data: Any, *, is_new: bool) -> Sequence[v1.SessionUpdate]:
+        before, after, summary = data.get("tokens_before"), data.get("tokens_after"), data.get("summary")
+        meta = {"dragoman": {"tokensBefore": before, "tokensAfter": after, "madeBy": data.get("made_by", "model")}}
+        text = v1.TextContent(summary) if isinstance(summary, str) and summary else None
+        if self._is_announced:
+            if is_new:
+                return (v1.CompactionUpdate(id, "completed", UNSET if text is None else [text], meta=meta),)
+            chunk = () if text is None else (v1.CompactionSummaryChunk(id, text),)
+            return (*chunk, v1.CompactionUpdate(id, "completed", meta=meta))
+        line = f"The conversation was shortened: about {before or 0:,} → {after or 0:,} tokens"
+        content = UNSET if text is None else [v1.Content(text)]
+        call: v1.SessionUpdate
+        if is_new:
+            call = v1.ToolCall(id, _TITLE, kind="think", status="completed", content=content)
+        else:
+            call = v1.ToolCallUpdate(id, status="completed", content=content)
+        return (call, v1.AgentThoughtChunk(v1.TextContent(line), f"{id}.line"))
+
+    def _fail(self, id: str, status: str, error: str, *, is_new: bool) -> Sequence[v1.SessionUpdate]:
+        if self._is_announced:
+            return (v1.CompactionUpdate(id, status, error=error or UNSET),)
+        content = [v1.Content(v1.TextContent(error or status))]
+        if is_new:
+            return (v1.ToolCall(id, _TITLE, kind="think", status="failed", content=content),)
+        return (v1.ToolCallUpdate(id, status="failed", content=content),)

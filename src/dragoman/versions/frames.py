@@ -16,46 +16,46 @@ OTHER: Final[dict[Side, Side]] = {"client": "agent", "agent": "client"}
 
 
 def members(value: Any) -> Frame:
-    """The value if it is an object, else an empty one."""
+    """Return the value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def items(value: Any) -> list[Any]:
-    """The value if it is an array, else an empty one."""
+    """Return the value if it is an array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 def objects(value: Any) -> list[Frame]:
-    """The objects of an array; other items are left out."""
+    """Return the objects of an array; other items are left out."""
     return [item for item in items(value) if isinstance(item, dict)]
 
 
 def text(value: Any, default: str = "") -> str:
-    """The value if it is a string, else `default`."""
+    """Return the value if it is a string, else `default`."""
     return value if isinstance(value, str) else default
 
 
 def without(value: Frame, *names: str) -> Frame:
-    """A copy without these members."""
+    """Return a copy without these members."""
     return {name: each for name, each in value.items() if name not in names}
 
 
 def kept(value: Frame, *names: str) -> Frame:
-    """A copy with these members only, as far as they are there and not null."""
+    """Return a copy with these members only, as far as they are there and not null."""
     return {name: value[name] for name in names if value.get(name) is not None}
 
 
 def with_own(value: Frame, **own: Any) -> Frame:
-    """A copy with members added to `_meta.dragoman`."""
+    """Return a copy with members added to `_meta.dragoman`."""
     meta = members(value.get("_meta"))
     return {**value, "_meta": {**meta, "dragoman": {**members(meta.get("dragoman")), **own}}}
 
 
 def own(value: Frame) -> Frame:
-    """The members of `_meta.dragoman`."""
+    """Return the members of `_meta.dragoman`."""
     return members(members(value.get("_meta")).get("dragoman"))
 
 
 def error(code: int, message: str, data: Any = None) -> Frame:
-    """A JSON-RPC error object."""
+    """Make a JSON-RPC error object."""
     return {"code": code, "message": message} if data is None else {"code": code, "message": message, "data": data}

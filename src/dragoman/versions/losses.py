@@ -147,5 +147,5 @@ class Losses:
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
     def found(self) -> tuple[Lost, ...]:
-        """Each kind once."""
+        """Return each kind of loss once."""
         return tuple(Lost(kind, SENTENCES[kind], count) for kind, count in self._counts.items())

@@ -4,7 +4,8 @@ A client of version 1 is offered to the agent as it is; an agent that speaks onl
 gets the translated request. A client of version 2 is offered with the members of both versions; an agent that answers
 with version 1, or refuses, gets a second `initialize` with version 1 on the same connection, once. After a failed
 `initialize`, and before any other request, all measured agents accept another one. An agent that asks for a login
-(-32000) has understood the request, so that is passed on.
+(-32000) has understood the request, so that is passed on. Loaded only if the version has to be found out: it imports
+the translators of version 2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ _RETRIED: Final = (INVALID_PARAMS, INVALID_REQUEST)
 
 
 class NegotiatedAgent:
-    """Decides by the answer to `initialize` which translator stands between the two, and then is that one.
+    """The translator that the answer to `initialize` calls for: it decides which one stands between the two, and then
+    is it.
 
     Args:
         client: The version that the client speaks.
@@ -50,11 +52,11 @@ class NegotiatedAgent:
         return None if self._chosen is None else self._chosen.wait_seconds
 
     def elapsed(self) -> list[Sent]:
-        """As the chosen translator has it."""
+        """Return what the chosen translator sends after its time."""
         return [] if self._chosen is None else self._chosen.elapsed()
 
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
-        """What to send after `side` sent `frame`; frames that come before the decision wait for it."""
+        """Return what to send after `side` sent `frame`; frames that come before the decision wait for it."""
         if self._chosen is not None:
             return self._chosen.feed(side, frame)
         if self._asked is None:
@@ -69,7 +71,7 @@ class NegotiatedAgent:
         return []
 
     def closed(self, side: Side) -> list[Sent]:
-        """What to send after the connection to `side` was lost."""
+        """Return what to send after the connection to `side` was lost."""
         if self._chosen is not None:
             return self._chosen.closed(side)
         if side != "agent" or self._asked is None:
@@ -78,7 +80,7 @@ class NegotiatedAgent:
         return [("client", {"jsonrpc": "2.0", "id": self._asked["id"], "error": reason})]
 
     def _offered(self, frame: Frame) -> Frame:
-        """The request; of a client of version 2 with the members that an agent of version 1 reads."""
+        """Offer the request; one of a client of version 2 with the members that an agent of version 1 reads."""
         if self._client == "1" or not isinstance(frame.get("params"), dict):
             return frame
         params = frame["params"]
@@ -104,7 +106,7 @@ class NegotiatedAgent:
         return sent
 
     def _choice(self, answer: Frame) -> Translator | None:
-        """The translator that the answer calls for; None if it decides nothing."""
+        """Return the translator that the answer calls for; None if it decides nothing."""
         refusal = members(answer.get("error"))
         code: Any = refusal.get("code")
         supported = items(members(refusal.get("data")).get("supported"))

@@ -40,19 +40,19 @@ class Chain:
         return min((link.wait_seconds for link in self._links if link.wait_seconds is not None), default=None)
 
     def elapsed(self) -> list[Sent]:
-        """What leaves the chain after that time."""
+        """Return what leaves the chain after that time."""
         out: list[Sent] = []
         for at, link in enumerate(self._links):
             out += self._carry(at, link.elapsed())
         return out
 
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
-        """What leaves the chain on either end, in order."""
+        """Return what leaves the chain on either end, in order."""
         at = 0 if side == "client" else 1
         return self._carry(at, self._links[at].feed(side, frame))
 
     def closed(self, side: Side) -> list[Sent]:
-        """What leaves the chain after the connection to `side` was lost."""
+        """Return what leaves the chain after the connection to `side` was lost."""
         at = 0 if side == "client" else 1
         return self._carry(at, self._links[at].closed(side))
 
@@ -79,7 +79,7 @@ def translator(
     known_sessions: Mapping[str, str] | None = None,
     keep_session: Callable[[str, str], None] | None = None,
 ) -> Translator:
-    """The translator between a client and an agent of these versions.
+    """Make the translator between a client and an agent of these versions.
 
     Args:
         agent: `auto` for an agent of version 1 or 2 that shows by its answer to `initialize` which one it speaks.
@@ -111,7 +111,7 @@ def _to_v1(
     known_sessions: Mapping[str, str],
     keep_session: Callable[[str, str], None] | None,
 ) -> Translator:
-    """For a client of another version and an agent of version 1."""
+    """Make the translator for a client of another version and an agent of version 1."""
     if client == "2":
         from dragoman.versions.version2.v2_client import V2ClientV1Agent
 
@@ -124,7 +124,7 @@ def _to_v1(
 
 
 def _from_v1(agent: Version | Literal["auto"], folder: str, token: str | None, is_lazy: bool) -> Translator:
-    """For a client of version 1 and an agent of another version."""
+    """Make the translator for a client of version 1 and an agent of another version."""
     if agent == "auto":
         from dragoman.versions.negotiated import NegotiatedAgent
 

@@ -15,7 +15,7 @@ _REFUSALS: Final = ("reject_once", "reject_always")
 
 
 def answer(params: Frame, reported: list[Frame], folder: str, decide: Decide | None) -> Frame:
-    """The result of a permission request: what was decided, else a refusal, never a guess that allows.
+    """Return the result of a permission request: what was decided, else a refusal, never a guess that allows.
 
     A decision counts only if it names an option that was offered.
     """

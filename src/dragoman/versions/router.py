@@ -24,17 +24,17 @@ class Translator(Protocol):
     """Frames of two sides in, frames for both sides out."""
 
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
-        """What to send after `side` sent `frame`, in order."""
+        """Return what to send after `side` sent `frame`, in order."""
 
     def closed(self, side: Side) -> list[Sent]:
-        """What to send after the connection to `side` was lost."""
+        """Return what to send after the connection to `side` was lost."""
 
     @property
     def wait_seconds(self) -> float | None:
         """How long from now the caller should wait before it calls `elapsed`; None if nothing waits for time."""
 
     def elapsed(self) -> list[Sent]:
-        """What to send after that time, unless it is no longer needed."""
+        """Return what to send after that time, unless it is no longer needed."""
 
     @property
     def losses(self) -> tuple[Lost, ...]:
@@ -94,11 +94,11 @@ class FrameRouter:
         return None
 
     def elapsed(self) -> list[Sent]:
-        """Nothing."""
+        """Return nothing."""
         return []
 
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
-        """What to send after `side` sent `frame`, in order."""
+        """Return what to send after `side` sent `frame`, in order."""
         method = frame.get("method")
         if isinstance(method, str):
             params = frame.get("params")
@@ -111,7 +111,7 @@ class FrameRouter:
         return self.taken()
 
     def closed(self, side: Side) -> list[Sent]:
-        """What to send after the connection to `side` was lost: every open request of the other side fails."""
+        """Return what to send after the connection to `side` was lost: every open request of the other side fails."""
         self.on_closed(side)
         reason = error(INTERNAL_ERROR, f"the connection to the {side} was lost")
         for request_id, waiting in self._open[OTHER[side]].close_all():
@@ -122,15 +122,15 @@ class FrameRouter:
     # For translators to override
 
     def on_request(self, side: Side, request_id: Any, method: str, params: Any) -> None:
-        """A request of `side`; by default it is passed on."""
+        """Handle a request of `side`; by default it is passed on."""
         self.pass_request(side, request_id, method, params)
 
     def on_notification(self, side: Side, method: str, params: Any) -> None:
-        """A notification of `side`; by default it is passed on."""
+        """Handle a notification of `side`; by default it is passed on."""
         self.notify(OTHER[side], method, params)
 
     def on_closed(self, side: Side) -> None:
-        """The connection to `side` was lost."""
+        """Handle the loss of the connection to `side`."""
 
     # For translators to use
 
@@ -177,7 +177,7 @@ class FrameRouter:
         return _is_id(request_id) and request_id in self._open[side]
 
     def note_answered(self, side: Side, request_id: Any) -> None:
-        """A request of `side` that was passed on is answered without its response, which is not passed on any more."""
+        """Take note that a request of `side` that was passed on is answered; its response is not passed on any more."""
         waiting = self._open[side].get(request_id)
         if waiting is not None:
             waiting.is_own = True
@@ -192,7 +192,7 @@ class FrameRouter:
         self._out.append((side, frame))
 
     def taken(self) -> list[Sent]:
-        """What was sent since the last call."""
+        """Return what was sent since the last call."""
         out, self._out = self._out, []
         return out
 

@@ -17,13 +17,13 @@ class Unchanged:
     wait_seconds: float | None = None
 
     def elapsed(self) -> list[Sent]:
-        """Nothing."""
+        """Return nothing."""
         return []
 
     def feed(self, side: Side, frame: Frame) -> list[Sent]:
-        """The frame, for the other side."""
+        """Return the frame, for the other side."""
         return [(OTHER[side], frame)]
 
     def closed(self, side: Side) -> list[Sent]:
-        """Nothing: the sides answer for themselves."""
+        """Return nothing: the sides answer for themselves."""
         return []

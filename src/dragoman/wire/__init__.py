@@ -1,4 +1,4 @@
-"""Turns bytes into messages and messages into bytes, without I/O.
+"""Bytes to messages and messages to bytes, without I/O.
 
 Owns framing, limits and the JSON-RPC envelope, for input of any shape and in any chunks. Does not know the protocol's
 methods and types, nor where bytes come from; uses no clock.

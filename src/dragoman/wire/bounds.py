@@ -37,7 +37,7 @@ _STEPS: Final = bytes(1 if byte in b"[{" else 255 for byte in range(256))
 
 
 def find_fault(line: bytes) -> tuple[int, str] | None:
-    """The error code and the sentence for a line that must not be decoded; None if it may be."""
+    """Return the error code and the sentence for a line that must not be decoded; None if it may be."""
     if not line.isascii() and not is_utf8(line):
         return PARSE_ERROR, "the line is not valid UTF-8"
     size_bytes = len(line)

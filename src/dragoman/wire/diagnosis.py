@@ -1,4 +1,4 @@
-"""Finds what is wrong with a line that is not a message, and which request it belongs to.
+"""What is wrong with a line that is not a message, and which request it belongs to.
 
 Owns the result: code, sentence, kind and id. Slow and only ever run for broken lines, so nothing here is loaded
 before the first of them. Does not send the answer.
@@ -37,7 +37,7 @@ _PLACE: Final = re.compile(r"\(byte \d+\)$")
 
 
 def refuse(frame: TooLong | Truncated) -> Malformed:
-    """The diagnosis of a frame that is not a whole line."""
+    """Diagnose a frame that is not a whole line."""
     if isinstance(frame, TooLong):
         seen = glimpse(frame.head, frame.tail)
         why = f"a line of {frame.size_bytes} bytes is over the limit of {frame.limit_bytes}"
@@ -53,7 +53,7 @@ def unreadable(line: bytes, code: int, why: str) -> Malformed:
 
 
 def diagnose(line: bytes) -> Malformed:
-    """Why the strict decode, or the look at what it gave, failed. Slow, and only ever run for broken lines."""
+    """Find out why the strict decode, or the look at what it gave, failed. Slow, and only ever run for broken lines."""
     try:
         members = _decode_loose(line)
     except msgspec.ValidationError:
@@ -73,7 +73,7 @@ def diagnose(line: bytes) -> Malformed:
 
 
 def _diagnose_other(line: bytes) -> Malformed:
-    """A line whose outermost value is not an object."""
+    """Diagnose a line whose outermost value is not an object."""
     try:
         _decode_anything(line)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -84,7 +84,7 @@ def _diagnose_other(line: bytes) -> Malformed:
 
 
 def _sentence(error: Exception) -> str:
-    """The decoder's finding in our words: the text of an exception does not go out on the wire."""
+    """Put the decoder's finding in our words: the text of an exception does not go out on the wire."""
     if isinstance(error, RecursionError):
         return "the line nests too deeply"
     place = _PLACE.search(str(error))

@@ -1,4 +1,4 @@
-"""Reads a line as a JSON-RPC message.
+"""A line read as a JSON-RPC message.
 
 Owns the four kinds of message and the one decode that tells them apart; what is wrong with a line that is none of
 them is found out in `diagnosis.py`. Does not know methods, nor what params and results contain: these stay undecoded
@@ -88,7 +88,7 @@ _NULL: Final = ord("n")
 
 
 def read_message(line: bytes) -> Message:
-    """The message a line holds; never raises, whatever the line is."""
+    """Return the message that a line holds, and never raise, whatever the line is."""
     if len(line) > SHORT_BYTES or not line.isascii():
         fault = find_fault(line)
         if fault is not None:
@@ -117,7 +117,7 @@ def read_message(line: bytes) -> Message:
 
 
 def refuse(frame: TooLong | Truncated) -> Malformed:
-    """The diagnosis of a frame that is not a whole line."""
+    """Diagnose a frame that is not a whole line."""
     from dragoman.wire import diagnosis
 
     return diagnosis.refuse(frame)

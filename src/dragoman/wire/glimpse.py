@@ -57,7 +57,7 @@ def glimpse(head: bytes, tail: bytes = b"") -> Glimpse:
 
 
 def read_id(text: bytes | msgspec.Raw) -> Id | UnsetType:
-    """The id written as `text`; UNSET for anything but a string, an integer or null (rule 20)."""
+    """Return the id written as `text`; UNSET for anything but a string, an integer or null (rule 20)."""
     try:
         return _decode_id(text)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -65,7 +65,10 @@ def read_id(text: bytes | msgspec.Raw) -> Id | UnsetType:
 
 
 def _outer_members(head: bytes) -> dict[bytes, bytes]:
-    """The members of the outermost object as they are written; a value that is not a scalar, or is cut, is empty."""
+    """Return the members of the outermost object as they are written.
+
+    A value that is not a scalar, or is cut, is empty.
+    """
     members: dict[bytes, bytes] = {}
     depth = 0
     name: bytes | None = None  # set between a member's colon and its end

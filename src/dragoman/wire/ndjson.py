@@ -81,7 +81,7 @@ class Framer:
         return kept + len(self._opening or b"")
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that `data` completes."""
+        """Return the frames that `data` completes."""
         if self._opening is not None:
             data = self._skip_mark(data)
         end = data.find(b"\n")
@@ -102,7 +102,7 @@ class Framer:
         return frames
 
     def end(self) -> list[Frame]:
-        """The last line, if the stream did not end with a newline (rule 13); the framer is as new afterwards."""
+        """Return the last line, if the stream did not end with a newline (rule 13); the framer is as new afterwards."""
         if self._opening:
             self._hold(self._opening)
         self._opening = b""
@@ -146,7 +146,7 @@ class Framer:
         self._tail = (self._tail + piece[-TAIL_BYTES:])[-TAIL_BYTES:]
 
     def _close(self, rest: bytes) -> list[Frame]:
-        """The held line, now that `rest` finished it; empty if it is blank."""
+        """Return the held line, now that `rest` finished it; empty if it is blank."""
         if rest:
             self._hold(rest)
         size_bytes, head, tail, buffer, line = self._size_bytes, self._head, self._tail, self._buffer, self._piece
@@ -158,7 +158,7 @@ class Framer:
         return _tidy([line], line.endswith(b"\r"))
 
     def _judge(self, lines: list[bytes]) -> list[Frame]:
-        """The lines of a chunk that is itself larger than the limit."""
+        """Return the lines of a chunk that is itself larger than the limit."""
         frames: list[Frame] = []
         for line in lines:
             if len(line) > self.limit_bytes:
@@ -169,7 +169,7 @@ class Framer:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """The same as `data.split`, which looks at each byte by itself: for long lines a search is five times faster."""
+    """Split as `data.split` does, which looks at each byte by itself: for long lines a search is five times faster."""
     if data.count(b"\n") * _LONG_BYTES > len(data):
         return data.split(b"\n")
     lines: list[bytes] = []

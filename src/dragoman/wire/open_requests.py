@@ -48,11 +48,16 @@ class OpenRequests(Generic[T]):
         return (type(request_id), request_id) in self._open
 
     def __iter__(self) -> Iterator[tuple[Id, T]]:
-        """The open requests, the oldest first; they may be closed meanwhile."""
+        """Iterate over the open requests, the oldest first; they may be closed meanwhile."""
         return iter([(request_id, about) for (_, request_id), about in self._open.items()])
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many are open that no other one is taken."""
+        return len(self._open) >= self._most
+
     def refusal(self, request_id: Id) -> RefusedRequest | None:
-        """Why a request with this id cannot be opened; None if it can."""
+        """Return why a request with this id cannot be opened; None if it can."""
         if request_id is None and not self._takes_null:
             return RefusedRequest(INVALID_REQUEST, "the id of this request is null")
         if (type(request_id), request_id) in self._open:
@@ -77,11 +82,11 @@ class OpenRequests(Generic[T]):
         return bool(self._prefix) and isinstance(request_id, str) and request_id.startswith(self._prefix)
 
     def get(self, request_id: Id) -> T | None:
-        """What is known about an open request."""
+        """Return what is known about an open request."""
         return self._open.get((type(request_id), request_id))
 
     def close(self, request_id: Id) -> T | None:
-        """What is known about a request that is answered now; None if none is open under this id."""
+        """Close a request that is answered now; return what is known about it, None if none is open under this id."""
         return self._open.pop((type(request_id), request_id), None)
 
     def close_all(self) -> list[tuple[Id, T]]:

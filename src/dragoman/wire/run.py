@@ -1,4 +1,4 @@
-"""Decodes a run of lines of one kind, each in a single pass.
+"""A run of lines of one kind, decoded each in a single pass.
 
 Owns the shortcut for the message that makes up nearly all traffic: envelope and params are decoded together, instead
 of skipping the params first. Does not know which message that is; the decoder it is given refuses every other one.
@@ -25,7 +25,7 @@ RUN_BLOCK_BYTES: Final = 128 * 1024
 
 
 def decode_run(frames: Sequence[Frame], decode: Callable[[bytes], T], start: int = 0) -> list[T]:
-    """The frames from `start` on, up to the first that `decode` refuses or that is too large to go unchecked.
+    """Decode the frames from `start` on, up to the first that `decode` refuses or that is too large to go unchecked.
 
     `decode` belongs to a `msgspec.json.Decoder`. Its `decode_lines` would not do: that takes a message spread over
     two lines, and two messages on one line, and telling these apart afterwards costs what it saves.
@@ -34,7 +34,9 @@ def decode_run(frames: Sequence[Frame], decode: Callable[[bytes], T], start: int
     rest: Sequence[Any] = frames[start:] if start else frames
     take = run.append
     try:
-        if _is_plain(rest):
+        if len(rest) == 1 and isinstance(rest[0], bytes) and len(rest[0]) <= RUN_LINE_BYTES and rest[0].isascii():
+            take(decode(rest[0]))  # as below, without making one text of many lines
+        elif _is_plain(rest):
             for frame in rest:
                 take(decode(frame))
         else:
@@ -55,7 +57,7 @@ def _is_plain(frames: Sequence[Any]) -> bool:
 
 
 def _unchecked(frames: Sequence[Any]) -> int:
-    """How many frames from the first on may be decoded without further checks."""
+    """Return how many frames from the first on may be decoded without further checks."""
     for index, frame in enumerate(frames):
         if not isinstance(frame, bytes) or len(frame) > RUN_LINE_BYTES:
             return index

@@ -1,4 +1,4 @@
-"""Writes messages as lines.
+"""Messages written as lines.
 
 Owns the envelope of what goes out: one message is one line, ids keep their type, the text is always UTF-8.
 Does not encode params and results; they come as JSON from the caller, which knows their types.
@@ -21,7 +21,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def notification_start(method: str) -> bytes:
-    """What precedes the params of a notification; `NOTIFICATION_END` follows them.
+    """Return what precedes the params of a notification; `NOTIFICATION_END` follows them.
 
     For a method that is sent a hundred thousand times a second: made once, then added.
     """
@@ -29,7 +29,7 @@ def notification_start(method: str) -> bytes:
 
 
 def write_request(id: Id, method: str, params: bytes | None = None) -> bytes:
-    """The line for a request; `params` is encoded JSON."""
+    """Return the line for a request; `params` is encoded JSON."""
     if params is None:
         return b"".join((b'{"jsonrpc":"2.0","id":', _json(id), b',"method":', _json(method), b"}\n"))
     params = _one_line(params)
@@ -37,19 +37,19 @@ def write_request(id: Id, method: str, params: bytes | None = None) -> bytes:
 
 
 def write_notification(method: str, params: bytes | None = None) -> bytes:
-    """The line for a notification; `params` is encoded JSON."""
+    """Return the line for a notification; `params` is encoded JSON."""
     if params is None:
         return b"".join((b'{"jsonrpc":"2.0","method":', _json(method), b"}\n"))
     return b"".join((notification_start(method), _one_line(params), NOTIFICATION_END))
 
 
 def write_result(id: Id, result: bytes) -> bytes:
-    """The line that answers a request; `result` is encoded JSON."""
+    """Return the line that answers a request; `result` is encoded JSON."""
     return b"".join((b'{"jsonrpc":"2.0","id":', _json(id), b',"result":', _one_line(result), b"}\n"))
 
 
 def write_error(id: Id, code: int, message: str, data: object = None) -> bytes:
-    """The line that answers a request with an error; without `data` if that is None.
+    """Return the line that answers a request with an error; without `data` if that is None.
 
     Raises: TypeError if `data` has no JSON form.
     """
@@ -72,7 +72,7 @@ def _json(value: object) -> bytes:
 
 
 def _mend(value: Any) -> Any:
-    """The value with U+FFFD for every lone surrogate: half a character has no UTF-8."""
+    """Return the value with U+FFFD for every lone surrogate: half a character has no UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     if isinstance(value, dict):

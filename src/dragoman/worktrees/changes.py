@@ -47,7 +47,7 @@ class WorktreeChange(Struct, frozen=True):
 
 
 def changes_of(worktree: Worktree) -> list[WorktreeChange]:
-    """The changes in a worktree, by path. What git ignores is not among them.
+    """Return the changes in a worktree, by path. What git ignores is not among them.
 
     Raises:
         WorktreeError: it cannot be read, or its folder is gone.
@@ -62,7 +62,7 @@ def changes_of(worktree: Worktree) -> list[WorktreeChange]:
 
 
 def patch_of(changes: Iterable[WorktreeChange]) -> bytes:
-    """The changes as one patch for `git apply`, with renames, modes and binary files.
+    """Return the changes as one patch for `git apply`, with renames, modes and binary files.
 
     Raises:
         WorktreeError: git is not installed.
@@ -79,7 +79,7 @@ def patch_of(changes: Iterable[WorktreeChange]) -> bytes:
 
 
 def version_at(top: str, path: str) -> FileVersion | None:
-    """A file or a link as it is now; None if there is none. Raises: WorktreeError."""
+    """Return a file or a link as it is now; None if there is none. Raises: WorktreeError."""
     place = os.path.join(top, path)
     content, mode = content_of(place), mode_of(place)
     return None if content is None or mode is None else FileVersion(content, mode)
@@ -119,7 +119,7 @@ def _of_commit(worktree: Worktree) -> Iterator[WorktreeChange]:
 
 
 def _committed(worktree: Worktree, paths: Sequence[str]) -> dict[str, FileVersion]:
-    """Files of the commit as they are checked out, with the filters of the project."""
+    """Return files of the commit as they are checked out, with the filters of the project."""
     found: dict[str, FileVersion] = {}
     wanted = set(paths)
     assert worktree.commit is not None
@@ -172,7 +172,7 @@ def _put(place: str, side: str, path: str, version: FileVersion | None) -> None:
 
 
 def select(changes: Sequence[WorktreeChange], paths: Collection[str]) -> list[WorktreeChange]:
-    """The changes of some files, or below some folders.
+    """Return the changes of some files, or below some folders.
 
     Raises:
         WorktreeError: a name stands for no change.

@@ -1,4 +1,4 @@
-"""Runs git for worktrees: without hooks, without the variables of another repository, without questions."""
+"""Git for worktrees: without hooks, without the variables of another repository, without questions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def run_git(folder: str, words: Sequence[str], *, feed: bytes | None = None, cod
 
 
 def top_folder(folder: str) -> str | None:
-    """The folder of the git work tree that a folder is in, if it has a commit; None without git."""
+    """Return the folder of the git work tree that a folder is in, if it has a commit; None without git."""
     try:
         top = run_git(folder, ["rev-parse", "--show-toplevel"])
         run_git(folder, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"])
@@ -61,7 +61,7 @@ def top_folder(folder: str) -> str | None:
 
 
 def names_in(output: bytes) -> list[str]:
-    """The names in a list that ends each with a zero byte."""
+    """Return the names in a list that ends each with a zero byte."""
     return [os.fsdecode(name) for name in output.split(b"\0") if name]
 
 

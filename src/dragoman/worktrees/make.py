@@ -1,4 +1,4 @@
-"""Makes a worktree: the commit with git, then everything the user has changed since; or a copy of the folder."""
+"""How a worktree is made: the commit with git, then everything the user has changed since; or a copy of the folder."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _from_commit(made: Worktree, note: Callable[[str], None]) -> Worktree:
 
 
 def _changed(project: str) -> list[str]:
-    """The paths whose content differs from the commit, those that git does not know included."""
+    """Return the paths whose content differs from the commit, those that git does not know included."""
     listed = names_in(run_git(project, ["diff", "--name-only", "--no-renames", "--ignore-submodules", "-z", "HEAD"]))
     unknown = names_in(run_git(project, ["ls-files", "--others", "--exclude-standard", "-z"]))
     # A nested repository is listed as a folder; its files are not the project's.
@@ -114,7 +114,7 @@ def _copied(made: Worktree) -> Worktree:
 
 
 def walk(top: str) -> Iterator[tuple[str, bool]]:
-    """Everything below a folder, and whether it is a folder; folders first. Links are not followed."""
+    """Yield everything below a folder, and whether it is a folder; folders first. Links are not followed."""
     waiting = [""]
     while waiting:
         below = waiting.pop()

@@ -123,7 +123,7 @@ def _both_changed(change: WorktreeChange, now: FileVersion | None) -> MergedPath
 
 
 def _merged(before: bytes, after: bytes, now: bytes) -> bytes | None:
-    """The text with both changes; None if they touch the same lines."""
+    """Return the text with both changes; None if they touch the same lines."""
     with TemporaryDirectory(prefix="dragoman-merge-") as place:
         for name, content in (("now", now), ("before", before), ("after", after)):
             with open(os.path.join(place, name), "wb") as file:
@@ -135,7 +135,7 @@ def _merged(before: bytes, after: bytes, now: bytes) -> bytes | None:
 
 
 def _blocked(project: str, path: str) -> str:
-    """Why nothing can be written at a path; empty if something can."""
+    """Return why nothing can be written at a path; empty if something can."""
     parts = path.split("/")
     for count in range(1, len(parts)):
         above = "/".join(parts[:count])

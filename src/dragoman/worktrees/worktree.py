@@ -63,17 +63,17 @@ class Worktree(Struct, frozen=True, kw_only=True):
         return str(self.place / "tree" / (os.path.basename(self.project) or "project"))
 
     def inside(self, folder: str) -> str:
-        """The folder of the copy that stands for a folder of the project."""
+        """Return the folder of the copy that stands for a folder of the project."""
         return os.path.normpath(os.path.join(self.folder, os.path.relpath(os.path.realpath(folder), self.project)))
 
 
 def project_of(folder: str) -> str:
-    """The project that a folder belongs to: the top of its git work tree, or the folder itself."""
+    """Return the project that a folder belongs to: the top of its git work tree, or the folder itself."""
     return os.path.realpath(top_folder(folder) or folder)
 
 
 def list_worktrees(project: str) -> list[Worktree]:
-    """The worktrees of a project, the oldest first. One that cannot be read is left out."""
+    """Return the worktrees of a project, the oldest first. One that cannot be read is left out."""
     place = _place(project)
     names = sorted(os.listdir(place)) if place.is_dir() else []
     found = [each for each in (_read(place / name) for name in names) if each is not None]
@@ -81,7 +81,7 @@ def list_worktrees(project: str) -> list[Worktree]:
 
 
 def find_worktree(project: str, name: str) -> Worktree | None:
-    """The worktree with this name.
+    """Return the worktree with this name.
 
     Raises:
         WorktreeError: the name cannot be one.
@@ -130,7 +130,7 @@ def remove_place(project: str, name: str, *, is_git: bool) -> None:
 
 
 def state_of(path: str) -> CopiedState | None:
-    """What a path is now; None if there is no file or link there."""
+    """Return what a path is now; None if there is no file or link there."""
     content = content_of(path)
     if content is None:
         return None
@@ -138,7 +138,7 @@ def state_of(path: str) -> CopiedState | None:
 
 
 def content_of(path: str) -> bytes | None:
-    """The content of a file, or where a link leads; None for anything else.
+    """Read the content of a file, or where a link leads; None for anything else.
 
     Raises:
         WorktreeError: it cannot be read.
@@ -158,7 +158,7 @@ def content_of(path: str) -> bytes | None:
 
 
 def mode_of(path: str) -> int | None:
-    """How git would store the mode: 0o100644, 0o100755, or 0o120000 for a link; None for anything else."""
+    """Return how git would store the mode: 0o100644, 0o100755, or 0o120000 for a link; None for anything else."""
     try:
         mode = os.lstat(path).st_mode
     except OSError:

@@ -171,7 +171,7 @@ class ClaudeEvents:
             yield from (c.ReasoningStart(passage), c.ReasoningDelta(passage, thought), c.ReasoningEnd(passage))
 
     def _reported(self, parent: str, block: dict[str, Any]) -> Iterator[c.Chunk]:
-        """Text of a sub-agent: the output so far of the call that started it."""
+        """Show text of a sub-agent as the output so far of the call that started it."""
         call = self._calls.get(parent)
         if call is None or call.is_over or block.get("type") != "text" or not block.get("text"):
             return

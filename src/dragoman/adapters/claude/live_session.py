@@ -287,7 +287,7 @@ class ClaudeSession:
                 connection.answer(request_id, {"behavior": "deny", "message": "The user could not be asked."})
 
     def _end_questions(self, asker: AskedClient) -> None:
-        """A turn is over, and with it the questions that were asked in it."""
+        """End the questions that were asked in a turn that is over."""
         for task, asked in list(self._questions.values()):
             if asked is asker:
                 task.cancel()

@@ -65,7 +65,7 @@ def _content(block: v1.ContentBlock) -> str | dict[str, Any]:
 
 
 def _binary(data: str, media_type: str, uri: str) -> str | dict[str, Any]:
-    """Bytes in a form that the model reads; what it cannot read is named."""
+    """Put bytes in a form that the model reads; what it cannot read is named."""
     source = {"type": "base64", "media_type": media_type, "data": data}
     if media_type in _IMAGES:
         return {"type": "image", "source": source}

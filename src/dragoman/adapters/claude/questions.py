@@ -155,7 +155,7 @@ def _message(questions: Sequence[dict[str, Any]]) -> str:
 
 
 def _form(questions: Sequence[dict[str, Any]]) -> v1.ElicitationSchema:
-    """One field for each question, and one for an answer in other words."""
+    """Make one field for each question, and one for an answer in other words."""
     fields: dict[str, Any] = {}
     for at, each in enumerate(questions, 1):
         listed = [
@@ -184,7 +184,7 @@ def _read(questions: Sequence[dict[str, Any]], filled: dict[str, Any]) -> dict[s
 
 
 async def _chosen(questions: Sequence[dict[str, Any]], call_id: str, asker: AskedClient) -> dict[str, str] | None:
-    """For clients without forms: each question is asked as a permission with the answers as options."""
+    """Ask each question as a permission with the answers as options, for clients without forms."""
     answers: dict[str, str] = {}
     for question in questions:
         options = [AskOption(f"answer_{at}", _short(label)) for at, label in enumerate(_labels(question), 1)]

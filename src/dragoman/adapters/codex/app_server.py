@@ -141,7 +141,7 @@ class AppServer:
         self._write({"id": question_id, "error": {"code": -32601, "message": message}})
 
     def note_backlog(self, receiver: object, is_long: bool) -> None:
-        """A receiver of messages is behind, or not any more: while one is, the program has to wait."""
+        """Take note that a receiver of messages is behind, or not any more: while one is, the program has to wait."""
         if is_long:
             self._behind.add(receiver)
         else:

@@ -56,7 +56,7 @@ def locations_of(changes: Any) -> tuple[Location, ...]:
 
 
 def kind_of(changes: Any) -> Kind:
-    """`delete` or `move` if all changes are, otherwise `edit`."""
+    """Return `delete` or `move` if all changes are, otherwise `edit`."""
     rows = _changes(changes)
     if rows and all(_type(change) == "delete" for change in rows):
         return "delete"

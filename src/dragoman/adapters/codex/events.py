@@ -171,7 +171,7 @@ class CodexEvents:
             yield outcome(item, self._calls[item_id], "" if streamed is None else streamed.text)
 
     def end(self) -> None:
-        """The turn is over: calls without an outcome are shown as such."""
+        """End the turn: calls without an outcome are shown as such."""
         self.notes.ended |= self._items.keys()
         self.notes.commands |= self.commands
 

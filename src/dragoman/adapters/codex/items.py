@@ -194,7 +194,7 @@ def _web_shown(item: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def _pages(results: Any) -> tuple[dict[str, Any], ...]:
-    """Links to the pages that a search found."""
+    """Make links to the pages that a search found."""
     return tuple(
         {"uri": result["url"], "name": one_line(plain(str(result.get("title") or result["url"])))}
         for result in (results if isinstance(results, list) else ())

@@ -140,7 +140,7 @@ def _unannounced(params: dict[str, Any]) -> AskedCall:
 
 
 async def _ask_permissions(ctx: PromptContext, params: dict[str, Any]) -> dict[str, Any]:
-    """More access for the sandbox: for this turn, for the session, or not."""
+    """Ask for more access for the sandbox: for this turn, for the session, or not."""
     wanted = params.get("permissions")
     reason = params.get("reason")
     title = f"More access for commands{f': {one_line(plain(reason))}' if isinstance(reason, str) and reason else ''}"
@@ -197,7 +197,7 @@ def mcp_offers(scopes: Any) -> list[OfferedDecision]:
 
 
 async def _ask_user(ctx: PromptContext, params: dict[str, Any]) -> dict[str, Any]:
-    """Questions of the model, such as it asks when it plans: one form, or one question after the other."""
+    """Ask questions of the model, such as it has when it plans: one form, or one question after the other."""
     found = params.get("questions")
     questions = [each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict)]
     if ctx.has_forms:

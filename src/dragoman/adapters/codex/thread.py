@@ -68,7 +68,7 @@ class CodexThread:
             self._worker = asyncio.ensure_future(self._show_between())
 
     def end(self, reason: CodexEnded) -> None:
-        """The program has ended."""
+        """End with the program."""
         if self.turn is not None:
             self.turn.put(reason)
 

@@ -6,8 +6,8 @@ their own, because other calls go on meanwhile, and because Codex withdraws a qu
 
 *Cancel.* Codex answers an interrupt at once and leaves the running command alive in the background. So `interrupt` does
 all of it: it waits until the turn was really begun (an interrupt before is refused), interrupts it and the turns of its
-sub-agents, waits for the end of each, then asks the commands of this turn to end (`processes.py`), has Codex end those
-that do not, and waits until they are gone, both for Codex and for the system. Commands that earlier turns left in the
+sub-agents, waits for the end of each, then asks the commands of this turn to end, has Codex end those that do
+not, and waits until they are gone, both for Codex and for the system. Commands that earlier turns left in the
 background on purpose stay. If that takes too long the program is ended with everything it started: a command that runs
 on after a cancel is worse than a program that has to start again.
 """
@@ -16,17 +16,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
+import signal
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.adapters.codex.events import CodexEvents, error_text
 from dragoman.adapters.codex.messages import CodexEnded, CodexQuestion, CodexRefused, Report
-from dragoman.adapters.codex.processes import ask_to_end, kill, processes_of
 from dragoman.adapters.codex.questions import answer_question
 from dragoman.adapters.values import AdapterError
+from dragoman.process import proctable
 from dragoman.text.terminal import plain
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Collection
 
     from dragoman.adapters.codex.thread import CodexThread
     from dragoman.adapters.context import PromptContext
@@ -42,6 +45,10 @@ _FEW_WAITING: Final = 500
 _LOOK_SECONDS: Final = 0.05  # between two looks at the commands that still run
 _BEGIN_SECONDS: Final = 0.2  # until a command that was reported has a process
 _END_SECONDS: Final = 1.0  # for a command that is asked to end, and for the rest of one that was killed
+_THREAD: Final = b"CODEX_THREAD_ID="
+_CALL: Final = b"CODEX_TOOL_CALL_ID="
+# Programs of the sandbox, by the beginning of what the kernel calls them.
+_HELPERS: Final = ("codex", "bwrap")
 
 
 class CodexTurn:
@@ -311,3 +318,52 @@ def _failure(error: Any) -> str:
     if isinstance(error, dict) and error.get("codexErrorInfo") == "unauthorized":
         return f"Codex is not logged in, or its login has expired: {text}. Run `codex login` in a terminal."
     return f"Codex failed: {plain(text)}"
+
+
+def processes_of(marker: str, threads: Collection[str], earlier: Collection[str]) -> list[int]:
+    """Return the living processes of commands, found by what Codex writes into their environment.
+
+    They are not named, because Codex does not report every command before it runs.
+
+    Args:
+        marker: what everything that this program started has in its environment.
+        threads: the threads whose commands are meant.
+        earlier: the ids of commands that are not meant.
+    """
+    found: list[int] = []
+    for pid in proctable.pids():
+        with suppress(OSError):
+            variables = proctable.environment(pid)
+            if marker.encode() not in variables or _CALL not in variables:
+                continue
+            values = variables.split(b"\0")
+            is_meant = any(_THREAD + thread.encode() in values for thread in threads)
+            is_earlier = any(_CALL + call.encode() in values for call in earlier)
+            if is_meant and not is_earlier and proctable.status(pid).is_alive:
+                found.append(pid)
+    return found
+
+
+def ask_to_end(processes: Collection[int]) -> set[int]:
+    """Send SIGTERM to the commands themselves; the helper of the sandbox follows when they are gone.
+
+    Codex ends a command at once and completely, which is wrong twice. The helper of its sandbox gets no time to remove
+    the folders that it makes for the sandbox, so that an empty `.git` stays in the user's project. And the end is
+    reported when the first process is gone, while others are still there for a moment.
+
+    Returns: those that were asked.
+    """
+    asked: set[int] = set()
+    for pid in processes:
+        with suppress(OSError):
+            if not proctable.name(pid).startswith(_HELPERS):
+                os.kill(pid, signal.SIGTERM)
+                asked.add(pid)
+    return asked
+
+
+def kill(processes: Collection[int]) -> None:
+    """End processes at once."""
+    for pid in processes:
+        with suppress(OSError):
+            os.kill(pid, signal.SIGKILL)

@@ -184,7 +184,7 @@ async def _show_after_cancel(ctx: PromptContext, before: Snapshot) -> None:
 
 
 def _calls(before: Snapshot) -> list[c.Chunk] | None:
-    """Tool calls about what changed since the snapshot; None if that cannot be found."""
+    """Make tool calls about what changed since the snapshot; None if that cannot be found."""
     changes = find_changes(before)
     if changes is None:
         return None
@@ -243,7 +243,7 @@ _HELD: Final = 4096  # characters of an unfinished sequence; a longer one is not
 
 
 class OutputText:
-    """Turns the bytes of one stream into text that is safe to show, at most `limit` characters of it.
+    """The bytes of one stream as text that is safe to show, at most `limit` characters of it.
 
     Accepts pieces of any size: a character or an escape sequence that is split in two is joined again. Unlike
     `text/output_lines.py` it does not wait for the end of a line: tools that stream an answer write single words.

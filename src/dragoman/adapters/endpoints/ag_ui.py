@@ -134,7 +134,7 @@ async def _entry(
 
 
 def messages_json(message: UIMessage) -> list[dict[str, Any]]:
-    """One stored message as the messages of the protocol: an answer with calls is several."""
+    """Return one stored message as the messages of the protocol: an answer with calls is several."""
     if message.role == "user":
         return [{"id": message.id, "role": "user", "content": text_of(blocks_of(message.parts))}]
     text = "".join(part.text for part in message.parts if isinstance(part, TextPart))

@@ -59,7 +59,7 @@ class AGUIEvents:
         }
 
     def begin_run(self) -> None:
-        """Another run of the same turn begins, with the answers."""
+        """Begin another run of the same turn, with the answers."""
         self.interrupts, self.has_ended = [], False
 
     def feed(self, event: dict[str, Any]) -> Iterator[c.Chunk]:

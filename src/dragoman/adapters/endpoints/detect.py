@@ -1,4 +1,4 @@
-"""Finds out what kind of endpoint an address is, without a run of its agent.
+"""What kind of endpoint an address is, found without a run of its agent.
 
 Theory of operation. An address that ends like a chat API, or that lists models, is one. Otherwise an empty object is
 posted, which every kind refuses: the refusal names the members that are missing, or comes in the kind's own form.

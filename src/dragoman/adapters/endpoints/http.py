@@ -213,7 +213,7 @@ LARGEST_EVENT_BYTES: Final = 64 * 1024 * 1024
 
 
 class EventData:
-    """Takes bytes as they arrive, cut anywhere, and gives the data of the events that are complete.
+    """Bytes as they arrive, cut anywhere, and the data of the events that are complete.
 
     Lines end with LF, CRLF or CR, an empty line ends an event, `data:` lines of one event are joined; comments,
     `event:`, `id:` and `retry:` are skipped. What is kept between two pieces is bounded.

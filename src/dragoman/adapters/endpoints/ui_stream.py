@@ -98,7 +98,7 @@ class UIStreamAdapter(Adapter):
         await self._endpoint.close()
 
     async def _stream(self, ctx: PromptContext, request: dict[str, Any]) -> AsyncIterator[c.Chunk]:
-        """One response, continued once with GET if it breaks off and the server offers that."""
+        """Yield one response, continued once with GET if it breaks off and the server offers that."""
         received: list[bytes] = []
         try:
             async for chunk in self._read(ctx, "POST", self._endpoint.url, request, received):

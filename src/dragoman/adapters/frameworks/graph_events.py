@@ -54,7 +54,7 @@ class GraphEvents:
         self._subagent_text: dict[str, str] = {}
 
     def begin_run(self) -> None:
-        """Another run of the same turn begins, with the answers."""
+        """Begin another run of the same turn, with the answers."""
         self.questions = []
 
     def feed(self, namespace: Sequence[str], mode: str, data: Any) -> Iterator[c.Chunk]:
@@ -120,7 +120,7 @@ class GraphEvents:
             yield c.ReasoningDelta(id, text)
 
     def _subagent(self, namespace: str, text: str) -> Iterator[c.Chunk]:
-        """Text of a sub-agent: the output so far of the call that started it, if only one can have."""
+        """Show text of a sub-agent as the output so far of the call that started it, if only one can have."""
         running = [call for call, name in self._names.items() if name in _SUBAGENT_TOOLS and call not in self._over]
         if len(running) == 1:
             whole = self._subagent_text[namespace] = self._subagent_text.get(namespace, "") + text

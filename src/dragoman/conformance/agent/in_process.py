@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 
 class AgentInProcess:
-    """Serves a fresh agent for each connection."""
+    """A fresh agent for each connection, in this process."""
 
     def __init__(self, make: Callable[[], Agent], *, around: Callable[[Transport], Transport] | None = None) -> None:
-        """Remembers how to make an agent.
+        """Remember how to make an agent.
 
         Args:
             around: Wraps the agent's end of each connection, so that tests can change what the agent sends.

@@ -83,7 +83,7 @@ class AgentTurn:
         self._probe = probe
 
     async def end(self, within_seconds: float | None = None) -> WireMessage:
-        """The response to the prompt, success or error."""
+        """Wait for the response to the prompt, success or error."""
         seconds = within_seconds or self._probe.settings.turn_seconds
         return await self._probe.answer(self.id, "answer to session/prompt", seconds)
 
@@ -92,7 +92,7 @@ class AgentTurn:
         return any(message.answers(self.id) for message in self._probe.incoming[self.mark :])
 
     def updates(self, kind: str | None = None) -> list[dict[str, Any]]:
-        """The session's updates since the prompt, of one kind or all."""
+        """Return the session's updates since the prompt, of one kind or all."""
         return [
             update
             for message in self._probe.since(self.mark, self._is_update)
@@ -100,7 +100,7 @@ class AgentTurn:
         ]
 
     async def first(self, what: str, test: Test) -> WireMessage | None:
-        """The first message of the turn that passes the test; None if the turn ended without one."""
+        """Wait for the first message of the turn that passes the test; None if the turn ended without one."""
         found = await self._probe.wait_for(
             lambda message: test(message) or message.answers(self.id),
             what,
@@ -128,7 +128,7 @@ class AgentTurn:
         return found
 
     def sent(self, method: str) -> list[WireMessage]:
-        """What the agent sent with this method since the prompt."""
+        """Return what the agent sent with this method since the prompt."""
         return self._probe.since(self.mark, lambda message: message.method == method)
 
     def has(self, message: WireMessage, kinds: Container[str]) -> bool:
@@ -188,7 +188,7 @@ class AgentProbe(Probe):
     # Asking
 
     async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
-        """The handshake; `changes` replace members of the params. The answer may be an error."""
+        """Initialize; `changes` replace members of the params. The answer may be an error."""
         params = {"protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": CLIENT, **changes}
         answer = await self.call("initialize", params)
         self.answered = answer.fields
@@ -209,7 +209,7 @@ class AgentProbe(Probe):
         return {"cwd": self.cwd, "mcpServers": [], **changes}
 
     async def open_session(self, **changes: object) -> WireMessage:
-        """The successful answer to `session/new`.
+        """Open a session; return the successful answer to `session/new`.
 
         Raises: Inconclusive when there is none, because a case of its own judges that.
         """
@@ -230,14 +230,14 @@ class AgentProbe(Probe):
     # Turns
 
     def prompt(self, session_id: str, content: str | list[dict[str, Any]], **changes: object) -> AgentTurn:
-        """Sends a prompt and does not wait."""
+        """Send a prompt and do not wait."""
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         mark = self.mark
         id = self.request("session/prompt", {"sessionId": session_id, "prompt": blocks, **changes})
         return AgentTurn(self, session_id, id, mark)
 
     def text(self, action: str, **values: str) -> str:
-        """The prompt that leads this agent to the action. Raises: Inconclusive when there is none."""
+        """Return the prompt that leads this agent to the action. Raises: Inconclusive when there is none."""
         # Most agents ask before they make a file; many refuse to overwrite one that they have not read, without asking.
         file = str(self.folder / f"new-{next(self._numbers)}.txt") if action == "ask" else self.notes
         values = {"file": file, "cwd": self.cwd, "command": "echo dragoman", **values}
@@ -247,12 +247,12 @@ class AgentProbe(Probe):
         return text
 
     async def act(self, action: str, session_id: str | None = None, **values: str) -> AgentTurn:
-        """Begins a turn that leads to the action, in a session of its own unless one is named."""
+        """Begin a turn that leads to the action, in a session of its own unless one is named."""
         text = self.text(action, **values)
         return self.prompt(session_id or await self.new_session(), text)
 
     async def acted(self, action: str, session_id: str | None = None, **values: str) -> AgentTurn:
-        """A turn that led to the action and has ended well. Raises: Inconclusive when it ended with an error."""
+        """Play a turn that leads to the action and ends well. Raises: Inconclusive when it ended with an error."""
         turn = await self.act(action, session_id, **values)
         end = await turn.end()
         if end.is_error:
@@ -260,12 +260,12 @@ class AgentProbe(Probe):
         return turn
 
     async def served(self, action: str, method: str, **values: str) -> Served:
-        """A turn that led to the action, called `method` for it, and ended. Raises: Inconclusive when not."""
+        """Play a turn that leads to the action, calls `method` for it, and ends. Raises: Inconclusive when not."""
         turn = await self.act(action, **values)
         return Served(turn, await turn.first_request(method), await turn.end())
 
     async def running(self, session_id: str | None = None) -> AgentTurn:
-        """A turn that has begun to speak and goes on. Raises: Inconclusive when it is over at once."""
+        """Begin a turn that speaks and goes on. Raises: Inconclusive when it is over at once."""
         turn = await self.act("slow", session_id)
         await turn.need("a word", lambda message: turn.has(message, _SPEECH))
         await asyncio.sleep(3 * self.settings.quiet_seconds)
@@ -274,7 +274,7 @@ class AgentProbe(Probe):
         return turn
 
     async def in_command(self) -> AgentTurn:
-        """A turn in which a command of a minute is running by now. Raises: Inconclusive when it ended without one.
+        """Begin a turn in which a command of a minute runs. Raises: Inconclusive when it ended without one.
 
         Not every agent reports when it starts a command, so the command creates a file, which is looked for.
         It is a script, because some agents refuse a plain `sleep`.
@@ -304,7 +304,7 @@ class AgentProbe(Probe):
     # Quiet and endings
 
     async def settle(self) -> None:
-        """Returns when the agent has read everything that was sent and had a moment to react.
+        """Wait until the agent has read everything that was sent and had a moment to react.
 
         An agent that does not answer the request this takes is given the time of silence instead.
         """
@@ -318,7 +318,7 @@ class AgentProbe(Probe):
         await self.answer(self.ping(), f"answer to a request after {after}")
 
     def end_input(self) -> None:
-        """Lets the agent read the end of its input; its output is still read."""
+        """Let the agent read the end of its input; its output is still read."""
         self._log_unfinished()
         self.entries.append(End(self.now, "c2a"))
         self._link.end_input()

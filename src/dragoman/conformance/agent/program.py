@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class AgentProgram:
-    """Starts the command for each connection."""
+    """The command of an agent, started for each connection."""
 
     def __init__(self, command: Sequence[str], *, cwd: str | None = None, env: Mapping[str, str] | None = None) -> None:
         self.command = tuple(command)

@@ -51,7 +51,7 @@ _PLAN: Final = "Make a plan of three steps for adding a test to this project, wi
 
 
 def _tools(*, read: str, write: str, edit: str, run: str, plan: str) -> dict[str, str]:
-    """Texts that name the tools by the names an agent knows them by, which leaves its model the least choice."""
+    """Return texts that name the tools by the names an agent knows them by, which leaves its model the least choice."""
     named = {"read": _READ, "write": _WRITE, "ask": _WRITE, "edit": _EDIT, "run": _RUN, "wait": _WAIT, "plan": _PLAN}
     tools = {"read": read, "write": write, "ask": write, "edit": edit, "run": run, "wait": run, "plan": plan}
     return {action: text.replace("{tool}", tools[action]) for action, text in named.items()}
@@ -187,7 +187,7 @@ class Prompts(msgspec.Struct):
     login: str = ""
 
     def text(self, action: str, **values: str) -> str | None:
-        """The prompt that leads to the action; None if there is none for this agent."""
+        """Return the prompt that leads to the action; None if there is none for this agent."""
         text = self.texts.get(action)
         if text is None:
             return None
@@ -197,7 +197,7 @@ class Prompts(msgspec.Struct):
 
 
 def preset(name: str) -> Prompts:
-    """The texts of a preset; an action that it has no text for gets the text for any model.
+    """Return the texts of a preset; an action that it has no text for gets the text for any model.
 
     Raises: ConfigError for an unknown name.
     """
@@ -209,7 +209,7 @@ def preset(name: str) -> Prompts:
 
 
 def preset_for(agent_name: str) -> str:
-    """The name of the preset for an agent with this `agentInfo.name`."""
+    """Return the name of the preset for an agent with this `agentInfo.name`."""
     lowered = agent_name.lower()
     for name, known in PRESETS.items():
         if any(part in lowered for part in known.names):
@@ -218,7 +218,7 @@ def preset_for(agent_name: str) -> str:
 
 
 def read_prompts(path: str | Path, base: Prompts | None = None) -> Prompts:
-    """The texts of a TOML or JSON file: action = "text", and `login = "auth-method-id"` if one may be tried.
+    """Read the texts of a TOML or JSON file: action = "text", and `login = "auth-method-id"` if one may be tried.
 
     An empty text means that this agent cannot do it. Raises: ConfigError.
     """

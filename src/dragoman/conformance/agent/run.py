@@ -1,4 +1,4 @@
-"""Runs the cases for agents: which share a connection, and what counts after a failure.
+"""The run of the cases for agents: which share a connection, and what counts after a failure.
 
 A case that did not pass on a shared connection runs again on one of its own, and only that result counts: no case fails
 because of what another one left behind.
@@ -6,21 +6,27 @@ because of what another one left behind.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.conformance.agent.plain_turn import play_plain_turn
+import msgspec
+
 from dragoman.conformance.agent.probe import SETUPS, AgentCheckSettings, AgentProbe
 from dragoman.conformance.case import Case, CaseResult, Ending, Inconclusive
 from dragoman.conformance.conversation import Gone
 from dragoman.conformance.runner import BUDGET_SECONDS, JOBS, CheckRun, Progress
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from dragoman.conformance.agent.probe import AgentProbe
     from dragoman.conformance.agent.target import AgentTarget
 
 _FIRST = "agent/initialize/answers"
+_EXCERPT_CHARACTERS: Final = 80
+_BETWEEN_VALUES: Final = re.compile(rb"}\s*\n\s*{")
 
 
 class AgentRun(CheckRun[AgentProbe]):
@@ -59,7 +65,7 @@ class AgentRun(CheckRun[AgentProbe]):
         return probe
 
     async def meet(self, cases: Sequence[Case]) -> Any:
-        """Sees whether the program starts, answers initialize and, if that was asked for, gets through a plain turn."""
+        """See whether the program starts, answers initialize and, if that was asked for, gets through a plain turn."""
         broken: CaseResult | None = None
         async with self.connection() as probe:
             try:
@@ -78,7 +84,7 @@ class AgentRun(CheckRun[AgentProbe]):
         return probe.answered.get("agentInfo")
 
     def units(self, cases: Sequence[Case]) -> list[list[Case]]:
-        """Cases that share a set-up in as many rows as there are jobs, and every other case alone.
+        """Group cases that share a set-up in as many rows as there are jobs, and every other case alone.
 
         An agent that does not answer initialize is judged by that alone, instead of by waiting for the rest.
         """
@@ -101,7 +107,7 @@ class AgentRun(CheckRun[AgentProbe]):
                 self.add(await self._judge_set_up(case, probe))
 
     async def _run_shared(self, unit: list[Case]) -> list[Case]:
-        """Runs the cases on one connection; returns those that need one of their own."""
+        """Run the cases on one connection; return those that need one of their own."""
         again: list[Case] = []
         left = list(unit)
         while left:
@@ -121,7 +127,7 @@ class AgentRun(CheckRun[AgentProbe]):
         return again
 
     async def _judge_set_up(self, case: Case, probe: AgentProbe) -> CaseResult:
-        """Judges by a case after the handshake of its set-up, which belongs to the evidence."""
+        """Judge by a case after the handshake of its set-up, which belongs to the evidence."""
         probe.services.reset()
         if case.setup and not probe.answered:
             try:
@@ -137,3 +143,63 @@ class AgentRun(CheckRun[AgentProbe]):
         result = await self.judge(case, probe)
         result.evidence = [*probe.handshake, *result.evidence]
         return result
+
+
+async def play_plain_turn(probe: AgentProbe) -> CaseResult | None:
+    """Play a plain turn and cancel another one; return what is wrong, None if nothing is.
+
+    An agent that refuses something (because it needs a login or has no model) gets through: the cases judge its
+    answers. One that does not answer does not.
+
+    Raises: Gone when the agent ends before it answers initialize.
+    """
+    step = "agent/initialize/answers"
+    try:
+        answer = await probe.initialize()
+        if answer.is_error:
+            return _broken(step, f"initialize was answered with an error: {answer}", probe)
+        step = "agent/session/new"
+        session_id = await probe.new_session()
+        step = "agent/prompt/stop-reason"
+        await probe.prompt(session_id, probe.text("say")).end()
+        step = "agent/cancel/streaming"
+        await _cancel(probe)
+    except Inconclusive:
+        return None
+    except Gone as gone:
+        if step == "agent/initialize/answers":
+            raise
+        return _broken(step, gone.message, probe)
+    except Ending as ending:
+        return _broken(step, ending.message, probe)
+    return None
+
+
+async def _cancel(probe: AgentProbe) -> None:
+    """Cancel a turn as soon as something comes; a turn that is over before is as good."""
+    turn = await probe.act("slow")
+    await turn.first("update", lambda message: message.method == "session/update")
+    probe.cancel(turn.session_id)
+    await turn.end()
+
+
+def _broken(step: str, message: str, probe: AgentProbe) -> CaseResult:
+    """Make the finding: the lines that are not messages, if there are any, otherwise the step that was not answered."""
+    noise = [each for each in probe.incoming if not each.body and each.line.strip()]
+    if noise:
+        first = shorten(noise[0].line.decode(errors="replace"), _EXCERPT_CHARACTERS)
+        is_spread = _is_json(b"\n".join(each.line for each in probe.incoming))
+        step = "passive/5" if is_spread else "passive/6"
+        what = "a message was written on several lines" if is_spread else f"{len(noise)} lines are not messages"
+        message = f"{what}, the first line is {first!r}; {message}"
+    return CaseResult(step, "fail", message, probe.now, list(probe.entries), 1)
+
+
+def _is_json(text: bytes) -> bool:
+    """Whether the lines are JSON objects if the breaks inside of them are ignored."""
+    start = text.find(b"{")
+    try:
+        msgspec.json.decode(b"[" + _BETWEEN_VALUES.sub(b"},{", text[start:].strip()) + b"]")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+    return start >= 0

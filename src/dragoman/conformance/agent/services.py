@@ -50,7 +50,7 @@ class JudgeServices:
         self.reset()
 
     def reset(self) -> None:
-        """Restores the answers of a friendly client."""
+        """Restore the answers of a friendly client."""
         self.choose: str = "allow_once"
         """The kind of permission option to select; "cancelled" selects none."""
         self.form: str = "accept"
@@ -64,7 +64,7 @@ class JudgeServices:
         self.held.clear()
 
     def serve(self, request: WireMessage) -> None:
-        """Takes one request of the agent."""
+        """Take one request of the agent."""
         if request.method in self.hold:
             self.held.append(request)
             return
@@ -73,7 +73,7 @@ class JudgeServices:
         task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Ends every terminal and every answer that is still being made."""
+        """End every terminal and every answer that is still being made."""
         for task in self._tasks:
             task.cancel()
         while self._tasks:
@@ -109,7 +109,7 @@ class JudgeServices:
         return {"outcome": self.outcome(params)}
 
     def outcome(self, params: dict[str, Any]) -> dict[str, str]:
-        """The outcome for a permission request, by the kind in `choose`."""
+        """Return the outcome for a permission request, by the kind in `choose`."""
         option = next((each for each in params["options"] if each["kind"] == self.choose), None)
         if option is None and self.choose == "allow_once":
             option = next((each for each in params["options"] if each["kind"].startswith("allow")), None)
@@ -175,7 +175,7 @@ _METHODS: Final[dict[str, Any]] = {
 
 
 def _absolute(path: str) -> Path:
-    """The path if it is absolute; a relative one would be resolved in the judge's own folder."""
+    """Return the path if it is absolute; a relative one would be resolved in the judge's own folder."""
     if not os.path.isabs(path):
         raise Refusal(INVALID_PARAMS, "The path must be absolute")
     return Path(path)
@@ -192,7 +192,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Content that fits a form: the default of each field, or the simplest value of its type."""
+    """Make content that fits a form: the default of each field, or the simplest value of its type."""
     return {name: _value(wanted) for name, wanted in (schema.get("properties") or {}).items()}
 
 

@@ -22,7 +22,7 @@ class AgentLink(Transport, Protocol):
     """A transport whose input can be ended while its output is still read."""
 
     def end_input(self) -> None:
-        """Lets the agent read the end of its input, after everything that was written."""
+        """Let the agent read the end of its input, after everything that was written."""
 
     @property
     def returncode(self) -> int | None:
@@ -30,12 +30,12 @@ class AgentLink(Transport, Protocol):
 
 
 class AgentTarget(Protocol):
-    """Opens connections to agents."""
+    """What opens connections to agents."""
 
     command: tuple[str, ...]
 
     async def open(self, on_stderr: Callable[[bytes], None]) -> AgentLink:
-        """Connects to a fresh agent.
+        """Connect to a fresh agent.
 
         Raises: ConfigError, DragomanError when there is no agent to connect to.
         """

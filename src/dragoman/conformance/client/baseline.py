@@ -38,7 +38,7 @@ class Baseline(msgspec.Struct):
 
 
 def missing(needs: CaseNeeds, baseline: Baseline) -> str:
-    """What a case needs and the client does not do, as a sentence; empty if it does everything."""
+    """Return what a case needs and the client does not do, as a sentence; empty if it does everything."""
     for gate in needs.offers:
         if not is_offered(baseline.capabilities, gate):
             return f"the client does not advertise {gate}"

@@ -22,7 +22,7 @@ ClientFunction: TypeAlias = Callable[["Transport", Path, asyncio.Event], Corouti
 
 
 class ClientInProcess:
-    """Runs a fresh client for each connection."""
+    """A fresh client for each connection, in this process."""
 
     def __init__(self, client: ClientFunction) -> None:
         self.command: tuple[str, ...] = ("(in this process)",)

@@ -76,7 +76,7 @@ class ClientTurn:
         self._is_empty = True
 
     def update(self, kind: str, /, **members: object) -> None:
-        """Sends a session/update of this kind."""
+        """Send a session/update of this kind."""
         self._is_empty = self._is_empty and kind not in ("agent_message_chunk", "tool_call")
         self._probe.update(kind, **members)
 
@@ -84,7 +84,7 @@ class ClientTurn:
         self.update("agent_message_chunk", content={"type": "text", "text": text})
 
     def end(self, stop_reason: str = "end_turn", **members: object) -> None:
-        """Answers the prompt; more prompts, if the client has any, are answered by themselves.
+        """Answer the prompt; more prompts, if the client has any, are answered by themselves.
 
         A turn that ends well says a word: clients may take one without any for a failure of the agent.
         """
@@ -94,7 +94,7 @@ class ClientTurn:
         self._probe.reply(self.request, {"stopReason": stop_reason, **members})
 
     def fail(self, code: int, message: str) -> None:
-        """Answers the prompt with an error."""
+        """Answer the prompt with an error."""
         self._probe.hold.discard("session/prompt")
         self._probe.reply_error(self.request, code, message)
 
@@ -132,7 +132,7 @@ class ClientProbe(Probe):
     # What the client does
 
     async def expect(self, *methods: str) -> WireMessage:
-        """The next request with one of these methods.
+        """Wait for the next request with one of these methods.
 
         Raises: Inconclusive when it does not come: that it should is judged by another case.
         """
@@ -142,7 +142,7 @@ class ClientProbe(Probe):
             raise Inconclusive(f"{ending.message}; the client has to open a session and send one prompt") from None
 
     async def next_request(self, *methods: str) -> WireMessage:
-        """The next request with one of these methods. Raises: Silence, Gone (a failure of the client)."""
+        """Wait for the next request with one of these methods. Raises: Silence, Gone (a failure of the client)."""
         request = await self.wait_for(
             lambda message: message.is_request and message.method in methods and message.index not in self._taken,
             " or ".join(methods),
@@ -152,18 +152,18 @@ class ClientProbe(Probe):
         return request
 
     def sent(self, *methods: str) -> list[WireMessage]:
-        """What the client has sent so far with one of these methods, requests and notifications."""
+        """Return what the client has sent so far with one of these methods, requests and notifications."""
         return self.since(0, lambda message: message.method in methods)
 
     def first(self, *methods: str) -> WireMessage:
-        """The first of them. Raises: Inconclusive when there was none."""
+        """Return the first of them. Raises: Inconclusive when there was none."""
         found = self.sent(*methods)
         if not found:
             raise Inconclusive(self.trouble or f"the client sent no {' or '.join(methods)}")
         return found[0]
 
     async def initialize(self, capabilities: object = FULL, **changes: object) -> WireMessage:
-        """Takes and answers the handshake; `changes` replace members of the result."""
+        """Take and answer the handshake; `changes` replace members of the result."""
         request = await self.expect("initialize")
         self.note_initialize(request)
         self.reply(request, self.initialized(capabilities, **changes))
@@ -175,19 +175,19 @@ class ClientProbe(Probe):
 
     @staticmethod
     def initialized(capabilities: object = FULL, **changes: object) -> dict[str, object]:
-        """A result of `initialize`; a change to UNSET removes the member."""
+        """Make a result of `initialize`; a change to UNSET removes the member."""
         result = {"protocolVersion": 1, "agentCapabilities": capabilities, "agentInfo": AGENT, "authMethods": []}
         return {name: value for name, value in {**result, **changes}.items() if value is not msgspec.UNSET}
 
     async def open_session(self, **changes: object) -> WireMessage:
-        """Takes and answers the request that opens a session."""
+        """Take and answer the request that opens a session."""
         request = await self.expect(*OPENING)
         self.hold.difference_update(OPENING)
         self.reply(request, self.opened(request, **changes))
         return request
 
     def opened(self, request: WireMessage, **changes: object) -> dict[str, object]:
-        """A result of `session/new`, `load` or `resume`."""
+        """Make a result of `session/new`, `load` or `resume`."""
         self.cwd = str(request.params.get("cwd"))
         if request.method == "session/new":
             self.session_id = SESSION
@@ -198,20 +198,20 @@ class ClientProbe(Probe):
         return dict(changes)
 
     async def prompted(self, capabilities: object = FULL, **session: object) -> ClientTurn:
-        """Plays everything up to the client's prompt."""
+        """Play everything up to the client's prompt."""
         await self.initialize(capabilities)
         await self.open_session(**session)
         return ClientTurn(self, await self.expect("session/prompt"))
 
     async def require_prompt(self, after: str, **session: object) -> ClientTurn:
-        """Plays on after the handshake. Raises: Fail when a client that usually prompts does not."""
+        """Play on after the handshake. Raises: Fail when a client that usually prompts does not."""
         opening = await self._require_next(after, *OPENING)
         self.hold.difference_update(OPENING)
         self.reply(opening, self.opened(opening, **session))
         return await self.require_prompt_only(after)
 
     async def require_prompt_only(self, after: str) -> ClientTurn:
-        """The same when the session was opened already."""
+        """Play on when the session was opened already."""
         return ClientTurn(self, await self._require_next(after, "session/prompt"))
 
     async def _require_next(self, after: str, *methods: str) -> WireMessage:
@@ -229,7 +229,7 @@ class ClientProbe(Probe):
     # Asking the client
 
     def update(self, kind: str, /, **members: object) -> None:
-        """Sends a session/update of this kind for the session."""
+        """Send a session/update of this kind for the session."""
         update = {"sessionUpdate": kind, **members}
         self.notify("session/update", {"sessionId": self.session_id, "update": update})
 
@@ -238,18 +238,18 @@ class ClientProbe(Probe):
         return used
 
     async def ask(self, method: str, **params: object) -> WireMessage:
-        """A request about the session."""
+        """Send a request about the session."""
         return await self.call(method, {"sessionId": self.session_id, **params})
 
     def permission(self, **changes: object) -> dict[str, object]:
-        """Params of a permission request."""
+        """Make params of a permission request."""
         tool = {"toolCallId": "call-1", "title": "Read a file", "kind": "read", "status": "pending"}
         return {"sessionId": self.session_id, "toolCall": tool, "options": OPTIONS, **changes}
 
     # Whether it is well
 
     async def settle(self) -> None:
-        """Returns when the client has read everything that was sent and had a moment to react."""
+        """Wait until the client has read everything that was sent and had a moment to react."""
         if self.baseline.answers_unknown:
             with suppress(Silence, Gone):
                 await self.answer(self.ping(), "answer to an unknown method")
@@ -270,7 +270,7 @@ class ClientProbe(Probe):
             raise Fail(f"the client ended the connection after {after}") from None
 
     async def require_well(self, turn: ClientTurn, after: str) -> None:
-        """Ends the turn. Raises: Fail when the client is not as it was after a plain turn."""
+        """End the turn. Raises: Fail when the client is not as it was after a plain turn."""
         await self.require_alive(after)
         turn.end()
         await self.require_usual_exit(after)
@@ -286,7 +286,7 @@ class ClientProbe(Probe):
             raise Fail(f"after {after} the client exited with {code}; it usually does with {self.baseline.exit_code}")
 
     async def exit_code(self) -> int | None:
-        """How the client ended by itself; None if it did not in time."""
+        """Wait until the client ends by itself; return how, None if it did not in time."""
         try:
             async with asyncio.timeout(self.settings.timeout_seconds):
                 return await self.link.wait_exit()
@@ -296,13 +296,13 @@ class ClientProbe(Probe):
     # What surrounds it
 
     def take_output(self, data: bytes) -> None:
-        """Logs what the client printed, up to a limit."""
+        """Log what the client printed, up to a limit."""
         self._printed_bytes += len(data)
         if self._printed_bytes <= _OUTPUT_BYTES:
             super().take_output(data)
 
     def scratch(self) -> Path:
-        """A folder below the session's cwd, gone after the case. Raises: Inconclusive when there can be none."""
+        """Make a folder below the session's cwd, gone after the case. Raises: Inconclusive when there can be none."""
         try:
             self._scratch = Path(tempfile.mkdtemp(prefix=".dragoman-check-", dir=self.cwd))
         except OSError as error:
@@ -332,7 +332,7 @@ class ClientProbe(Probe):
 
 
 def _another(request: WireMessage) -> str:
-    """The id of one more session."""
+    """Make the id of one more session."""
     return f"{SESSION}-{request.index}"
 
 

@@ -39,7 +39,7 @@ _SOCKET_PATH_BYTES: Final = 100  # the system allows 108
 
 
 class ClientProgram:
-    """Starts the command for each case, with the judge's agent in place of `{agent}` or as its last word."""
+    """The command of a client, started for each case, with our agent in place of `{agent}` or as its last word."""
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
         self.command = tuple(command)
@@ -79,14 +79,14 @@ def _fill(command: Sequence[str], program: str, folder: str) -> list[str]:
 
 
 def _write_program(program: Path, socket: Path) -> None:
-    """One word that starts the agent, so that no client has to split, quote or pass on arguments."""
+    """Write a program whose one word starts the agent, so that no client has to split, quote or pass on arguments."""
     argv = [sys.executable, "-I", "-S", records.__file__, str(socket)]
     program.write_text(f"#!/bin/sh\nexec {shlex.join(argv)}\n")
     program.chmod(0o755)
 
 
 class _Meeting:
-    """Waits for the agent that the client sends a message to; an agent that it starts only as a test is ended."""
+    """The wait for the agent that the client sends a message to; an agent that it starts only as a test is ended."""
 
     def __init__(self) -> None:
         self.met: asyncio.Future[_Relay] = asyncio.get_running_loop().create_future()
@@ -137,7 +137,7 @@ class _Relay(asyncio.Protocol):
             self._introduce()
 
     def read(self) -> None:
-        """Passes on every record that is complete."""
+        """Pass on every record that is complete."""
         head = records.HEAD_BYTES
         while len(self._rest) >= head:
             end = head + int.from_bytes(self._rest[1:head], "big")
@@ -153,7 +153,7 @@ class _Relay(asyncio.Protocol):
             self.on_lost()
 
     def _introduce(self) -> None:
-        """Before the judge reads records: keeps the first agent that the client sends to, and ends any other."""
+        """Keep, before the judge reads records, the first agent that the client sends to, and end any other."""
         if self._meeting.met.done() or self._rest[:1] != records.STDIN:
             self.send(records.EXIT, b"0")
             self.transport.close()
@@ -221,7 +221,7 @@ class _ProgramLink:
         return await self._child.wait()
 
     def close(self) -> None:
-        """Ends the agent, then the client with everything it started."""
+        """End the agent, then the client with everything it started."""
         if self._is_closed:
             return
         self._is_closed = True

@@ -27,7 +27,7 @@ _READ_BYTES = 1 << 16
 
 
 def main(path: str) -> None:
-    """Serves as the agent until the judge or the client ends it."""
+    """Serve as the agent until the judge or the client ends it."""
     judge = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     judge.connect(path)
     lock = _thread.RLock()
@@ -61,7 +61,9 @@ def main(path: str) -> None:
 
 
 def _watch_for_term(report: Callable[[bytes, bytes], None]) -> None:
-    """A client may close the input and signal in the same moment; the judge has to know whether it did both."""
+    """Watch for SIGTERM: a client may close the input and signal at once, and the judge has to know whether it did
+    both.
+    """
     import signal  # after the handshake began, which this would delay
 
     def on_term(number: int, frame: object) -> None:

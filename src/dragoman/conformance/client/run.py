@@ -1,4 +1,4 @@
-"""Runs the cases for clients: the two turns that several cases look at afterwards, and what the client usually does.
+"""The run of the cases for clients: the two turns that several cases look at, and what the client usually does.
 
 A client has to do one thing by itself when it is started: open a session and send a prompt.
 """
@@ -72,7 +72,7 @@ class ClientRun(CheckRun[ClientProbe]):
         return probe
 
     async def meet(self, cases: Sequence[Case]) -> Any:
-        """Plays a plain turn, which shows what the client usually does."""
+        """Play a plain turn, which shows what the client usually does."""
         async with self.connection() as probe:
             await self._play(probe, FULL, self._baseline)
             await self._look([case for case in cases if case.setup == PLAIN], probe)
@@ -86,7 +86,7 @@ class ClientRun(CheckRun[ClientProbe]):
         return probe.incoming[0].params.get("clientInfo") if probe.incoming else None
 
     def units(self, cases: Sequence[Case]) -> list[list[Case]]:
-        """The cases that look at a bare turn together, and every other case alone unless the client skips it."""
+        """Group the cases that look at a bare turn, and leave every other case alone unless the client skips it."""
         alone = [[case] for case in cases if not case.setup and not self._skips(case)]
         bare = [case for case in cases if case.setup == BARE_TURN]
         return [bare, *alone] if bare else alone
@@ -112,14 +112,14 @@ class ClientRun(CheckRun[ClientProbe]):
                     self.add(CaseResult(case.id, "inconclusive", str(error)))
 
     async def _look(self, cases: Sequence[Case], probe: ClientProbe) -> None:
-        """Judges by a conversation that is over, all of which is evidence."""
+        """Judge by a conversation that is over, all of which is evidence."""
         for case in cases:
             result = await self.judge(case, probe)
             result.evidence = list(probe.entries)
             self.add(result)
 
     async def _play(self, probe: ClientProbe, capabilities: object, baseline: Baseline) -> None:
-        """Plays one whole turn, without anything unusual but a method that no client has; fills in the baseline."""
+        """Play one whole turn, without anything unusual but a method that no client has; fill in the baseline."""
         try:
             turn = await probe.prompted(capabilities)
             baseline.prompts = True

@@ -33,25 +33,25 @@ class ClientLink(Transport, Protocol):
     """How the client ended its agent; None while it runs, or if the judge was first."""
 
     def end_output(self) -> None:
-        """Lets the client read the end of the agent's stdout, after everything that was written."""
+        """Let the client read the end of the agent's stdout, after everything that was written."""
 
     async def log(self, data: bytes) -> None:
-        """Writes to the agent's stderr; returns when the client's end of it took everything. Raises: Skip."""
+        """Write to the agent's stderr; return when the client's end of it took everything. Raises: Skip."""
 
     def interrupt(self) -> None:
-        """Does to the client what Ctrl-C at its terminal would do."""
+        """Do to the client what Ctrl-C at its terminal would do."""
 
     async def wait_exit(self) -> int | None:
-        """How the client itself ended; negative for a signal."""
+        """Wait until the client itself has ended; return how, negative for a signal."""
 
 
 class ClientTarget(Protocol):
-    """Opens connections from clients."""
+    """What opens connections from clients."""
 
     command: tuple[str, ...]
 
     async def open(self, folder: Path, on_output: Output, within_seconds: float) -> ClientLink:
-        """Starts a fresh client and waits for its connection. `on_output` receives what it prints.
+        """Start a fresh client and wait for its connection. `on_output` receives what it prints.
 
         Raises: NoAgent when the client does not start its agent; ConfigError when the client cannot be started.
         """

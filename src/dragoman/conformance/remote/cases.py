@@ -207,5 +207,5 @@ async def websocket_no_echo(probe: RemoteProbe) -> None:
 
 
 def remote_cases() -> dict[str, Case]:
-    """Every case, by its id."""
+    """Return every case, by its id."""
     return dict(REMOTE_CASES)

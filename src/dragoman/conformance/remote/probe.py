@@ -1,4 +1,4 @@
-"""Sends requests to a served agent exactly as a case writes them, also wrong ones."""
+"""Requests to a served agent exactly as a case writes them, also wrong ones."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class RemoteProbe:
             raise Inconclusive(f"no answer to the request ({str(error) or type(error).__name__})") from None
 
     def request(self, method: str, body: bytes = b"", **headers: str | None) -> bytes:
-        """A request that is right unless a header says otherwise; None leaves one out."""
+        """Make a request that is right unless a header says otherwise; None leaves one out."""
         sent: dict[str, str | None] = {
             "host": self.where.host_header,
             "connection": "close",
@@ -84,7 +84,7 @@ class RemoteProbe:
         return await self.send(self.request(method, body, **headers))
 
     async def initialize(self) -> str:
-        """The id of a new connection.
+        """Open a connection and return its id.
 
         Raises:
             Inconclusive: there is none.
@@ -99,7 +99,7 @@ class RemoteProbe:
         await self.ask("DELETE", acp_connection_id=id)
 
     def upgrade(self, **headers: str | None) -> bytes:
-        """A handshake of WebSocket."""
+        """Make a handshake of WebSocket."""
         sent: dict[str, str | None] = {
             "connection": "Upgrade",
             "upgrade": "websocket",
@@ -137,7 +137,7 @@ class RemoteProbe:
 
 
 class _Inbox:
-    """Waits for the end of a connection."""
+    """The wait for the end of a connection."""
 
     def __init__(self) -> None:
         self.ended: asyncio.Future[ConnectionClosed] = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""Runs the cases about requests, one after the other."""
+"""The run of the cases about requests, one after the other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BOUND_SECONDS = 120.0
 async def judge_requests(
     probe: RemoteProbe, cases: Sequence[Case], on_result: Progress | None = None
 ) -> list[CaseResult]:
-    """How a served agent does in each case."""
+    """Find out how a served agent does in each case."""
     results: list[CaseResult] = []
     for case in cases:
         status: Status = "pass"

@@ -32,7 +32,7 @@ _decode_items: Final = msgspec.json.Decoder(list[msgspec.Raw]).decode
 def excerpt(
     evidence: Sequence[Entry], *, lines: int = LINES, width: int = 110, first: int = 0, about: str = ""
 ) -> list[str]:
-    """The last lines that were exchanged; `->` went to the agent, `<-` came from it.
+    """Return the last lines that were exchanged; `->` went to the agent, `<-` came from it.
 
     Args:
         evidence: What was exchanged.
@@ -68,7 +68,7 @@ def _text(entry: Entry, width: int, path: str) -> str:
 
 
 def _around(data: bytes, path: str, width: int) -> str:
-    """The part of a frame that has the member at `path`; its beginning if there is no path, or no such member."""
+    """Return the part of a frame that has the member at `path`; its beginning without a path or such a member."""
     place = place_of(data, path) if path else 0
     start = 0 if place < width // 2 else place - width // 3
     cut = "..." if start else ""
@@ -77,7 +77,10 @@ def _around(data: bytes, path: str, width: int) -> str:
 
 
 def place_of(data: bytes, path: str) -> int:
-    """Where the member at a path such as `.update.kind` begins in a message; its nearest parent if it is not there."""
+    """Return where the member at a path such as `.update.kind` begins in a message.
+
+    Its nearest parent if it is not there.
+    """
     try:
         members = _decode_members(data)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -109,7 +112,7 @@ def _descend(data: bytes, steps: list[tuple[str, str]], place: int) -> int:
 
 
 def _member(data: bytes, start: int, name: str, value: bytes) -> int:
-    """Where the value of a member begins."""
+    """Return where the value of a member begins."""
     pattern = re.compile(re.escape(msgspec.json.encode(name)) + rb"\s*:\s*" + re.escape(value))
     found = pattern.search(data, start)
     return found.end() - len(value) if found is not None else 0

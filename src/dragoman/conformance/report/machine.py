@@ -25,7 +25,7 @@ _NOT_XML: Final = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udf
 
 
 def report_document(report: ConformanceReport) -> dict[str, Any]:
-    """The whole report; evidence only where something went wrong."""
+    """Return the whole report; evidence only where something went wrong."""
     return {
         "schema": SCHEMA,
         "by": f"dragoman {__version__}",
@@ -47,7 +47,7 @@ def report_document(report: ConformanceReport) -> dict[str, Any]:
 
 
 def _recording(report: ConformanceReport) -> dict[str, Any]:
-    """What only the report of a recording has: the counts of each side, and how much was merely noted."""
+    """Return what only the report of a recording has: the counts of each side, and how much was merely noted."""
     if report.subject.role != "trace":
         return {}
     sides: tuple[Binds, ...] = ("agent", "client")
@@ -73,7 +73,10 @@ def _line_document(line: ReportLine) -> dict[str, Any]:
 
 
 def junit_xml(report: ConformanceReport) -> str:
-    """The report as one test suite per area. A warning is a passed test with a text; what needs a model is skipped."""
+    """Return the report as one test suite per area.
+
+    A warning is a passed test with a text; what needs a model is skipped.
+    """
     areas: dict[str, list[ReportLine]] = {}
     for line in report.lines():
         areas.setdefault(line.area, []).append(line)

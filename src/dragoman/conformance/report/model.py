@@ -81,7 +81,7 @@ class ConformanceReport(msgspec.Struct):
         return [*self.results, *self.passive]
 
     def lines(self, *statuses: Status) -> Iterator[ReportLine]:
-        """The results that ended so (all of them by default), the most important first."""
+        """Yield the results that ended so (all of them by default), the most important first."""
         for status in statuses or STATUSES:
             for result in self.all:
                 if result.status == status:
@@ -95,7 +95,7 @@ class ConformanceReport(msgspec.Struct):
         return {status: self.count(status) for status in STATUSES if status != "note"}
 
     def side_counts(self, side: Binds) -> dict[str, int]:
-        """Of a recording: what one side broke."""
+        """Return what one side of a recording broke."""
         of_side = [result for result in self.passive if result.side == side]
         return {status: sum(result.status == status for result in of_side) for status in ("fail", "warn")}
 
@@ -134,7 +134,7 @@ class ConformanceReport(msgspec.Struct):
 
 
 def describe(result: CaseResult) -> ReportLine:
-    """A result with the level, rules and sentence of its case."""
+    """Return a result with the level, rules and sentence of its case."""
     if result.id.startswith("passive/"):
         rule = rule_of(int(result.id.partition("/")[2]))
         level: Level = "MUST" if result.status == "fail" else "SHOULD"
@@ -159,7 +159,7 @@ def describe(result: CaseResult) -> ReportLine:
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:
-    """A piece of evidence in the form of a recording's line."""
+    """Return a piece of evidence in the form of a recording's line."""
     if isinstance(entry, Frame):
         document: dict[str, Any] = {"t": round(entry.t, 4), "dir": entry.dir}
         try:

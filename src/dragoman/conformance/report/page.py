@@ -41,7 +41,7 @@ _FRAME_CHARACTERS: Final = 20_000
 
 
 def html_page(report: ConformanceReport) -> str:
-    """The page as text."""
+    """Make the page as text."""
     head = escape(f"{report.subject.name}: ACP conformance")
     return _PAGE.format(
         title=head,
@@ -142,7 +142,7 @@ def _frames(evidence: Sequence[Entry], first: int) -> Iterator[str]:
 
 
 def _frame(number: int, document: dict[str, Any]) -> str:
-    """One line of the exchange, which opens to the whole message."""
+    """Return one line of the exchange, which opens to the whole message."""
     kind = document.get("dir", "stderr" if "stderr" in document else "end")
     arrow = {"c2a": "→", "a2c": "←"}.get(kind, "·")
     title, text = _title(document)
@@ -155,7 +155,7 @@ def _frame(number: int, document: dict[str, Any]) -> str:
 
 
 def _title(document: dict[str, Any]) -> tuple[str, str]:
-    """What a line of the exchange is, in a few words, and all of it if there is more."""
+    """Return what a line of the exchange is, in a few words, and all of it if there is more."""
     if "msg" not in document:
         if "end" in document:
             return "end of this direction", ""

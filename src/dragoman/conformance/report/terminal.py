@@ -44,7 +44,7 @@ _NAMED: Final = 6
 
 
 def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *, width: int = 100) -> Iterator[str]:
-    """The report, line by line; `paint(text, style)` colours."""
+    """Yield the report, line by line; `paint(text, style)` colours."""
     command = one_line(" ".join(report.subject.command))
     yield paint(one_line(report.subject.name), "1") + f"  ({report.subject.role}: {command})"
     if report.subject.role == "trace":
@@ -73,7 +73,7 @@ def write_report(report: ConformanceReport, paint: Callable[[str, str], str], *,
 
 
 def by_cause(lines: Iterable[ReportLine]) -> list[list[ReportLine]]:
-    """Groups findings that say the same but for numbers and quotations, in the order of the first of each group."""
+    """Group findings that say the same but for numbers and quotations, in the order of the first of each group."""
     groups: dict[tuple[str, str | None], list[ReportLine]] = {}
     for line in lines:
         groups.setdefault((_VARYING.sub("#", line.message), line.side), []).append(line)

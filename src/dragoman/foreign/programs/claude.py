@@ -183,7 +183,7 @@ def _read_permissions(found: Import, document: Document, permissions: dict[str, 
 
 
 def _ordered(rule: str, action: Action) -> OrderedRule:
-    """The rule as a tool and a pattern, to see whether two of them overlap; paths are not compared."""
+    """Return the rule as a tool and a pattern, to see whether two of them overlap; paths are not compared."""
     tool, bracket, pattern = rule.strip().partition("(")
     is_command = bracket and tool == "Bash"
     pattern = pattern.removesuffix(")").replace(":*", " *") if is_command else "*"
@@ -191,7 +191,7 @@ def _ordered(rule: str, action: Action) -> OrderedRule:
 
 
 def rule_texts(rule: str, action: Action, base: str) -> tuple[str, ...]:
-    """The rules of ours that state one of Claude Code's. Raises: Inexpressible."""
+    """Return the rules of ours that state one of Claude Code's. Raises: Inexpressible."""
     server = _MCP.fullmatch(rule)
     if server is not None:
         return (f"mcp:{server[1]}:{server[2]}" if server[2] else f"mcp:{server[1]}",)

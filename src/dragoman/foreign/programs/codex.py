@@ -120,7 +120,7 @@ def _name_the_rest(found: Import, config: dict[str, Any], text: str, source: Sou
 
 
 def _read_role(found: Import, name: str, declared: dict[str, Any], path: Path | None, root: Path, source: Any) -> None:
-    """A role: a partial configuration whose instructions are the prompt."""
+    """Read a role: a partial configuration whose instructions are the prompt."""
     config: dict[str, Any] = {}
     if path is not None:
         read = found.files.toml(path, root)
@@ -140,7 +140,7 @@ def _read_role(found: Import, name: str, declared: dict[str, Any], path: Path | 
 
 
 def _skills_off(config: dict[str, Any]) -> set[str]:
-    """The names of the skills that are switched off, by their name or by the path of their file."""
+    """Return the names of the skills that are switched off, by their name or by the path of their file."""
     entries = table_of(config, "skills").get("config")
     off: set[str] = set()
     for entry in entries if isinstance(entries, list) else ():
@@ -155,7 +155,7 @@ def _agents(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _read_rules(found: Import, path: Path, root: Path) -> None:
-    """Rules are calls `prefix_rule(pattern=["git", "push"], decision="prompt")` in Starlark, which Python can parse."""
+    """Read rules: calls `prefix_rule(pattern=["git", "push"], decision="prompt")` in Starlark, read as Python."""
     text = found.files.text(path, root)
     if text is None:
         return

@@ -157,7 +157,7 @@ def _words(value: Any) -> tuple[str, ...]:
 
 
 def _read_tool_lists(found: Import, document: Document) -> None:
-    """`tools.allowed` and `tools.exclude`; a tool that is excluded does not exist, whatever is allowed."""
+    """Read `tools.allowed` and `tools.exclude`; a tool that is excluded does not exist, whatever is allowed."""
     tools = table_of(document.value, "tools")
     rules: list[OrderedRule] = []
     actions: tuple[tuple[str, Action], ...] = (("allowed", "allow"), ("exclude", "deny"))
@@ -199,7 +199,7 @@ def _read_policy(found: Import, path: Path, root: Path) -> None:
 
 
 def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
-    """The rules of one entry: one for each tool and each prefix. A tool `?WHY` cannot be expressed."""
+    """Return the rules of one entry: one for each tool and each prefix. A tool `?WHY` cannot be expressed."""
     action = _DECISIONS[entry["decision"]]
     tools = entry.get("toolName", "*")
     tools = tools if isinstance(tools, list) else [tools]
@@ -222,7 +222,7 @@ def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
 
 
 def rule_texts(rule: OrderedRule) -> tuple[str, ...]:
-    """The rules of ours that state one of Gemini CLI's. Raises: Inexpressible."""
+    """Return the rules of ours that state one of Gemini CLI's. Raises: Inexpressible."""
     pattern, _, unsaid = rule.pattern.partition("\n")
     if unsaid:
         raise Inexpressible(f"{unsaid} cannot be expressed")

@@ -133,7 +133,7 @@ def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> Non
 
 
 def _map(text: str, name: str) -> dict[str, Any] | None:
-    """The map of one or two levels below a member of front matter; None if there is something else."""
+    """Return the map of one or two levels below a member of front matter; None if there is something else."""
     lines = text.replace("\r\n", "\n").partition("\n---")[0].split("\n")
     start = next((at for at, line in enumerate(lines, 1) if re.fullmatch(rf"{name}\s*:\s*(#.*)?", line)), len(lines))
     found: dict[str, Any] = {}
@@ -160,7 +160,7 @@ def _map(text: str, name: str) -> dict[str, Any] | None:
 
 
 def _nested(text: str) -> Any:
-    """A map in braces, such as `{write: false, bash: false}`; anything else stays as it is."""
+    """Read a map in braces, such as `{write: false, bash: false}`; anything else stays as it is."""
     if not text.startswith("{"):
         return text
     words = text.replace("{", " ").replace("}", " ").replace(",", " ").split()
@@ -216,7 +216,7 @@ def _restrict(draft: AgentDraft, permission: Any) -> None:
 
 
 def _flat(document: Document, members: dict[str, Any]) -> list[OrderedRule]:
-    """The rules in their order. The last one that matches wins; `tools`, the older form, comes first."""
+    """Return the rules in their order. The last one that matches wins; `tools`, the older form, comes first."""
     permission = members.get("permission")
     if isinstance(permission, str):
         permission = {"*": permission}
@@ -237,7 +237,7 @@ def _flat(document: Document, members: dict[str, Any]) -> list[OrderedRule]:
 
 
 def rule_texts(rule: OrderedRule, servers: list[str]) -> tuple[str, ...]:
-    """The rules of ours that state one of opencode's. Raises: Inexpressible."""
+    """Return the rules of ours that state one of opencode's. Raises: Inexpressible."""
     if rule.tool == "*":
         if rule.pattern != "*":
             raise Inexpressible("a pattern for every tool cannot be expressed")

@@ -1,22 +1,29 @@
 """`as_tool`: an ACP agent as a tool of an agent of pydantic-ai or LangChain.
 
-Owns which session a call belongs to. The tools of the frameworks themselves are in `pydantic_tool.py` and
-`langchain_tool.py`, loaded when one is made.
+Owns which session a call belongs to. A framework is imported when a tool of it is made.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import suppress
+from functools import cache
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from dragoman.errors import ConfigError, DragomanError
+from dragoman.errors import ConfigError, DragomanError, LocalProtocolError
 from dragoman.scripting.tools.task_agent import MAX_CHARACTERS, AgentName, TaskAgent
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
     from types import TracebackType
 
-    from dragoman.scripting.tools.task_agent import Report, TaskResult
+    from pydantic_ai import CustomEvent, RunContext
+
+    from dragoman.scripting.tools.task_agent import Report, TaskProgress, TaskResult
+
 
 SessionScope = Literal["call", "conversation"]
 _MOST_CONVERSATIONS: Final = 1000
@@ -80,24 +87,20 @@ class AgentTool:
         return result
 
     def for_pydantic_ai(self) -> Any:
-        """A `pydantic_ai.Tool`, for `Agent(..., tools=[...])`. Progress is an event `agent_tool_progress`.
+        """Make a `pydantic_ai.Tool`, for `Agent(..., tools=[...])`. Progress is an event `agent_tool_progress`.
 
         Raises:
             ConfigError: pydantic-ai is not installed.
         """
-        from dragoman.scripting.tools.pydantic_tool import make_tool
-
-        return make_tool(self)
+        return _pydantic_tool(self)
 
     def for_langchain(self) -> Any:
-        """A `StructuredTool` of LangChain, for `create_agent(..., tools=[...])` and graphs of LangGraph.
+        """Make a `StructuredTool` of LangChain, for `create_agent(..., tools=[...])` and graphs of LangGraph.
 
         Raises:
             ConfigError: LangChain is not installed.
         """
-        from dragoman.scripting.tools.langchain_tool import make_tool
-
-        return make_tool(self)
+        return _langchain_tool(self)
 
 
 def as_tool(
@@ -112,7 +115,7 @@ def as_tool(
     token: str | None = None,
     **options: Any,
 ) -> AgentTool:
-    """An ACP agent as a tool of another agent.
+    """Make an ACP agent a tool of another agent.
 
     Args:
         agent: its name (`"claude"`), its command (`["python", "my_agent.py"]`), its URL, or a connection to it.
@@ -149,3 +152,101 @@ def _describe(name: str, session: SessionScope) -> str:
         f"Give a task to {name}, an agent that works by itself in its own folder: it reads and changes files and runs "
         f"commands, as far as it is permitted, and answers with a report. {memory}"
     )
+
+
+@cache
+def progress_event() -> type[CustomEvent]:
+    """Make the event that reports what the agent behind a tool is doing; its name is `agent_tool_progress`."""
+    from dataclasses import dataclass
+
+    from pydantic_ai import CustomEvent
+
+    @dataclass(kw_only=True)
+    class AgentToolProgress(CustomEvent):
+        """What the agent behind a tool is doing right now, in the event stream of a run."""
+
+        message: str
+        steps: int
+
+    return AgentToolProgress
+
+
+def _pydantic_tool(tool: AgentTool) -> Any:
+    """Make the tool for an agent of pydantic-ai. Raises: ConfigError if pydantic-ai is not there."""
+    try:
+        import pydantic_ai
+        from pydantic_ai.exceptions import UserError
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "pydantic_ai":
+            raise  # the framework is there; something that it needs is missing
+        raise ConfigError(
+            "pydantic-ai is not installed; install it with: pip install 'dragoman[pydantic-ai]'"
+        ) from None
+    event: Any = progress_event()
+
+    async def call(ctx: RunContext[Any], task: str) -> str:
+        async def report(progress: TaskProgress) -> None:
+            with suppress(UserError):  # a run without an event stream
+                await ctx.emit(event(message=progress.message, steps=progress.steps))
+
+        try:
+            result = await tool.run(task, conversation=ctx.conversation_id, on_progress=report)
+        except ConfigError:
+            raise  # a model cannot help that
+        except (DragomanError, TimeoutError) as error:
+            raise pydantic_ai.ModelRetry(f"{tool.name} failed: {str(error) or 'it took too long'}") from error
+        return str(result)
+
+    # The annotations are texts, which pydantic-ai would look up in this module.
+    call.__annotations__ = {"ctx": pydantic_ai.RunContext[Any], "task": str, "return": str}
+    return pydantic_ai.Tool(call, takes_ctx=True, name=tool.name, description=tool.description)
+
+
+def _langchain_tool(tool: AgentTool) -> Any:
+    """Make the tool for an agent of LangChain, or a node of LangGraph.
+
+    Raises: ConfigError if LangChain is not there.
+    """
+    try:
+        tools = import_module("langchain_core.tools")
+        config_type = import_module("langchain_core.runnables").RunnableConfig
+    except ModuleNotFoundError:
+        raise ConfigError("LangChain is not installed; install it with: pip install 'dragoman[langgraph]'") from None
+
+    async def call(task: str, config: Any) -> str:
+        write = _stream_writer()
+
+        async def report(progress: TaskProgress) -> None:
+            if write is not None:
+                write({"tool": tool.name, "message": progress.message, "steps": progress.steps})
+
+        thread = (config.get("configurable") or {}).get("thread_id")
+        try:
+            conversation = None if thread is None else str(thread)
+            result = await tool.run(task, conversation=conversation, on_progress=report)
+        except ConfigError:
+            raise  # a model cannot help that
+        except (DragomanError, TimeoutError) as error:
+            raise tools.ToolException(f"{tool.name} failed: {str(error) or 'it took too long'}") from error
+        return str(result)
+
+    def call_and_wait(task: str, config: Any) -> str:
+        if tool.is_kept:
+            raise LocalProtocolError("inside async with, call the agent by ainvoke or astream; invoke blocks its loop")
+        return asyncio.run(call(task, config))
+
+    # LangChain looks annotations up by itself; the type of `config` makes it pass the one of the run.
+    for function in (call, call_and_wait):
+        function.__annotations__ = {"task": str, "config": config_type, "return": str}
+    return tools.StructuredTool.from_function(
+        call_and_wait, call, name=tool.name, description=tool.description, handle_tool_error=True
+    )
+
+
+def _stream_writer() -> Callable[[Any], None] | None:
+    """Return the custom stream of the graph that runs; None outside of one."""
+    try:
+        writer: Callable[[Any], None] = import_module("langgraph.config").get_stream_writer()
+    except (ImportError, RuntimeError, KeyError):
+        return None
+    return writer

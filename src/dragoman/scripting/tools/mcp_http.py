@@ -52,7 +52,7 @@ async def serve_http(server: AgentMcpServer, sock: socket.socket, token: str, st
 
 
 def with_token(application: Any, token: str) -> Application:
-    """An ASGI application that refuses requests without the token, and passes on all others."""
+    """Make an ASGI application that refuses requests without the token, and passes on all others."""
     expected = f"Bearer {token}".encode()
 
     async def guarded(scope: Any, receive: Any, send: Any) -> None:

@@ -48,7 +48,7 @@ _OUTPUT: Final = {
 
 
 class AgentMcpServer:
-    """Serves an ACP agent to MCP clients.
+    """An ACP agent as a server for MCP clients.
 
     Args:
         agent: its name or its command, as `TaskAgent` takes it.
@@ -87,7 +87,7 @@ class AgentMcpServer:
         await self._task_agent.__aexit__(None, None, None)
 
     async def ask(self, question: Question, session: Session) -> str | None:
-        """What the rules left open: asked through the call that attends to the session's task."""
+        """Ask what the rules left open, through the call that attends to the session's task."""
         task = next((each for each in self._tasks.values() if each.session_id == session.id and not each.is_over), None)
         return None if task is None else await task.ask(question)
 
@@ -220,7 +220,7 @@ class AgentMcpServer:
         return _report(task)
 
     def _take_answers(self, task: McpTask, responses: dict[str, Any]) -> None:
-        """Questions without an answer stay open and are asked again."""
+        """Take the answers of a client. Questions without an answer stay open and are asked again."""
         import mcp_types as types
 
         for id, response in responses.items():
@@ -237,7 +237,7 @@ def _tool(name: str, title: str, description: str, schema: dict[str, Any]) -> ty
 
 
 def _way_to_ask(ctx: ServerRequestContext[Any]) -> str | None:
-    """How this client can be asked: by a `request`, by a `result`, or not at all."""
+    """Return how this client can be asked: by a `request`, by a `result`, or not at all."""
     capabilities = ctx.session.client_capabilities
     elicitation = None if capabilities is None else capabilities.elicitation
     # An announcement without a mode is one of the form, as before modes were named.

@@ -125,7 +125,7 @@ class McpTask:
         self.wake()
 
     def wake(self) -> None:
-        """Something changed: the calls that attend to this task look again."""
+        """Wake the calls that attend to this task, so that they look again: something changed."""
         self.changed.set()
         self.changed = asyncio.Event()
 

@@ -73,7 +73,7 @@ class TaskResult(Struct, frozen=True):
     """How full the agent's context window is."""
 
     def __str__(self) -> str:
-        """The text, with what a reader has to know about how it came to be."""
+        """Return the text, with what a reader has to know about how it came to be."""
         notes = []
         if self.files:
             notes.append(f"[Files changed: {', '.join(self.files)}]")
@@ -279,7 +279,7 @@ class TaskAgent:
 
 
 def bounded(text: str, most: int) -> str:
-    """The text with its middle left out if it is longer: the beginning and the end matter most."""
+    """Return the text with its middle left out if it is longer: the beginning and the end matter most."""
     if len(text) <= most:
         return text
     mark = f"\n[... {len(text) - most} characters or more left out ...]\n"
@@ -288,7 +288,10 @@ def bounded(text: str, most: int) -> str:
 
 
 def _doing(update: v1.SessionUpdate, state: SessionState) -> str:
-    """What an update says that the agent does now. The state may be further than the update, so it only names calls."""
+    """Return what an update says that the agent does now.
+
+    The state may be further than the update, so it only names calls.
+    """
     if isinstance(update, v1.ToolCall | v1.ToolCallUpdate) and update.status not in FINISHED:
         call = state.tool_calls.get(update.tool_call_id)
         return sentence(update.title or ("" if call is None else call.title))

@@ -45,7 +45,7 @@ _SAME: Final[dict[type, type]] = {
 
 
 def read_block(block: v2.ContentBlock) -> v1.ContentBlock:
-    """A content block; one of an unknown type stays as it is."""
+    """Read a content block; one of an unknown type stays as it is."""
     if type(block) is v2.TextContent and block.annotations is UNSET:
         return v1.TextContent(block.text, meta=block.meta)
     if isinstance(block, Unknown):
@@ -55,12 +55,12 @@ def read_block(block: v2.ContentBlock) -> v1.ContentBlock:
 
 
 def read_blocks(blocks: Iterable[v2.ContentBlock] | None) -> list[v1.ContentBlock]:
-    """Content blocks; None is an empty list."""
+    """Read content blocks; None is an empty list."""
     return [read_block(block) for block in blocks or ()]
 
 
 def read_update(update: v2.SessionUpdate) -> v1.SessionUpdate | None:
-    """The update of version 1 that says the same; None if version 1 has none, as for a whole message."""
+    """Return the update of version 1 that says the same; None if version 1 has none, as for a whole message."""
     kind = type(update)
     if isinstance(update, v2.ContentChunk):
         return _CHUNKS[kind](read_block(update.content), message_id=update.message_id, meta=update.meta)
@@ -136,7 +136,7 @@ def _choice(choice: v2.SessionConfigSelectOption) -> v1.SessionConfigSelectOptio
 
 
 def read_tool_content(content: v2.ToolCallContent) -> list[v1.ToolCallContent]:
-    """One item of a tool call's content: a diff becomes one item for each part that has a text, the others one."""
+    """Read one item of a tool call's content: a diff becomes one item for each part that has a text, the others one."""
     if isinstance(content, v2.Content):
         return [v1.Content(read_block(content.content), meta=content.meta)]
     if isinstance(content, v2.Terminal):
@@ -172,7 +172,7 @@ def _read_diff(diff: v2.Diff) -> list[v1.ToolCallContent]:
 
 
 def _whole_texts(diff: v2.Diff, patch: str) -> v1.Diff | None:
-    """The two texts that a translator kept in `_meta`, if they say what the patch says."""
+    """Return the two texts that a translator kept in `_meta`, if they say what the patch says."""
     kept = (diff.meta or {}).get("dragoman")
     if not isinstance(kept, dict) or len(diff.changes) != 1 or isinstance(diff.changes[0], Unknown):
         return None
@@ -203,7 +203,7 @@ def _path(raw: Any) -> str:
 
 
 def read_tool_patch(call: v2.ToolCallPatch) -> v1.ToolCallUpdate:
-    """The tool call's update for programs that read version 1: what was cleared has its empty value."""
+    """Return the tool call's update for programs that read version 1: what was cleared has its empty value."""
     items = call.content
     return v1.ToolCallUpdate(
         call.tool_call_id,
@@ -220,12 +220,12 @@ def read_tool_patch(call: v2.ToolCallPatch) -> v1.ToolCallUpdate:
 
 
 def read_locations(locations: Sequence[v2.ToolCallLocation] | None) -> list[v1.ToolCallLocation]:
-    """Places in files."""
+    """Read places in files."""
     return [v1.ToolCallLocation(place.path, line=place.line, meta=place.meta) for place in locations or ()]
 
 
 def _again(value: object, kind: Any) -> Any:
-    """The same members as another type; what does not fit there is left out, or the value is kept as unknown."""
+    """Read the same members as another type; what does not fit there is left out, or the value is kept as unknown."""
     try:
         return decode(kind, encode(value))
     except RemoteProtocolError:

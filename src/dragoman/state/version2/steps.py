@@ -2,15 +2,15 @@
 
 Updates that say the same in version 1 are read as that (`reading.py`) and folded by the same parts. What version 2 adds
 has steps of its own: messages as a whole, members of a tool call that are cleared, content added to one, terminals, and
-what the session is doing.
+what the session is doing. Loaded with the first such update: the types of version 2 are as large as those of version 1.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from dragoman.schema import UNSET, Unknown, v1, v2
-from dragoman.state.growing_list import GrowingList
 from dragoman.state.messages import patched
 from dragoman.state.terminals import AgentTerminals
 from dragoman.state.version2.reading import read_blocks, read_locations, read_tool_content, read_update
@@ -29,6 +29,7 @@ _WHOLE: Final[dict[type, Any]] = {
 }
 # What a cleared member of a tool call becomes.
 _EMPTY: Final[dict[str, Any]] = {"title": "", "name": None, "kind": "other", "status": "pending"}
+T_co = TypeVar("T_co", covariant=True)
 
 
 class Version2State:
@@ -45,7 +46,7 @@ class Version2State:
         self.background: tuple[v2.BackgroundWork, ...] | None = None
 
     def steps(self, known: dict[type, Callable[[Any], object]]) -> dict[type, Callable[[Any], object]]:
-        """The steps of all updates of version 2, given those of version 1."""
+        """Return the steps of all updates of version 2, given those of version 1."""
 
         def same(step: Callable[[Any], object]) -> Callable[[Any], object]:
             def read(update: Any) -> None:
@@ -126,3 +127,47 @@ class Version2State:
         if not isinstance(content, GrowingList):
             content = GrowingList(content)
         self._tool_calls.change(chunk.tool_call_id, {"content": content.grown(read_tool_content(chunk.content))})
+
+
+class GrowingList(Sequence[T_co]):
+    """The beginning of a list that others may have continued. It never changes; `grown` returns the next value."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Iterable[T_co] = ()) -> None:
+        self._items: list[T_co] = list(items)
+        self._length = len(self._items)
+
+    def grown(self, more: Iterable[T_co]) -> GrowingList[T_co]:
+        """Return this list with more items, which are copied only if another value was grown from this one before."""
+        made: GrowingList[T_co] = GrowingList.__new__(GrowingList)
+        made._items = self._items if self._length == len(self._items) else self._items[: self._length]
+        made._items.extend(more)
+        made._length = len(made._items)
+        return made
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> T_co: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
+    def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
+        if isinstance(index, slice):
+            return tuple(self._items[each] for each in range(*index.indices(self._length)))
+        if not -self._length <= index < self._length:
+            raise IndexError("list index out of range")
+        return self._items[index if index >= 0 else self._length + index]
+
+    def __iter__(self) -> Iterator[T_co]:
+        for index in range(self._length):
+            yield self._items[index]
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self) == tuple(other) if isinstance(other, (GrowingList, tuple, list)) else NotImplemented
+
+    __hash__ = None  # type: ignore[assignment]  # its items are not hashable in general
+
+    def __repr__(self) -> str:
+        return f"GrowingList({self[:]!r})"

@@ -155,7 +155,7 @@ def _check_unasked(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def _other_type(frame: DecodedFrame, facts: Facts) -> object:
-    """The id of an open request that differs from this response's id in its type only."""
+    """Return the id of an open request that differs from this response's id in its type only."""
     return next(
         (
             request.id

@@ -145,16 +145,16 @@ class Facts:
         self.released: set[DecodedFrame] = set()
 
     def session(self, frame: DecodedFrame) -> SessionFacts | None:
-        """The session a frame is about, if it is known."""
+        """Return the session a frame is about, if it is known."""
         return self.sessions.get(frame.session_id) if frame.session_id is not None else None
 
     def open_requests(self, direction: Direction, session_id: str | None) -> Iterator[DecodedFrame]:
-        """Unanswered requests of one direction about one session."""
+        """Yield unanswered requests of one direction about one session."""
         for request in self.exchange.open[direction].values():
             if request.session_id == session_id:
                 yield request
 
 
 def given(value: Any) -> Any:
-    """The value of a member that is present, else None."""
+    """Return the value of a member that is present, else None."""
     return None if value is UNSET else value

@@ -30,12 +30,12 @@ _version2: Final[dict[int, SpecRule]] = {}
 
 
 def rules_of_version2() -> dict[int, SpecRule]:
-    """Number -> rule of version 2; read when first asked for."""
+    """Return number -> rule of version 2; read when first asked for."""
     if not _version2:
         _version2.update(_read("rules_v2.tsv"))
     return _version2
 
 
 def rule_of(number: int) -> SpecRule:
-    """The rule with this number, of either version."""
+    """Return the rule with this number, of either version."""
     return RULES[number] if number < FIRST_OF_VERSION_2 else rules_of_version2()[number]

@@ -1,4 +1,4 @@
-"""Checks of the client's services for the agent: files, terminals, questions to the user.
+"""Checks of the client's services for the agent: permission, files, terminals, questions to the user.
 
 Owns the open terminals. Whether a service was advertised is checked in `handshake.py`.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from dragoman.errors import METHOD_NOT_FOUND
 from dragoman.schema import is_advertised, v1
 from dragoman.trace.checks.facts import TerminalFacts, given
 from dragoman.trace.checks.paths import check_path
+from dragoman.trace.checks.updates import announce_tool
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts
@@ -24,6 +26,45 @@ _TERMINAL_REQUESTS: Final = (
 )
 _SHELL: Final = re.compile(r"\S\s+(&&|\|\|?|[<>]{1,2}|2>&1)\s*\S|;\s*\S|\$\(|`")
 _CREDENTIALS: Final = re.compile(r"[A-Za-z][\w+.-]*://[^/?#@]*:[^/?#@]+@")
+
+
+def _ask_permission(frame: DecodedFrame, facts: Facts) -> None:
+    request, session = frame.value, facts.session(frame)
+    if not isinstance(request, v1.RequestPermissionRequest):
+        return
+    ids = [option.option_id for option in request.options]
+    if len(ids) != len(set(ids)):
+        facts.report(254, frame, "two options have the same optionId")
+    if session is not None:
+        announce_tool(frame, facts, session, request.tool_call, is_permission=True)
+        turn = session.turn
+        if turn is not None and turn.cancelled_at is not None:
+            facts.cancelled_permissions[frame] = (258, turn.cancelled_at)
+
+
+def _answer_permission(frame: DecodedFrame, facts: Facts) -> None:
+    asked, result = frame.request, frame.value
+    cancelled = facts.cancelled_permissions.pop(asked, None) if asked is not None else None
+    session = facts.session(frame)
+    if cancelled is not None and session is not None and session.turn is not None:
+        # A turn that waits for this cannot have ended by itself before the cancel, which was sent earlier.
+        session.turn.saw_cancel = True
+    if frame.part == "error":
+        if frame.error_code == METHOD_NOT_FOUND:
+            facts.report(259, frame, "every client implements session/request_permission")
+        return
+    outcome = result.outcome if isinstance(result, v1.RequestPermissionResponse) else None
+    if not isinstance(outcome, v1.SelectedPermissionOutcome) or asked is None:
+        return
+    if isinstance(asked.value, v1.RequestPermissionRequest):
+        _check_offered(frame, facts, asked.value, outcome.option_id)
+    if cancelled is not None:
+        facts.report(cancelled[0], frame, "the turn was cancelled, so the outcome is cancelled and not selected")
+
+
+def _check_offered(frame: DecodedFrame, facts: Facts, request: v1.RequestPermissionRequest, chosen: str) -> None:
+    if all(option.option_id != chosen for option in request.options):
+        facts.report(256, frame, f"{chosen!r} is not one of the offered options")
 
 
 def _ask_file(frame: DecodedFrame, facts: Facts) -> None:
@@ -54,7 +95,7 @@ def _answer_create(frame: DecodedFrame, facts: Facts) -> None:
 
 
 def _terminal(request: DecodedFrame | None, facts: Facts) -> TerminalFacts | None:
-    """The terminal that a request is about, if it is known."""
+    """Return the terminal that a request is about, if it is known."""
     value = request.value if request is not None else None
     return facts.terminals.get(value.terminal_id) if isinstance(value, _TERMINAL_REQUESTS) else None
 
@@ -116,6 +157,9 @@ def check_left(facts: Facts, *, agent_left_first: bool) -> None:
 
 
 CHECKS: Checks = {
+    ("session/request_permission", "params"): _ask_permission,
+    ("session/request_permission", "result"): _answer_permission,
+    ("session/request_permission", "error"): _answer_permission,
     ("fs/read_text_file", "params"): _ask_file,
     ("fs/write_text_file", "params"): _ask_file,
     ("terminal/create", "params"): _ask_create,

@@ -38,7 +38,7 @@ def check_scope(frame: DecodedFrame, facts: Facts) -> None:
             if session is None:
                 what = f"no session {frame.session_id!r} was opened on this connection"
                 is_unsure = opens_session(facts) or facts.saw_broken
-                # The client cannot make up an id: the answer that named it is missing, see `missing.py`.
+                # The client cannot make up an id: the answer that named it is missing, see `check_missing`.
                 facts.report(86, frame, what, "NOTE" if is_unsure else "")
                 (facts.unnamed if is_unsure else facts.unopened).add(frame)
             elif session.closed_by is not None:

@@ -1,4 +1,4 @@
-"""Finds what a decoded JSON value has and its type does not name: extra members, unknown variants, unknown words.
+"""What a decoded JSON value has and its type does not name: extra members, unknown variants, unknown words.
 
 The decoder ignores the first, keeps the second and accepts any string for the third, as a peer should; a reader who
 looks for mistakes wants to see them. Compiled once per type; does not depend on rule numbers or methods.
@@ -68,7 +68,7 @@ class _Node:
         raise NotImplementedError
 
     def record(self, value: Any) -> _Record | None:
-        """The record this value is decoded as."""
+        """Return the record this value is decoded as."""
         return None
 
     def item(self) -> _Node | None:
@@ -173,7 +173,7 @@ class _Chosen(_Node):
         return None if node is None else node.record(value)
 
     def _kind(self, value: Any) -> tuple[Any, bool]:
-        """The type to decode it as. To the schema an unknown tag is an extra member of the untagged variant."""
+        """Return the type to decode it as. To the schema an unknown tag is an extra member of the untagged variant."""
         try:
             chosen = self.choice.pick(value)
         except ValueError:
@@ -185,7 +185,7 @@ _nodes: Final[dict[Any, _Node | None]] = {}
 
 
 def node_of(kind: Any) -> _Node | None:
-    """The compiled form of a type; None if it cannot have members."""
+    """Compile a type; None if it cannot have members."""
     try:
         return _nodes[kind]
     except KeyError:
@@ -204,7 +204,7 @@ def oddities(kind: Any, value: Any) -> list[Oddity]:
 
 
 def owner_of(kind: Any, value: Any, path: str) -> tuple[str, str]:
-    """The type and the member a path of the decoder (`$.update.content[2].text`) ends in."""
+    """Return the type and the member a path of the decoder (`$.update.content[2].text`) ends in."""
     node = node_of(kind)
     root = node.record(value) if node is not None else None
     owner, member = root.name if root is not None else "", ""

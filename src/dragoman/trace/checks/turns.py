@@ -1,4 +1,4 @@
-"""Checks of prompts, cancellation and permission requests: one turn from its request to its response.
+"""Checks of prompts and cancellation: one turn from its request to its response.
 
 Messages of the two sides cross each other, so an agent that ends a turn in the moment it is cancelled has not broken
 a rule; the time between them decides, see `CROSSING_SECONDS`. The client's own messages are checked in their order.
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 from dragoman.errors import INTERNAL_ERROR, METHOD_NOT_FOUND, REQUEST_CANCELLED
 from dragoman.schema import is_advertised, v1
 from dragoman.trace.checks.facts import TurnFacts
-from dragoman.trace.checks.updates import announce_tool
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts, SessionFacts
@@ -126,45 +125,6 @@ def _cancel_request(frame: DecodedFrame, facts: Facts) -> None:
         facts.report(201, frame, f"the sender did not make a request with the id {request.request_id!r}", "NOTE")
 
 
-def _ask_permission(frame: DecodedFrame, facts: Facts) -> None:
-    request, session = frame.value, facts.session(frame)
-    if not isinstance(request, v1.RequestPermissionRequest):
-        return
-    ids = [option.option_id for option in request.options]
-    if len(ids) != len(set(ids)):
-        facts.report(254, frame, "two options have the same optionId")
-    if session is not None:
-        announce_tool(frame, facts, session, request.tool_call, is_permission=True)
-        turn = session.turn
-        if turn is not None and turn.cancelled_at is not None:
-            facts.cancelled_permissions[frame] = (258, turn.cancelled_at)
-
-
-def _answer_permission(frame: DecodedFrame, facts: Facts) -> None:
-    asked, result = frame.request, frame.value
-    cancelled = facts.cancelled_permissions.pop(asked, None) if asked is not None else None
-    session = facts.session(frame)
-    if cancelled is not None and session is not None and session.turn is not None:
-        # A turn that waits for this cannot have ended by itself before the cancel, which was sent earlier.
-        session.turn.saw_cancel = True
-    if frame.part == "error":
-        if frame.error_code == METHOD_NOT_FOUND:
-            facts.report(259, frame, "every client implements session/request_permission")
-        return
-    outcome = result.outcome if isinstance(result, v1.RequestPermissionResponse) else None
-    if not isinstance(outcome, v1.SelectedPermissionOutcome) or asked is None:
-        return
-    if isinstance(asked.value, v1.RequestPermissionRequest):
-        _check_offered(frame, facts, asked.value, outcome.option_id)
-    if cancelled is not None:
-        facts.report(cancelled[0], frame, "the turn was cancelled, so the outcome is cancelled and not selected")
-
-
-def _check_offered(frame: DecodedFrame, facts: Facts, request: v1.RequestPermissionRequest, chosen: str) -> None:
-    if all(option.option_id != chosen for option in request.options):
-        facts.report(256, frame, f"{chosen!r} is not one of the offered options")
-
-
 def check_cancelled(frame: DecodedFrame, facts: Facts) -> None:
     """Report a response to a request that was cancelled with $/cancel_request: a result or -32800 (rule 204)."""
     request = frame.request
@@ -191,7 +151,4 @@ CHECKS: Checks = {
     ("session/prompt", "error"): _end_prompt,
     ("session/cancel", "params"): _cancel,
     ("$/cancel_request", "params"): _cancel_request,
-    ("session/request_permission", "params"): _ask_permission,
-    ("session/request_permission", "result"): _answer_permission,
-    ("session/request_permission", "error"): _answer_permission,
 }

@@ -1,1 +1,1 @@
-"""Shows a recording as a timeline, a page or JSON lines, with messages paired and sessions folded."""
+"""A recording shown as a timeline, a page or JSON lines, with messages paired and sessions folded."""

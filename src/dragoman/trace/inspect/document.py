@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def row_document(row: Row) -> dict[str, Any]:
-    """A row as plain data; members that do not apply are null."""
+    """Return a row as plain data; members that do not apply are null."""
     return {
         "n": row.number,
         "t": round(row.t, 6),
@@ -37,7 +37,7 @@ def row_document(row: Row) -> dict[str, Any]:
 
 
 def finding_document(finding: Finding) -> dict[str, Any]:
-    """A finding as plain data."""
+    """Return a finding as plain data."""
     return {
         "rule": finding.rule,
         "level": finding.level,
@@ -48,7 +48,7 @@ def finding_document(finding: Finding) -> dict[str, Any]:
 
 
 def entry_document(entry: Entry) -> dict[str, Any]:
-    """The body of an entry: `message`, or `raw` or `base64` for a line that is not JSON, or `text` from stderr."""
+    """Return an entry's body: `message`, or `raw` or `base64` for a line that is not JSON, or `text` from stderr."""
     if isinstance(entry, Stderr):
         return {"text": entry.text}
     if not isinstance(entry, Frame):

@@ -1,4 +1,4 @@
-"""Decodes each recorded frame once and pairs requests with their responses.
+"""Recorded frames, each decoded once, and requests paired with their responses.
 
 Owns the `DecodedFrame`: the message, its method, its typed and its plain form, the request it answers, its session.
 The timeline, the checks and the folded sessions use decoded frames and never decode a line again.
@@ -191,7 +191,7 @@ class Exchange:
 
 
 def served(direction: Direction, version: int) -> Mapping[str, Method]:
-    """The methods that may be called in this direction; those of version 2 are loaded when first asked for."""
+    """Return the methods that may be called in this direction; those of version 2 are loaded when first asked for."""
     if version == 1:
         return SERVED[direction]
     if not _SERVED_2:

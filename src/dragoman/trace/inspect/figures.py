@@ -37,7 +37,7 @@ def figures(rows: Iterable[Row]) -> dict[str, Any]:
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The smallest value that at least `percent` of them do not exceed; `values` must be sorted and not empty."""
+    """Return the smallest value that at least `percent` of them do not exceed; `values` are sorted and not empty."""
     return values[max(0, ceil(len(values) * percent / 100) - 1)]
 
 

@@ -127,7 +127,7 @@ def _length(state: SessionState, update: v1.UserMessageChunk) -> int:
 
 
 def find_place(state: SessionState, update: Any) -> int:
-    """The place of the item that an update changed, -1 if there is none."""
+    """Return the place of the item that an update changed, -1 if there is none."""
     if isinstance(update, (v1.ToolCall, v1.ToolCallPatch)):
         return state.tool_calls[update.tool_call_id].position
     for place in range(len(state.timeline) - 1, -1, -1):
@@ -160,7 +160,7 @@ def _role(update: v1.ContentChunk) -> str:
 
 
 def describe(state: SessionState) -> dict[str, Any]:
-    """A session as plain data, for a screen or for JSON."""
+    """Return a session as plain data, for a screen or for JSON."""
     usage = state.usage
     return {
         "title": state.title,
@@ -182,7 +182,7 @@ def describe(state: SessionState) -> dict[str, Any]:
 
 
 def _work_without_turn(state: SessionState) -> dict[str, Any]:
-    """What an agent of version 2 reports to be doing, if that does not follow from the turns."""
+    """Return what an agent of version 2 reports to be doing, if that does not follow from the turns."""
     is_plain = state.activity == ("running" if state.is_running else "idle")
     return {} if is_plain else {"activity": state.activity}
 
@@ -223,7 +223,7 @@ def _describe_item(item: TimelineItem) -> dict[str, Any]:
 
 
 def _other(blocks: tuple[Any, ...]) -> dict[str, Any]:
-    """The types of the blocks that are not plain text."""
+    """Return the types of the blocks that are not plain text."""
     kinds = [
         block.tag if isinstance(block, Unknown) else str(block.__struct_config__.tag)
         for block in blocks

@@ -88,7 +88,7 @@ def write_page(file: TextIO, trace: Trace, name: str) -> None:
 def _conversation(
     sessions: FoldedSessions, terminals: SeenTerminals, since: dict[str, int], session: str
 ) -> dict[str, Any]:
-    """A session as it is shown at the end of the recording."""
+    """Return a session as it is shown at the end of the recording."""
     state = sessions.states.get(session)
     blocks = [] if state is None else blocks_of(state, terminals.by_session.get(session))
     return {"since": since.get(session, 0), "elements": elements_of(blocks)}
@@ -103,7 +103,7 @@ def _pack(data: bytes) -> str:
 
 
 def _line(row: Row, entry: Entry) -> bytes:
-    """A frame as it is, if it is JSON; everything else as a JSON string, so that it is one line."""
+    """Return a frame as it is, if it is JSON; everything else as a JSON string, so that it is one line."""
     if isinstance(entry, Stderr):
         return msgspec.json.encode(_clean(entry.text))
     if not isinstance(entry, Frame):
@@ -151,7 +151,7 @@ def _index(timeline: RecordingTimeline, places: dict[int, tuple[str, int]], name
 
 
 def _facts(timeline: RecordingTimeline) -> list[str]:
-    """The two programs and the numbers of messages and sessions, for the head of the page."""
+    """Return the two programs and the numbers of messages and sessions, for the head of the page."""
     rows = timeline.rows
     hello = [row for row in rows if row.method == "initialize" and row.kind in ("request", "response")][:2]
     who = [row.summary.partition(" · ")[0] for row in reversed(hello) if row.error_code is None]

@@ -40,7 +40,7 @@ _KINDS: Final = {
 
 
 class Screen:
-    """Turns rows into lines for one terminal."""
+    """Rows as lines for one terminal."""
 
     def __init__(self, width: int, *, has_colour: bool, aliases: Mapping[str, str], last_number: int = 9999) -> None:
         self.width = max(width, NARROW)
@@ -52,7 +52,7 @@ class Screen:
         self._summary = self.width - fixed
 
     def head(self) -> str:
-        """The names of the columns."""
+        """Return the names of the columns."""
         names = (
             f"{'#':>{self._number}} {'seconds':>9}   {'method':{self._method}} {'':{_SESSION}} "
             f"{'':{self._summary}} {'took':>{_TOOK}} {'bytes':>{_SIZE}}"
@@ -60,7 +60,7 @@ class Screen:
         return self.paint(names.rstrip(), DIM)
 
     def line(self, rows: Sequence[Row]) -> str:
-        """One line for one row, or for a run of chunks."""
+        """Return one line for one row, or for a run of chunks."""
         row = rows[0]
         count = f" ×{len(rows)}" if len(rows) > 1 else ""
         summary = one_line(joined_summary(rows) if count else row.summary)
@@ -79,7 +79,7 @@ class Screen:
         return " ".join(columns).rstrip()
 
     def findings(self, rows: Sequence[Row]) -> Iterator[str]:
-        """A line for each broken rule of these rows; extras and notes are only in the list of findings."""
+        """Yield a line for each broken rule of these rows; extras and notes are only in the list of findings."""
         counts = Counter(
             (finding.rule, finding.level, finding.message)
             for row in rows
@@ -93,7 +93,7 @@ class Screen:
             yield indent + self.paint("!", style) + " " + self.paint(clip(text, self.width - len(indent) - 2), style)
 
     def late(self, finding: Finding) -> str:
-        """A line for a broken rule of an earlier row, found only now."""
+        """Return a line for a broken rule of an earlier row, found only now."""
         text = f"rule {finding.rule} {finding.level}, message {finding.index}: {one_line(finding.message)}"
         return " " * (self._number + 11) + self.paint(f"! {text}", RED if finding.is_failure else YELLOW)
 
@@ -127,7 +127,7 @@ def is_loud(finding: Finding) -> bool:
 
 
 def opening(header: Header, timeline: RecordingTimeline, name: str) -> str:
-    """The first line: name, command, start, number of entries, duration."""
+    """Return the first line: name, command, start, number of entries, duration."""
     parts = [one_line(name)]
     if header.command:
         parts.append(one_line(" ".join(header.command)))
@@ -141,7 +141,7 @@ def opening(header: Header, timeline: RecordingTimeline, name: str) -> str:
 
 
 def closing(timeline: RecordingTimeline, shown: int) -> Iterator[str]:
-    """The last lines: number of rows, sessions, number of findings."""
+    """Yield the last lines: number of rows, sessions, number of findings."""
     found = timeline.findings
     failures = sum(finding.is_failure for finding in found)
     warnings = sum(finding.is_warning for finding in found)
@@ -154,7 +154,7 @@ def closing(timeline: RecordingTimeline, shown: int) -> Iterator[str]:
 
 
 def finding_lines(screen: Screen, findings: Iterable[Finding]) -> Iterator[str]:
-    """Each broken rule once for each side: how often, where first, and its text."""
+    """Yield each broken rule once for each side: how often, where first, and its text."""
     groups: dict[tuple[int, str, str], list[Finding]] = {}
     for finding in findings:
         groups.setdefault((finding.rule, finding.level, finding.dir), []).append(finding)
@@ -176,7 +176,7 @@ def finding_lines(screen: Screen, findings: Iterable[Finding]) -> Iterator[str]:
 
 
 def message_lines(screen: Screen, row: Row, entry: Entry) -> Iterator[str]:
-    """One entry in full: its row, its findings, its JSON with line breaks."""
+    """Yield one entry in full: its row, its findings, its JSON with line breaks."""
     yield screen.line([row])
     pair = row.answer or row.request
     if pair is not None and row.latency is not None:
@@ -193,7 +193,7 @@ def message_lines(screen: Screen, row: Row, entry: Entry) -> Iterator[str]:
 
 
 def pretty(data: bytes) -> str:
-    """The JSON of a frame with line breaks; a line that is not JSON, made safe."""
+    """Return the JSON of a frame with line breaks; a line that is not JSON, made safe."""
     try:
         text = msgspec.json.format(msgspec.json.encode(msgspec.json.decode(data)), indent=2).decode()
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -202,7 +202,7 @@ def pretty(data: bytes) -> str:
 
 
 def state_lines(screen: Screen, name: str, alias: str, state: dict[str, Any]) -> Iterator[str]:
-    """A folded session, in lines."""
+    """Yield a folded session, in lines."""
     yield screen.paint(f"{alias} {one_line(name)}", BOLD)
     facts = {
         "title": state["title"],
@@ -238,7 +238,7 @@ def _item_lines(screen: Screen, item: dict[str, Any]) -> Iterator[str]:
 
 
 def stats_lines(screen: Screen, stats: dict[str, Any], aliases: Mapping[str, str]) -> Iterator[str]:
-    """The figures as tables."""
+    """Yield the figures as tables."""
     yield f"{duration(stats['seconds'])} in all"
     yield from _stats_table(screen, "method", [*stats["methods"].items(), ("in all", stats["total"])])
     if stats["sessions"]:

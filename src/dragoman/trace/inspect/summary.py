@@ -52,7 +52,7 @@ def cut(text: object) -> str:
 
 
 def text_of(block: Any) -> str:
-    """A content block as text."""
+    """Return a content block as text."""
     if type(block) is not dict:
         return _json(block)
     match block.get("type"):
@@ -132,7 +132,7 @@ _UPDATES: Final[dict[str, Callable[[dict[str, Any]], str]]] = {
 
 
 def _flags(value: Any, prefix: str = "") -> Iterable[str]:
-    """The names of the advertised capabilities."""
+    """Yield the names of the advertised capabilities."""
     for name, inner in value.items() if type(value) is dict else ():
         if name == "_meta" or inner is None or inner is False:
             continue
@@ -249,7 +249,7 @@ _SUMMARIES: Final[dict[tuple[str, str], Summary]] = {
 
 
 def _rest(plain: dict[str, Any]) -> str:
-    """The members of a message that has no summary of its own; the session is shown elsewhere."""
+    """Return the members of a message that has no summary of its own; the session is shown elsewhere."""
     shown = {name: value for name, value in plain.items() if name != "sessionId"}
     if not shown:
         return ""

@@ -72,7 +72,7 @@ class Row(Struct, gc=False):
 
 
 class RecordingTimeline:
-    """Makes rows: `feed` it entries, read `rows`.
+    """The rows of a recording: `feed` it entries, read `rows`.
 
     Args:
         is_whole: The entries begin with the connection.
@@ -175,7 +175,7 @@ class RecordingTimeline:
             row.findings = (*row.findings, finding)
 
     def _place(self, frame: DecodedFrame) -> int:
-        """The number of the run that a chunk continues, or its own number."""
+        """Return the number of the run that a chunk continues, or its own number."""
         update: Any = getattr(frame.value, "update", None) if frame.method == "session/update" else None
         key = None
         if isinstance(update, _CHUNKS) or type(update).__name__ in _CHUNK_NAMES:
@@ -217,7 +217,7 @@ def read_timeline(
 
 
 class Filter(Struct, frozen=True, kw_only=True):
-    """Selects rows; a criterion that is not given selects all."""
+    """A selection of rows; a criterion that is not given selects all."""
 
     session: str | None = None
     method: str | None = None
@@ -271,7 +271,7 @@ def runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def joined_summary(rows: Sequence[Row]) -> str:
-    """The beginning of the joined text of these chunks."""
+    """Return the beginning of the joined text of these chunks."""
     text = ""
     for row in rows:
         text += row.summary
@@ -313,7 +313,7 @@ def _chunk_text(value: Any) -> str:
 
 
 def _strings(value: Any) -> Iterator[str]:
-    """All texts in a message, without JSON's escapes."""
+    """Yield all texts in a message, without JSON's escapes."""
     if type(value) is str:
         yield value
     elif type(value) is dict:

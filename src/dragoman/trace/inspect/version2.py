@@ -23,7 +23,7 @@ _WHOLE: dict[type, Any] = {
 
 
 class FoldedVersion2:
-    """Folds frames of version 2 into the states of their sessions."""
+    """Frames of version 2 folded into the states of their sessions."""
 
     def __init__(self, states: dict[str, SessionState]) -> None:
         self._states = states

@@ -233,7 +233,7 @@ Line = tuple[bytes, bytes]
 
 
 class ExactLines:
-    """Takes bytes and returns lines. A line longer than the limit is returned in pieces."""
+    """Bytes cut into lines. A line longer than the limit is returned in pieces."""
 
     __slots__ = ("_buffer", "_held_bytes", "limit_bytes")
 

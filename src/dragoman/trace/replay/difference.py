@@ -67,7 +67,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class Comparison:
-    """Compares messages without what may differ.
+    """A comparison of messages without what may differ.
 
     Args:
         names: Known pairs of ids.
@@ -85,7 +85,7 @@ class Comparison:
         self._only_shapes = only_shapes
 
     def changes(self, method: str, recorded: Any, came: Any) -> list[tuple[str, Any, Any]]:
-        """Path, recorded value and live value of each difference; UNSET for an absent value."""
+        """Return path, recorded value and live value of each difference; UNSET for an absent value."""
         return [
             change for change in self._walk("", "", recorded, came) if not self._is_ignored(f"{method} {change[0]}")
         ]

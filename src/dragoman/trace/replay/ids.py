@@ -57,7 +57,7 @@ class IdMap:
                 self.learn(one, other)
 
     def live(self, recorded: str) -> str:
-        """The live id of a recorded one; itself if it is not known."""
+        """Return the live id of a recorded one; itself if it is not known."""
         return self._to_live.get(recorded, recorded)
 
     def rewrite(self, line: bytes, id: Id | UnsetType = UNSET, request_id: Id | UnsetType = UNSET) -> bytes:
@@ -91,7 +91,7 @@ class IdMap:
         return b"{" + b",".join(texts) + b"}"
 
     def _translate(self, value: Any) -> Any:
-        """The value with live ids; the same object if none had to be changed."""
+        """Return the value with live ids; the same object if none had to be changed."""
         if isinstance(value, dict):
             parts = {
                 member: self.live(member_value)

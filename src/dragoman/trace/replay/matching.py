@@ -1,4 +1,4 @@
-"""Finds the step of the script that an arriving line stands for.
+"""The step of the script that an arriving line stands for.
 
 Owns matching by method and order, the preference for a line that is exactly the recorded one, and the list of lines
 without a match. Pure: it is given what arrives and what was sent, and does not depend on time.
@@ -60,7 +60,7 @@ class Matcher:
         return bool(self._questions)
 
     def live_id(self, recorded: Any) -> Id | UnsetType:
-        """The id of the live request that stands for a recorded one."""
+        """Return the id of the live request that stands for a recorded one."""
         return self._live_ids.get(recorded, UNSET) if isinstance(recorded, (int, str)) else UNSET
 
     def has(self, method: str) -> bool:
@@ -146,7 +146,7 @@ class Matcher:
         return self._comparison.changes(step.method, step.parsed.body, parsed.body)
 
     def differences(self) -> list[Difference]:
-        """All differences from the recording, in recorded order; lines that were not recorded come last."""
+        """Return all differences from the recording, in recorded order; lines that were not recorded come last."""
         found = [difference for step in self._steps for difference in self._differences_of(step)]
         for parsed, method in self._unexpected:
             came = parsed.body or (parsed.line.decode(errors="replace") if parsed.kind == "raw" else {})

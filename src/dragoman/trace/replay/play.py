@@ -1,4 +1,4 @@
-"""Replays a recording as a fake agent or as a fake client.
+"""A recording played as a fake agent or as a fake client.
 
 Owns the options of a replay: which recording, how fast, what may differ. `player.py` plays it, `script.py` reads the
 recording as a script.
@@ -116,7 +116,7 @@ def _pace(timing: str | float) -> float:
 
 
 def _code(exit: Exit) -> int | None:
-    """The exit code as in a shell: 128 + n for signal n."""
+    """Return the exit code as in a shell: 128 + n for signal n."""
     if exit.signal is None:
         return exit.code
     number = signal.Signals.__members__.get(exit.signal)

@@ -49,7 +49,9 @@ class _Strand:
 
 
 class Player:
-    """Plays the steps of our side, and compares what comes with those of the other."""
+    """One side of a recording, played: the steps of our side are sent, and what comes is compared with those of the
+    other.
+    """
 
     def __init__(
         self,
@@ -86,7 +88,9 @@ class Player:
         self._lanes = self._make_lanes(steps)
 
     def _make_lanes(self, steps: list[Step]) -> list[_Strand]:
-        """A fake client plays everything in recorded order; a fake agent serves each session independently."""
+        """Sort the steps into lanes: a fake client plays all in recorded order, a fake agent serves each session
+        independently.
+        """
         lanes: dict[str, list[Step]] = {}
         for step in steps:
             lanes.setdefault("" if self._is_client else step.lane, []).append(step)
@@ -245,12 +249,14 @@ class Player:
                 self._stand_in([step for step in owed if step in self._open])
 
     def _idle_for(self, strand: _Strand) -> float:
-        """How much longer a request without a recorded answer is left without one: less than anything is waited for."""
+        """Return how much longer a request without a recorded answer is left without one: less than anything is waited
+        for.
+        """
         patience = min(self._patience / 2, _IDLE_SECONDS)
         return max(strand.quiet_at or 0.0, self._active_at) + patience - self._loop.time()
 
     def _patience_for(self, strand: _Strand, step: Step) -> float | None:
-        """How much longer to wait for `step`; None: as long as the connection lasts.
+        """Return how much longer to wait for `step`; None: as long as the connection lasts.
 
         The wait counts from the last line in either direction: if ten lines do not come, it is waited for the first.
         """

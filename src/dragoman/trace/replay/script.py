@@ -75,7 +75,7 @@ class ParsedLine:
         self._body = value
 
     def param(self, name: str) -> Any:
-        """One of its parameters, None if it is absent."""
+        """Return one of its parameters, None if it is absent."""
         params = self.body.get("params")
         return params.get(name) if isinstance(params, dict) else None
 
@@ -169,7 +169,9 @@ class Step:
 
 
 def read_script(entries: Sequence[Entry], ours: Direction) -> list[Step]:
-    """The steps of a recording for the side that sends in direction `ours`, in recorded order, without blank lines."""
+    """Make the steps of a recording for the side that sends in direction `ours`, in recorded order, without blank
+    lines.
+    """
     steps: list[Step] = []
     asked: dict[tuple[bool, Id], Step] = {}
     ended: set[Direction] = set()

@@ -49,11 +49,11 @@ class AnsweredRequest(NamedTuple):
 
 
 def text_answer(status: int, reason: str) -> HttpReply:
-    """A status with a sentence."""
+    """Return the answer with a status and a sentence."""
     return HttpReply(status, reason.encode())
 
 
 def session_of(entered: Entered) -> str | None:
-    """The session that the header of a request names."""
+    """Return the session that the header of a request names."""
     session = entered.headers.get(SESSION_ID)
     return session.decode("latin-1") if session else None

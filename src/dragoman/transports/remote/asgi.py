@@ -13,18 +13,20 @@ import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from dragoman.transports.remote.answers import HttpReply, PageReply, StreamedReply, text_answer
-from dragoman.transports.remote.asgi_stream import AsgiStreamWriter
 from dragoman.transports.remote.asgi_websocket import AsgiWebSocket
 from dragoman.transports.remote.gate import Entered, GateRefusal, GateRules, Head, cross_origin_headers, examine
 from dragoman.transports.remote.in_flight import TOO_MUCH, HeldBytes
 from dragoman.transports.remote.server import NewConnection, RemoteServer, ServerLimits
-from dragoman.transports.remote.sse import MIME_TYPE
+from dragoman.transports.remote.sse import KEEP_ALIVE, MIME_TYPE, RETRY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+
+    from dragoman.transports.remote.http_connection import HttpConnection
 
 T = TypeVar("T")
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -32,10 +34,91 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _DENIAL: Final = "websocket.http.response"
+_FULL_BYTES: Final = 64 * 1024
+# The ASGI server does not say when its buffers are empty; this long after it took the last event they mostly are.
+_SETTLE_SECONDS: Final = 0.05
+
+
+class AsgiStreamWriter:
+    """The writer of a stream for the ASGI server, which does not return while the client does not read."""
+
+    def __init__(
+        self,
+        send: Callable[[MutableMapping[str, Any]], Awaitable[None]],
+        keep_alive_seconds: float,
+        stall_seconds: float,
+    ) -> None:
+        self._send_body = send
+        self._keep_alive_seconds = keep_alive_seconds
+        self._stall_seconds = stall_seconds
+        self._waiting: list[bytes] = []
+        self._is_news = asyncio.Event()
+        self._is_finished = False
+        self._is_lost = False
+        self._sent_at = 0.0
+        self._connection: HttpConnection | None = None
+        self._session: str | None = None
+        self.unsent_bytes = 0
+
+    def prepare(self, connection: HttpConnection, session: str | None) -> None:
+        self._connection, self._session = connection, session
+
+    @property
+    def is_full(self) -> bool:
+        return self.unsent_bytes >= _FULL_BYTES
+
+    @property
+    def is_delivered(self) -> bool:
+        return self.unsent_bytes == 0 and monotonic() - self._sent_at >= _SETTLE_SECONDS
+
+    def send(self, events: bytes) -> None:
+        self._waiting.append(events)
+        self.unsent_bytes += len(events)
+        self._is_news.set()
+
+    def finish(self) -> None:
+        self._is_finished = True
+        self._is_news.set()
+
+    def lost(self) -> None:
+        """Give the stream back when the response has ended."""
+        if not self._is_lost and self._connection is not None:
+            self._is_lost = True
+            self.unsent_bytes = 0
+            self._connection.close_stream(self._session, self)
+
+    async def run(self) -> None:
+        """Send events until the stream ends, or the client does not take them for too long."""
+        await self._hand_over(RETRY)
+        while True:
+            self._is_news.clear()
+            if self._waiting:
+                waiting, self._waiting = b"".join(self._waiting), []
+                await self._hand_over(waiting)
+                self.unsent_bytes -= len(waiting)
+                if self._connection is not None and not self.is_full:
+                    self._connection.flush_stream(self._session)
+            elif self._is_finished:
+                await self._send_body({"type": "http.response.body", "body": b""})
+                return
+            else:
+                await self._wait()
+
+    async def _wait(self) -> None:
+        try:
+            async with asyncio.timeout(self._keep_alive_seconds):
+                await self._is_news.wait()
+        except TimeoutError:
+            await self._hand_over(KEEP_ALIVE)
+
+    async def _hand_over(self, events: bytes) -> None:
+        async with asyncio.timeout(self._stall_seconds):
+            await self._send_body({"type": "http.response.body", "body": events, "more_body": True})
+        self._sent_at = monotonic()
 
 
 class AsgiApplication:
-    """Serves ACP over Streamable HTTP and WebSocket inside an ASGI server."""
+    """ACP over Streamable HTTP and WebSocket inside an ASGI server."""
 
     def __init__(
         self,
@@ -118,7 +201,7 @@ class AsgiApplication:
         return examine(Head(method, _target(scope), headers, _peer(scope)), self.server.rules)
 
     async def _body(self, receive: Receive, held: HeldBytes) -> bytes | GateRefusal | None:
-        """The body; None if the client is gone."""
+        """Return the body; None if the client is gone."""
         parts: list[bytes] = []
         size = 0
         try:
@@ -219,7 +302,7 @@ async def _carry(send: Send, reply: StreamedReply, more: tuple[tuple[bytes, byte
 
 
 async def _unless_gone(receive: Receive, work: Awaitable[T]) -> T | None:
-    """The result of `work`, which is cancelled if the client goes away first."""
+    """Return the result of `work`, which is cancelled if the client goes away first."""
     working = asyncio.ensure_future(work)
     watching = asyncio.ensure_future(_gone(receive))
     try:
@@ -237,7 +320,9 @@ async def _gone(receive: Receive) -> None:
 
 
 def _ending(scope: Scope) -> tuple[tuple[bytes, bytes], ...]:
-    """What closes the socket behind a refusal: the rest of a smuggled request is not read as another one."""
+    """Return the header that closes the socket behind a refusal: the rest of a smuggled request is not read as another
+    one.
+    """
     return ((b"connection", b"close"),) if scope.get("http_version", "1.1").startswith("1") else ()
 
 
@@ -247,7 +332,10 @@ def _peer(scope: Scope) -> str:
 
 
 def _target(scope: Scope) -> bytes:
-    """The path as it came, below the place where the application is mounted; mounted at a path, that path is `/acp`."""
+    """Return the path as it came, below the place where the application is mounted.
+
+    Mounted at a path, that path is `/acp`.
+    """
     raw = scope.get("raw_path")
     path = bytes(raw) if raw else scope["path"].encode("utf-8", "surrogateescape")
     root = scope.get("root_path", "").encode("utf-8", "surrogateescape").rstrip(b"/")

@@ -105,7 +105,7 @@ class AsgiWebSocket:
     # For the server
 
     def shut_down(self, reason: str) -> None:
-        """The server ends; the peer above learns it from the end of the socket."""
+        """End with the server; the peer above learns it from the end of the socket."""
         self._end_with(GOING_AWAY, reason)
 
     async def run(self, accept: MutableMapping[str, Any]) -> None:
@@ -208,7 +208,7 @@ class AsgiWebSocket:
             self._loop.call_later(FLUSH_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        """The client does not read what was written before the close."""
+        """Cut a client that does not read what was written before the close."""
         if self._writing is not None:
             self._writing.cancel()
 

@@ -33,7 +33,7 @@ def bound_buffers(io: asyncio.BaseTransport) -> None:
 
 
 def kernel_bytes(io: asyncio.BaseTransport) -> int:
-    """What the kernel has taken and the other machine has not acknowledged."""
+    """Return how much the kernel has taken and the other machine has not acknowledged."""
     sock = io.get_extra_info("socket")
     if sock is None:
         return 0

@@ -1,4 +1,4 @@
-"""Connects to a server by its URL: `ws://` and `wss://` by WebSocket, `http://` and `https://` by Streamable HTTP."""
+"""A connection to a server by its URL: `ws://` and `wss://` by WebSocket, `http://` `https://` by Streamable HTTP."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def connect_url(
     reconnect_seconds: float = RECONNECT_SECONDS,
     ping_seconds: float = PING_SECONDS,
 ) -> Transport:
-    """A transport to the agent at `url`.
+    """Connect to the agent at `url`.
 
     Args:
         url: Where it is, such as `wss://host/acp` or `http://127.0.0.1:8787/acp`.

@@ -139,7 +139,7 @@ class EventStream:
             self.writer = None
 
     def finish(self) -> None:
-        """No more will come; the response ends after what waits."""
+        """End the response after what waits; no more will come."""
         self._is_finished = True
         self.flush()
 

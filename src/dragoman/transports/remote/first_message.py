@@ -26,7 +26,7 @@ class First(NamedTuple):
 
 
 def judge_first(message: bytes) -> First:
-    """What to do with a message that comes before the connection is open."""
+    """Return what to do with a message that comes before the connection is open."""
     seen = look(message)
     if seen is None:
         return First(_PARSE_ERROR)
@@ -42,7 +42,7 @@ def judge_first(message: bytes) -> First:
 
 
 def answer_again(message: bytes) -> bytes | None:
-    """The answer to an `initialize` on a connection that is open already; None for every other message."""
+    """Return the answer to an `initialize` on a connection that is open already; None for every other message."""
     if b'"initialize"' not in message:
         return None
     seen = look(message)

@@ -1,4 +1,4 @@
-"""Decides by the head of a request whether it may enter, before its body is read or its upgrade is accepted.
+"""The decision by the head of a request whether it may enter, before its body is read or its upgrade is accepted.
 
 Owns the checks that keep web pages, forged hosts and smuggled requests out. They are the same for HTTP and for
 WebSocket, and work on the header list as it came, because a list in which a name occurs twice means different things to
@@ -100,7 +100,7 @@ class GateRules(msgspec.Struct, frozen=True):
 
 
 def examine(head: Head, rules: GateRules) -> Entered | GateRefusal:
-    """Whether the request may enter. A refusal says why in one sentence, which never repeats what was sent."""
+    """Decide whether the request may enter. A refusal says why in one sentence, which never repeats what was sent."""
     headers = _read_headers(head)
     if isinstance(headers, GateRefusal):
         return headers
@@ -133,7 +133,7 @@ def _read_headers(head: Head) -> dict[bytes, bytes] | GateRefusal:
 
 
 def _check_source(head: Head, headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal | None:
-    """Host, form of the target, smuggling, origin."""
+    """Check host, form of the target, smuggling and origin."""
     host = headers.get(b"host")
     if host is None:
         return GateRefusal(400, "The header Host is missing.")
@@ -202,7 +202,7 @@ def _bearer(headers: dict[bytes, bytes], rules: GateRules) -> Principal | None:
 
 
 def _subprotocol(headers: dict[bytes, bytes], rules: GateRules) -> tuple[str | None, Principal | None]:
-    """The subprotocol to choose, and the principal of a ticket among those that are offered.
+    """Return the subprotocol to choose, and the principal of a ticket among those that are offered.
 
     Never an offered ticket itself: the chosen one is repeated in the answer.
     """
@@ -213,7 +213,7 @@ def _subprotocol(headers: dict[bytes, bytes], rules: GateRules) -> tuple[str | N
 
 
 def _preflight(headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal:
-    """The answer to a browser that asks whether a page may send a request; it carries no token."""
+    """Return the answer to a browser that asks whether a page may send a request; it carries no token."""
     origin = headers.get(b"origin")
     if origin is None or b"access-control-request-method" not in headers:
         return GateRefusal(405, "Method Not Allowed", ((b"allow", b"POST, GET, DELETE"),))
@@ -231,7 +231,7 @@ def _preflight(headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal:
 
 
 def cross_origin_headers(origin: bytes | None, rules: GateRules) -> tuple[tuple[bytes, bytes], ...]:
-    """What lets a page of a listed origin read the answer."""
+    """Return the headers that let a page of a listed origin read the answer."""
     if origin is None or origin.lower() not in rules.origins:
         return ()
     return (

@@ -63,12 +63,13 @@ def read_url(text: str) -> Url:
 
 
 def tls_for(url: Url, context: ssl.SSLContext | None) -> ssl.SSLContext | None:
-    """The TLS settings of a connection; None without TLS."""
+    """Return the TLS settings of a connection; None without TLS."""
     return (context or ssl.create_default_context()) if url.is_secure else None
 
 
 def trust(file: str) -> ssl.SSLContext:
-    """Settings of TLS that trust the authority whose certificate is in `file`, in addition to those of the system.
+    """Return settings of TLS that trust the authority whose certificate is in `file`, in addition to those of the
+    system.
 
     Raises:
         ConfigError: the file cannot be read, or holds no certificate.
@@ -90,7 +91,7 @@ class HttpAnswer(NamedTuple):
 
 
 class HttpClient:
-    """Sends requests to one server, over a socket that is kept open between them."""
+    """The requests to one server, over a socket that is kept open between them."""
 
     def __init__(self, url: Url, headers: Sequence[tuple[str, str]], *, context: ssl.SSLContext | None = None) -> None:
         self._url = url
@@ -195,7 +196,7 @@ class StreamedAnswer:
         self._exchange = exchange
 
     def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes; ends with it, or with an OSError when the connection breaks."""
+        """Yield the body as it comes; end with it, or with an OSError when the connection breaks."""
         return self._exchange.body()
 
     async def read(self, limit_bytes: int) -> bytes:

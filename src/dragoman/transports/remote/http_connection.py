@@ -213,20 +213,20 @@ class HttpConnection:
         return stream.attach(writer, after)
 
     def close_stream(self, session: str | None, writer: Writer) -> None:
-        """The response that carried a stream has ended."""
+        """Forget the response that carried a stream and has ended."""
         stream = self._streams.get(session)
         if stream is not None:
             stream.detach(writer)
 
     def flush_stream(self, session: str | None) -> None:
-        """The socket of a stream has room again."""
+        """Send what waits for a stream whose socket has room again."""
         stream = self._streams.get(session)
         if stream is not None:
             stream.flush()
             self._progress(0)
 
     def end(self, why: str) -> None:
-        """The client ended the connection, or is gone."""
+        """End the connection: the client ended it, or is gone."""
         if self._is_closed:
             return
         receiver = self._receiver

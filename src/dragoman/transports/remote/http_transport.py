@@ -359,7 +359,10 @@ class HttpTransport:
 
 
 class _Silence:
-    """Ends a stream on which nothing comes. It counts ticks, not seconds: a loop that stood still ends nothing."""
+    """The watch over a stream on which nothing comes.
+
+    It counts ticks, not seconds: a loop that stood still ends nothing.
+    """
 
     def __init__(self, tick_seconds: float, end: Callable[[], None], may_read: asyncio.Event) -> None:
         self._tick_seconds = tick_seconds

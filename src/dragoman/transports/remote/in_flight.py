@@ -24,7 +24,7 @@ class InFlightBytes:
         self._held: Counter[str] = Counter()
 
     def of(self, principal: str) -> int:
-        """What a principal holds now."""
+        """Return what a principal holds now."""
         return self._held[principal]
 
     def add(self, principal: str, size: int) -> None:
@@ -48,7 +48,7 @@ class HeldBytes:
         return self._total.of(self._principal) - self._size + size <= self._total.limit_bytes
 
     def set(self, size: int) -> bool:
-        """The socket holds so much now; False if that is too much for its principal."""
+        """Take note of how much the socket holds now; return False if that is too much for its principal."""
         if size == self._size:
             return True
         is_fine = size < self._size or self.fits(size)

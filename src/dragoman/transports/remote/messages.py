@@ -1,4 +1,4 @@
-"""Reads of a message what a remote transport needs to know: its kind, its id, its method and its session.
+"""What a remote transport needs to know of a message: its kind, its id, its method and its session.
 
 The wire of Streamable HTTP sends messages of a session on a stream of their own, so that the transport has to look into
 each one. It decides nothing else about them. Pure.
@@ -99,7 +99,7 @@ _anything: Final = msgspec.json.Decoder(Raw)
 
 
 def look(data: bytes) -> Seen | None:
-    """What is seen of one JSON text; None if it is not JSON."""
+    """Return what is seen of one JSON text; None if it is not JSON."""
     try:
         found = _message.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -150,7 +150,7 @@ def _id(id: Raw | UnsetType) -> bytes | None:
 
 
 def request_cancelled(data: bytes) -> bytes | None:
-    """The id that a `$/cancel_request` names, as JSON."""
+    """Return the id that a `$/cancel_request` names, as JSON."""
     try:
         params = _cancel.decode(data).params
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -159,7 +159,7 @@ def request_cancelled(data: bytes) -> bytes | None:
 
 
 def session_made(data: bytes) -> str | None:
-    """The session that a response names in its result: one that was made."""
+    """Return the session that a response names in its result: one that was made."""
     if b'"sessionId"' not in data:
         return None
     try:
@@ -173,7 +173,7 @@ _LINE_ENDS: Final = bytes.maketrans(b"\r\n", b"  ")
 
 
 def one_line(data: bytes) -> bytes:
-    """The same JSON as one line with its end; a line end in JSON stands only between its parts."""
+    """Return the same JSON as one line with its end; a line end in JSON stands only between its parts."""
     if b"\n" in data or b"\r" in data:
         data = data.translate(_LINE_ENDS)
     return data + b"\n"

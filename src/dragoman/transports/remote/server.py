@@ -1,11 +1,14 @@
 """The server: listens, keeps the connections over HTTP by their ids, and gives each ACP connection to the application.
 
-Owns the listening sockets, and the counts that limits are about. `http_socket.py` speaks HTTP on one socket.
+Owns the listening sockets, of which none is lost at the end, and the counts that limits are about. `http_socket.py`
+speaks HTTP on one socket.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import socket
 from collections import Counter
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -19,7 +22,6 @@ from dragoman.transports.remote.gate import Entered, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
 from dragoman.transports.remote.http_socket import HttpSocket
 from dragoman.transports.remote.in_flight import IN_FLIGHT_BYTES, InFlightBytes
-from dragoman.transports.remote.listener import PortListener
 from dragoman.transports.remote.messages import CONNECTION_ID, POST_NUMBER, Seen, look
 from dragoman.transports.remote.websocket import PING_SECONDS
 
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
 SERVER_MARK: Final = b"dragoman-server"
 OURS: Final = b"dragoman-client"
 _BATCH: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"JSON-RPC batches are not supported"}}'
+_BACKLOG: Final = 512
+_PAUSE_SECONDS: Final = 0.2  # without descriptors, accepting is tried again after this
+_log = logging.getLogger("dragoman.transports")
 
 
 class ServerLimits(msgspec.Struct, frozen=True):
@@ -79,18 +84,18 @@ class ServedWebSocket(Transport, Protocol):
         """Done when the socket is closed."""
 
     def shut_down(self, reason: str) -> None:
-        """The server ends."""
+        """End with the server."""
 
 
 class StreamResponse(Writer, Protocol):
     """A response that can carry a stream."""
 
     def prepare(self, connection: HttpConnection, session: str | None) -> None:
-        """What it is to carry."""
+        """Take what the response is to carry."""
 
 
 class RemoteServer:
-    """Serves ACP over Streamable HTTP and WebSocket."""
+    """A server of ACP over Streamable HTTP and WebSocket."""
 
     def __init__(
         self,
@@ -194,7 +199,7 @@ class RemoteServer:
         self._sockets.discard(each)
 
     def left(self, peer: str) -> None:
-        """A socket of this address was closed."""
+        """Count one socket of this address less."""
         self._addresses[peer] -= 1
         if self._addresses[peer] <= 0:
             del self._addresses[peer]
@@ -235,7 +240,7 @@ class RemoteServer:
     # HTTP
 
     async def answer(self, entered: Entered, body: bytes, peer: str) -> PageReply:
-        """The answer to everything but a stream of ACP and an upgrade."""
+        """Answer everything but a stream of ACP and an upgrade."""
         page = self._pages.get(entered.path) or self._pages.get(entered.path[: entered.path.find("/", 1) + 1])
         if page is not None:
             return await page(entered, body)
@@ -302,7 +307,7 @@ class RemoteServer:
         return None if expired is None else HttpReply(410, b'{"oldest":%d,"head":%d}' % expired, JSON)
 
     def find(self, entered: Entered) -> HttpConnection:
-        """The connection a request names. One of another principal is unknown to it.
+        """Return the connection that a request names. One of another principal is unknown to it.
 
         Raises:
             NotServed: there is none.
@@ -336,3 +341,93 @@ def _initialize_failed(seen: Seen, why: str) -> bytes:
     assert seen.id is not None
     error = {"code": -32603, "message": "Initialize failed", "data": why}
     return b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (seen.id, msgspec.json.encode(error))
+
+
+class PortListener:
+    """A listening socket that loses no accepted connection at its end.
+
+    The server of asyncio forgets a connection that it accepted in the turn of the loop in which it is closed: its
+    socket stays open until it is collected. Here every accepted socket belongs to a task until a protocol has it, and
+    `finish` waits for these tasks.
+    """
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        make: Callable[[], asyncio.Protocol],
+        *,
+        ssl: ssl.SSLContext | None = None,
+        handshake_seconds: float | None = None,
+    ) -> None:
+        """Start to listen.
+
+        Args:
+            sock: Bound already; it is owned here.
+            make: Makes the protocol of a connection.
+            ssl: For connections with TLS.
+            handshake_seconds: How long a handshake of TLS may take.
+        """
+        self._sock = sock
+        self._make = make
+        self._ssl = ssl
+        self._handshake_seconds = None if ssl is None else handshake_seconds
+        self._loop = asyncio.get_running_loop()
+        self._opening: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+        sock.setblocking(False)
+        sock.listen(_BACKLOG)
+        self._loop.add_reader(sock.fileno(), self._accept)
+
+    def close(self) -> None:
+        """Accept no more; what was accepted is opened."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._loop.remove_reader(self._sock.fileno())
+            self._sock.close()
+
+    async def finish(self) -> None:
+        """Return when each connection that was accepted has a protocol, or is closed; handshakes are given up."""
+        self.close()
+        if self._ssl is not None:
+            for task in self._opening:
+                task.cancel()
+        while self._opening:
+            await asyncio.wait(self._opening)
+
+    def _accept(self) -> None:
+        for _ in range(_BACKLOG):
+            try:
+                sock, _ = self._sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                _log.warning("cannot accept a connection (%s); trying again", error.strerror)
+                self._loop.remove_reader(self._sock.fileno())
+                self._loop.call_later(_PAUSE_SECONDS, self._go_on)
+                return
+            sock.setblocking(False)
+            if sock.family in (socket.AF_INET, socket.AF_INET6):
+                # asyncio does this only for sockets whose protocol number is known, which it is not after `accept`: a
+                # small answer behind another one then waits 40 ms for the client's acknowledgement.
+                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            task = self._loop.create_task(self._open(sock))
+            self._opening.add(task)
+            # A task that is cancelled before its first step has not come to its own `finally`.
+            task.add_done_callback(lambda done, sock=sock: self._opened(done, sock))  # type: ignore[misc]
+
+    def _go_on(self) -> None:
+        if not self._is_closed:
+            self._loop.add_reader(self._sock.fileno(), self._accept)
+
+    async def _open(self, sock: socket.socket) -> None:
+        await self._loop.connect_accepted_socket(
+            self._make, sock, ssl=self._ssl, ssl_handshake_timeout=self._handshake_seconds
+        )
+
+    def _opened(self, task: asyncio.Task[None], sock: socket.socket) -> None:
+        self._opening.discard(task)
+        if task.cancelled():
+            sock.close()
+        elif (error := task.exception()) is not None:
+            _log.debug("a connection was not opened: %s", error)
+            sock.close()

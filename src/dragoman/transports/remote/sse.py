@@ -13,7 +13,7 @@ RETRY: Final = b"retry: %d\n\n" % RETRY_MILLISECONDS
 
 
 def event(line: bytes, number: int | None = None) -> bytes:
-    """An event with one line of JSON; its number is its id, with which a client that comes back can go on."""
+    """Return an event with one line of JSON; its number is its id, with which a client that comes back can go on."""
     if number is None:
         return b"data: %b\n\n" % line
     return b"id: %d\ndata: %b\n\n" % (number, line)
@@ -27,7 +27,7 @@ class Event(NamedTuple):
 
 
 class EventReader:
-    """Reads events from bytes as they come.
+    """A reader of events from bytes as they come.
 
     A line ends with CR, LF or both; a CR at the end of a piece may be the first half of both.
     """
@@ -44,7 +44,7 @@ class EventReader:
         self.retry_milliseconds: int | None = None
 
     def feed(self, piece: bytes) -> list[Event]:
-        """The events that are complete now.
+        """Return the events that `data` completes.
 
         Raises:
             RemoteProtocolError: an event is longer than the limit.

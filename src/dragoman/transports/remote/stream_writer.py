@@ -1,4 +1,4 @@
-"""The response of Streamable HTTP that carries one stream of events, chunk by chunk, on a socket of its own."""
+"""Responses that are written chunk by chunk, each on a socket of its own: a stream of events, or pieces of a page."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from dragoman.transports.remote.buffers import bound_buffers, kernel_bytes
 from dragoman.transports.remote.sse import KEEP_ALIVE, RETRY
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from dragoman.transports.remote.http_connection import HttpConnection
 
 
@@ -33,7 +35,7 @@ class StreamWriter:
         self._connection, self._session = connection, session
 
     def open(self) -> None:
-        """The head of the response was sent."""
+        """Begin to write: the head of the response was sent."""
         early, self._early = self._early or [], None
         # At the mark where senders go on: a buffer that empties without a word would leave them waiting forever.
         self._io.set_write_buffer_limits(high=LOW_MARK_BYTES, low=LOW_MARK_BYTES)
@@ -68,7 +70,7 @@ class StreamWriter:
             self._end()
 
     def no_room(self) -> None:
-        """The socket is full: the client does not read, or reads slowly."""
+        """Take note that the socket is full: the client does not read, or reads slowly."""
         self.is_full = True
         if self._stalled is None:
             self._stalled = self._loop.call_later(self._stall_seconds, self._io.abort)
@@ -104,5 +106,58 @@ class StreamWriter:
 
     def _keep_alive(self) -> None:
         if not self.is_full:
+            self._write(KEEP_ALIVE)
+        self._timer = self._loop.call_later(self._seconds, self._keep_alive)
+
+
+class PageWriter:
+    """The response that carries what a page makes piece by piece, no faster than the client reads."""
+
+    def __init__(self, io: asyncio.Transport, keep_alive_seconds: float, stall_seconds: float) -> None:
+        self._io = io
+        self._seconds = keep_alive_seconds
+        self._stall_seconds = stall_seconds
+        self._loop = asyncio.get_running_loop()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def run(self, pieces: AsyncGenerator[bytes, None]) -> None:
+        """Write everything and close the socket; `pieces` is closed in any case."""
+        self._io.set_write_buffer_limits(high=LOW_MARK_BYTES)
+        self._timer = self._loop.call_later(self._seconds, self._keep_alive)
+        try:
+            async for piece in pieces:
+                self._write(piece)
+                if not self._has_room.is_set():
+                    async with asyncio.timeout(self._stall_seconds):
+                        await self._has_room.wait()
+            if not self._io.is_closing():
+                self._io.write(b"0\r\n\r\n")
+                self._io.close()
+        except TimeoutError:
+            self._io.abort()  # the client does not read
+        finally:
+            self.lost()
+            await pieces.aclose()
+
+    def no_room(self) -> None:
+        """Take note that the socket is full: the client does not read, or reads slowly."""
+        self._has_room.clear()
+
+    def has_room(self) -> None:
+        self._has_room.set()
+
+    def lost(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _write(self, piece: bytes) -> None:
+        if piece and not self._io.is_closing():
+            self._io.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+
+    def _keep_alive(self) -> None:
+        if self._has_room.is_set():
             self._write(KEEP_ALIVE)
         self._timer = self._loop.call_later(self._seconds, self._keep_alive)

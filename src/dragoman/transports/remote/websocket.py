@@ -289,7 +289,7 @@ _last_framed: tuple[bytes, bytes] = (b"", b"")
 
 
 def _framed_lines(data: bytes) -> bytes:
-    """Each line as a text message. A host writes the same object to each of its clients: it is framed once."""
+    """Frame each line as a text message. A host writes the same object to each of its clients: it is framed once."""
     global _last_framed
     last = _last_framed
     if last[0] is data:
@@ -301,7 +301,7 @@ def _framed_lines(data: bytes) -> bytes:
 
 
 def _framed(line: bytes) -> bytes:
-    """A text message of a server: final, not masked."""
+    """Frame a text message of a server: final, not masked."""
     size = len(line)
     if size < 126:
         return b"\x81%c%b" % (size, line)

@@ -13,8 +13,9 @@ from collections import OrderedDict
 from time import strftime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from dragoman.host.working.question_details import read_details
 from dragoman.schema import v1
-from dragoman.tui.values import AskedQuestion, OpenForm, answered_words, completed, host_details
+from dragoman.tui.values import AskedQuestion, OpenForm, answered_words, completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,7 +72,7 @@ class OpenQuestions:
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> str | v1.SelectedPermissionOutcome | None:
         """Ask the user; cancelled when the question is withdrawn."""
-        id = str(host_details(request).get("questionId", ""))
+        id = read_details(request).question_id
         question = AskedQuestion(id or os.urandom(8).hex(), completed(request, session.state), self._clock())
         self.questions.append(question)
         self._interface.asked(question)
@@ -89,7 +90,7 @@ class OpenQuestions:
             if question in self.questions:
                 self.questions.remove(question)
             self._interface.changed()
-        if chosen is None or not question.reason or not question.details.get("readsReasons"):
+        if chosen is None or not question.reason or not question.details.reads_reasons:
             return chosen
         return v1.SelectedPermissionOutcome(chosen, meta={"dragoman": {"reason": question.reason}})
 

@@ -70,7 +70,7 @@ class _Session:
 
 
 class V1ClientDialectAgent(FrameRouter):
-    """Translates between a client of version 1 and an agent of 2025.1.
+    """The translator between a client of version 1 and an agent of 2025.1.
 
     Args:
         folder: The folder that the agent works in.
@@ -450,7 +450,7 @@ class V1ClientDialectAgent(FrameRouter):
         self.update(session.id, {"sessionUpdate": "plan", "entries": entries})
 
     def _session_of(self, params: Frame) -> str | None:
-        """The session that a request of the agent belongs to; None if that is not clear."""
+        """Return the session that a request of the agent belongs to; None if that is not clear."""
         known = self._services.session_of(params)
         if known is not None:
             return known
@@ -464,7 +464,7 @@ _SHELL: Final = frozenset(" \t\n|&;<>()$`\\\"'*?[]#~=%!{}")
 
 
 class AgentServices:
-    """Translates the requests; `folder` is where a command runs that names no other."""
+    """The translated requests; `folder` is where a command runs that names no other."""
 
     def __init__(self, router: FrameRouter, folder: str) -> None:
         self._router = router
@@ -481,7 +481,7 @@ class AgentServices:
         }
 
     def session_of(self, params: Frame) -> str | None:
-        """The session that created the terminal of a request."""
+        """Return the session that created the terminal of a request."""
         return self._terminals.get(text(params.get("terminal_id")))
 
     def _serve(
@@ -529,7 +529,7 @@ class AgentServices:
         self._serve(request_id, method, session_id, {"terminalId": params.get("terminal_id")}, read)
 
     def _wait_for_exit(self, request_id: Any, method: str, session_id: str, params: Frame) -> None:
-        """The dialect wants the output with the exit code: version 1 has it in another request."""
+        """Ask for the output too: the dialect wants it with the exit code, and version 1 has it in another request."""
         asked = {"terminalId": params.get("terminal_id")}
 
         def ended(result: Any) -> Any:
@@ -549,7 +549,7 @@ class AgentServices:
         self._serve(request_id, method, session_id, asked, ended)
 
     def _end_terminal(self, request_id: Any, method: str, session_id: str, params: Frame) -> None:
-        """After a kill, too, the id is gone in the dialect: version 1 releases it by itself."""
+        """Release a terminal after a kill, too: its id is gone in the dialect, and version 1 releases it by itself."""
         terminal_id = text(params.get("terminal_id"))
 
         def ended(result: Any) -> Frame:

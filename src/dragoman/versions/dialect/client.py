@@ -45,7 +45,7 @@ class _Session:
 
 
 class DialectClientV1Agent(FrameRouter):
-    """Translates between a client of 2025.1 and an agent of version 1.
+    """The translator between a client of 2025.1 and an agent of version 1.
 
     Args:
         decide: Answers permission requests; without it they are refused.

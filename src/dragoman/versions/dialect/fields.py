@@ -50,12 +50,12 @@ _KINDS: Final = (
 
 
 def blocks_to_v1(value: Any) -> list[Frame]:
-    """Content blocks of a prompt."""
+    """Translate content blocks of a prompt."""
     return [block_to_v1(block) for block in objects(value)]
 
 
 def block_to_v1(block: Frame) -> Frame:
-    """One content block; unknown ones pass, and the agent refuses them."""
+    """Translate one content block; unknown ones pass, and the agent refuses them."""
     match block.get("type"):
         case "image" | "audio" as kind:
             name = text(block.get("format"), "png" if kind == "image" else "wav")
@@ -72,12 +72,12 @@ def block_to_v1(block: Frame) -> Frame:
 
 
 def blocks_to_dialect(value: Any, losses: Losses) -> list[Frame]:
-    """Content blocks of a prompt."""
+    """Translate content blocks of a prompt."""
     return [block_to_dialect(block, losses) for block in objects(value)]
 
 
 def block_to_dialect(block: Frame, losses: Losses) -> Frame:
-    """One content block; what the dialect has no member for is counted."""
+    """Translate one content block; what the dialect has no member for is counted."""
     if any(block.get(name) for name in ("annotations", "title", "description", "size", "_meta")):
         losses.add("block-details")
     match block.get("type"):
@@ -103,7 +103,7 @@ def block_to_dialect(block: Frame, losses: Losses) -> Frame:
 
 
 def block_text(block: Frame, losses: Losses) -> str:
-    """A content block as text, for updates of the dialect, which carry nothing else."""
+    """Return a content block as text, for updates of the dialect, which carry nothing else."""
     match block.get("type"):
         case "text":
             return text(block.get("text"))
@@ -126,7 +126,7 @@ def block_text(block: Frame, losses: Losses) -> str:
 
 
 def tool_text(content: Any, output_of: dict[str, str], losses: Losses) -> str:
-    """The content of a tool call as text: diffs as patches, terminals by their output so far."""
+    """Return the content of a tool call as text: diffs as patches, terminals by their output so far."""
     parts = []
     for item in objects(content):
         if item.get("type") == "diff":
@@ -141,7 +141,7 @@ def tool_text(content: Any, output_of: dict[str, str], losses: Losses) -> str:
 
 
 def tool_name(call: Frame) -> str:
-    """What the dialect calls a tool: its name, else its kind, else a word made of its title."""
+    """Return what the dialect calls a tool: its name, else its kind, else a word made of its title."""
     name, kind = call.get("name"), call.get("kind")
     if isinstance(name, str) and name:
         return name
@@ -151,7 +151,7 @@ def tool_name(call: Frame) -> str:
 
 
 def tool_arguments(call: Frame) -> Frame:
-    """The input of a tool call as an object."""
+    """Return the input of a tool call as an object."""
     given = call.get("rawInput")
     if isinstance(given, dict):
         return given
@@ -159,7 +159,7 @@ def tool_arguments(call: Frame) -> Frame:
 
 
 def tool_kind(name: str) -> str:
-    """The kind of a tool by its name."""
+    """Return the kind of a tool by its name."""
     for pattern, kind in _KINDS:
         if pattern.match(name):
             return kind
@@ -167,7 +167,7 @@ def tool_kind(name: str) -> str:
 
 
 def tool_to_v1(call: Frame) -> Frame:
-    """A tool call of the dialect."""
+    """Make a tool call of the dialect."""
     name, arguments = text(call.get("name"), "tool"), members(call.get("arguments"))
     about = next((arguments[key] for key in ("path", "command") if isinstance(arguments.get(key), str)), "")
     made: Frame = {
@@ -189,7 +189,7 @@ def tool_to_v1(call: Frame) -> Frame:
 
 
 def servers_to_v1(value: Any, losses: Losses) -> list[Frame]:
-    """MCP servers: credentials become variables of a program or headers of a request."""
+    """Translate MCP servers: credentials become variables of a program or headers of a request."""
     made: list[Frame] = []
     for server in objects(value):
         name, url = text(server.get("name")), text(server.get("url"))
@@ -212,7 +212,7 @@ def servers_to_v1(value: Any, losses: Losses) -> list[Frame]:
 
 
 def error_to_dialect(reason: Frame, *, is_gate: bool = False) -> Frame:
-    """An error of version 1. Its -32002 means not found; the dialect's means permission denied."""
+    """Make an error of version 1. Its -32002 means not found; the dialect's means permission denied."""
     code = reason.get("code")
     if code == AUTH_REQUIRED:
         return _with_reason(reason, INVALID_STATE, "authentication required")
@@ -226,7 +226,7 @@ def error_to_dialect(reason: Frame, *, is_gate: bool = False) -> Frame:
 
 
 def error_to_v1(reason: Frame) -> Frame:
-    """An error of the dialect."""
+    """Make an error of the dialect."""
     code = reason.get("code")
     if code == DIALECT_NOT_FOUND:
         return {**reason, "code": NOT_FOUND}

@@ -37,14 +37,14 @@ class KnownContent:
             self._parts.append([text(block.get("text"))])
 
     def joined(self) -> list[str | Frame]:
-        """Texts and other blocks, in order."""
+        """Return texts and other blocks, in order."""
         for part in self._parts:
             if isinstance(part, list) and len(part) > 1:
                 part[:] = ["".join(part)]
         return [part[0] if isinstance(part, list) else part for part in self._parts]
 
     def rest_of(self, other: KnownContent) -> list[Frame] | None:
-        """What `other` has after this content, as blocks; None if it does not begin with this content."""
+        """Return what `other` has after this content, as blocks; None if it does not begin with this content."""
         mine, theirs = self.joined(), other.joined()
         if len(mine) > len(theirs):
             return None

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def to_v2(diff: Frame) -> Frame:
-    """A diff of version 1 as one of version 2; the two texts are kept in `_meta.dragoman`."""
+    """Translate a diff of version 1 to version 2; the two texts are kept in `_meta.dragoman`."""
     path, old, new = text(diff.get("path")), diff.get("oldText"), text(diff.get("newText"))
     before = old if isinstance(old, str) else None
     made = {
@@ -30,7 +30,7 @@ def to_v2(diff: Frame) -> Frame:
 
 
 def to_v1(diff: Frame, losses: Losses) -> list[Frame]:
-    """A diff of version 2 as content of version 1: the texts that came along, else one diff for each hunk."""
+    """Translate a diff of version 2 to content of version 1: the texts that came along, else one diff for each hunk."""
     changes = objects(diff.get("changes"))
     patch = members(diff.get("patch"))
     patch_text = text(patch.get("text")) if patch.get("format") == "git_patch" else ""

@@ -29,7 +29,7 @@ _EMPTY: Final[dict[str, Any]] = {"title": "", "kind": "other", "status": "pendin
 
 
 def client_capabilities(value: Any) -> Frame:
-    """What a client of version 2 announces, for an agent of version 1, which may send all that it can."""
+    """Translate what a client of version 2 announces, for an agent of version 1, which may send all that it can."""
     given = members(value)
     made: Frame = {
         "fs": {"readTextFile": False, "writeTextFile": False},
@@ -44,7 +44,7 @@ def client_capabilities(value: Any) -> Frame:
 
 
 def agent_capabilities(value: Any, *, can_log_out: bool) -> Frame:
-    """What an agent of version 2 announces, for a client of version 1."""
+    """Translate what an agent of version 2 announces, for a client of version 1."""
     given = members(value)
     session = members(given.get("session"))
     prompt, servers = members(session.get("prompt")), members(session.get("mcp"))
@@ -69,7 +69,7 @@ def agent_capabilities(value: Any, *, can_log_out: bool) -> Frame:
 
 
 def auth_methods(value: Any, losses: Losses) -> list[Frame]:
-    """The ways to log in."""
+    """Translate the ways to log in."""
     made = []
     for method in objects(value):
         changed = {"id": method.get("methodId"), **without(method, "methodId", "type")}
@@ -86,7 +86,7 @@ def auth_methods(value: Any, losses: Losses) -> list[Frame]:
 
 
 def servers(value: Any, losses: Losses) -> list[Any]:
-    """MCP servers, with the lists that version 1 requires."""
+    """Translate MCP servers, with the lists that version 1 requires."""
     made: list[Any] = []
     for server in items(value):
         kind = server.get("type") if isinstance(server, dict) else None
@@ -122,7 +122,7 @@ def config_options(value: Any, losses: Losses, *, has_booleans: bool) -> list[Fr
 
 
 def mode_state(options: list[Frame]) -> Frame | None:
-    """The option of category `mode` of version 1's options as modes, for clients that know only those."""
+    """Return the option of category `mode` of version 1's options as modes, for clients that know only those."""
     for option in options:
         if option.get("category") == "mode" and option.get("type") == "select":
             choices = [choice for choice in objects(option.get("options")) if "value" in choice]
@@ -152,7 +152,7 @@ def commands(value: Any, losses: Losses) -> list[Frame]:
 
 
 def block(value: Any, losses: Losses) -> Frame | None:
-    """A content block; None for a type that version 1 does not have."""
+    """Translate a content block; None for a type that version 1 does not have."""
     given = members(value)
     if given.get("type") not in _CONTENT:
         losses.add("content-kind")
@@ -168,12 +168,12 @@ def block(value: Any, losses: Losses) -> Frame | None:
 
 
 def blocks(value: Any, losses: Losses) -> list[Frame]:
-    """Content blocks, without those of unknown types."""
+    """Translate content blocks, without those of unknown types."""
     return [made for item in items(value) if (made := block(item, losses)) is not None]
 
 
 def system_prompt(params: Frame, losses: Losses) -> Frame:
-    """Params with the blocks of `systemPrompt` that version 1 has."""
+    """Return params with the blocks of `systemPrompt` that version 1 has."""
     given = params.get("systemPrompt")
     if not isinstance(given, dict):
         return params
@@ -181,7 +181,7 @@ def system_prompt(params: Frame, losses: Losses) -> Frame:
 
 
 def form_answer(result: Any, losses: Losses) -> Any:
-    """The answer to a form; of its values those that version 1 has."""
+    """Translate the answer to a form; of its values those that version 1 has."""
     given = members(result)
     content = given.get("content")
     if not isinstance(content, dict):
@@ -199,7 +199,7 @@ def _is_form_value(value: Any) -> bool:
 
 
 def tool_content(item: Frame, losses: Losses) -> list[Frame]:
-    """One item of a tool call's content; the caller handles terminals."""
+    """Translate one item of a tool call's content; the caller handles terminals."""
     match item.get("type"):
         case "content":
             made = block(item.get("content"), losses)
@@ -212,7 +212,7 @@ def tool_content(item: Frame, losses: Losses) -> list[Frame]:
 
 
 def tool_patch(patch: Frame, losses: Losses) -> Frame:
-    """The members of a tool call but its content; cleared ones get their empty value."""
+    """Translate the members of a tool call but its content; cleared ones get their empty value."""
     made: Frame = {}
     for name, value in patch.items():
         if name in ("content", "capabilities", "sessionUpdate"):
@@ -236,7 +236,7 @@ def tool_patch(patch: Frame, losses: Losses) -> Frame:
 
 
 def plan_entries(value: Any, losses: Losses) -> list[Frame]:
-    """The entries of a plan in the words of version 1."""
+    """Translate the entries of a plan to the words of version 1."""
     made = []
     for entry in objects(value):
         status, priority = entry.get("status"), entry.get("priority")
@@ -253,7 +253,7 @@ def plan_entries(value: Any, losses: Losses) -> list[Frame]:
 
 
 def permission_options(value: Any, losses: Losses) -> list[Frame]:
-    """The options of a permission request that a client of version 1 can show."""
+    """Return the options of a permission request that a client of version 1 can show."""
     made = []
     for option in objects(value):
         if option.get("kind") in _OPTION_KINDS:
@@ -264,7 +264,7 @@ def permission_options(value: Any, losses: Losses) -> list[Frame]:
 
 
 def stop(idle: Frame, losses: Losses) -> Frame:
-    """The result of a prompt that ended with this idle state."""
+    """Return the result of a prompt that ended with this idle state."""
     reason = idle.get("stopReason")
     made: Frame = {"stopReason": "end_turn", **kept(idle, "usage", "_meta")}
     if reason in STOP_REASONS:

@@ -25,14 +25,14 @@ _TERMINAL_KEYS: Final = ("terminal_info", "terminal_output", "terminal_output_de
 
 
 def program(value: Any) -> Frame:
-    """Who the other side is; version 2 requires it."""
+    """Return who the other side is; version 2 requires it."""
     found = members(value)
     has_both = isinstance(found.get("name"), str) and isinstance(found.get("version"), str)
     return found if has_both else dict(UNKNOWN_PROGRAM)
 
 
 def client_capabilities(value: Any, losses: Losses) -> Frame:
-    """What a client of version 1 announces, for an agent of version 2."""
+    """Translate what a client of version 1 announces, for an agent of version 2."""
     given = members(value)
     files = members(given.get("fs"))
     if files.get("readTextFile") or files.get("writeTextFile"):
@@ -46,7 +46,7 @@ def client_capabilities(value: Any, losses: Losses) -> Frame:
 
 
 def agent_capabilities(value: Any) -> Frame:
-    """What an agent of version 1 announces, for a client of version 2."""
+    """Translate what an agent of version 1 announces, for a client of version 2."""
     given = members(value)
     prompt, servers = members(given.get("promptCapabilities")), members(given.get("mcpCapabilities"))
     known = members(given.get("sessionCapabilities"))
@@ -65,7 +65,7 @@ def agent_capabilities(value: Any) -> Frame:
 
 
 def auth_methods(value: Any) -> list[Frame]:
-    """The ways to log in; unknown ones are kept, since version 2 is open."""
+    """Translate the ways to log in; unknown ones are kept, since version 2 is open."""
     return [_auth_method(method) for method in objects(value)]
 
 
@@ -77,7 +77,7 @@ def _auth_method(method: Frame) -> Frame:
 
 
 def servers(value: Any, losses: Losses) -> tuple[list[Any], bool]:
-    """MCP servers, and whether one had to be left out."""
+    """Translate MCP servers; return also whether one had to be left out."""
     made: list[Any] = []
     is_short = False
     for server in items(value):
@@ -116,7 +116,7 @@ def _choice(choice: Frame) -> Frame:
 
 
 def mode_option(modes: Any) -> Frame | None:
-    """The modes of an agent as an option of category `mode`."""
+    """Translate the modes of an agent to an option of category `mode`."""
     given = members(modes)
     available = objects(given.get("availableModes"))
     if not available:
@@ -143,7 +143,7 @@ def commands(value: Any) -> list[Frame]:
 
 
 def block(value: Any) -> Any:
-    """A content block without a priority outside 0 to 1 and without a negative size, which version 2 does not allow."""
+    """Translate a content block, without a priority outside 0 to 1 or a negative size: version 2 has neither."""
     if not isinstance(value, dict):
         return value
     size, notes = value.get("size"), value.get("annotations")
@@ -156,12 +156,12 @@ def block(value: Any) -> Any:
 
 
 def blocks(value: Any) -> list[Any]:
-    """Content blocks."""
+    """Translate content blocks."""
     return [block(item) for item in items(value)]
 
 
 def system_prompt(params: Frame) -> Frame:
-    """Params with the blocks of `systemPrompt` in version 2's form."""
+    """Return params with the blocks of `systemPrompt` in version 2's form."""
     given = params.get("systemPrompt")
     if not isinstance(given, dict):
         return params
@@ -169,7 +169,7 @@ def system_prompt(params: Frame) -> Frame:
 
 
 def form(params: Frame) -> Frame:
-    """The params of elicitation/create: version 2 requires what was a default, and one scope only."""
+    """Translate the params of elicitation/create: version 2 requires what was a default, and one scope only."""
     made = without(params, "requestId") if "sessionId" in params else params
     if isinstance(params.get("requestedSchema"), dict):
         schema = {"type": "object", "properties": {}, **params["requestedSchema"]}
@@ -178,7 +178,7 @@ def form(params: Frame) -> Frame:
 
 
 def locations(value: Any) -> list[Any]:
-    """Places in files; lines count from 1."""
+    """Translate places in files; lines count from 1."""
     return [
         without(place, "line") if isinstance(place, dict) and place.get("line") == 0 else place
         for place in items(value)
@@ -186,7 +186,7 @@ def locations(value: Any) -> list[Any]:
 
 
 def tool_patch(call: Frame, content: Callable[[Any], list[Frame]]) -> Frame:
-    """The members of a tool call without null, which says nothing in version 1 and clears in version 2."""
+    """Translate the members of a tool call, without null, which says nothing in version 1 and clears in version 2."""
     made: Frame = {}
     for name, value in call.items():
         if name == "sessionUpdate" or (value is None and name not in ("rawInput", "rawOutput")):
@@ -204,7 +204,7 @@ def tool_patch(call: Frame, content: Callable[[Any], list[Frame]]) -> Frame:
 
 
 def tool_content(value: Any, has_terminal: Callable[[Any], bool], losses: Losses) -> list[Frame]:
-    """The content of a tool call. A terminal is kept only if it was made known as one of the agent's own."""
+    """Translate the content of a tool call. A terminal is kept only if it was made known as one of the agent's own."""
     made: list[Frame] = []
     for item in objects(value):
         if item.get("type") == "diff":
@@ -219,7 +219,7 @@ def tool_content(value: Any, has_terminal: Callable[[Any], bool], losses: Losses
 
 
 def plan(update: Frame) -> Frame:
-    """The one plan of version 1."""
+    """Translate the one plan of version 1."""
     return {
         "sessionUpdate": "plan_update",
         "plan": {"type": "items", "planId": "main", "entries": objects(update.get("entries"))},
@@ -228,7 +228,7 @@ def plan(update: Frame) -> Frame:
 
 
 def terminal_updates(meta: Any) -> list[Frame]:
-    """The terminal of the agent that some agents describe in `_meta` of a tool call."""
+    """Return the terminal of the agent that some agents describe in `_meta` of a tool call."""
     given = members(meta)
     made: list[Frame] = []
     about = members(given.get("terminal_info"))

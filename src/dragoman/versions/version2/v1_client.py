@@ -20,7 +20,7 @@ _CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
 class V1ClientV2Agent(FrameRouter):
-    """Translates between a client of version 1 and an agent of version 2."""
+    """The translator between a client of version 1 and an agent of version 2."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -126,7 +126,7 @@ class V1ClientV2Agent(FrameRouter):
         }
 
     def _with_servers(self, request_id: Any, params: Frame) -> Frame | None:
-        """The params with servers of version 2, or None if the request was refused."""
+        """Return the params with servers of version 2, or None if the request was refused."""
         params = to_v2.system_prompt(params)
         if "mcpServers" not in params:
             return params
@@ -273,7 +273,7 @@ class V1ClientV2Agent(FrameRouter):
         self.pass_request("agent", request_id, "session/request_permission", asked, answered)
 
     def _subject(self, params: Frame) -> Frame:
-        """The tool call of a permission request; version 1 has no other subject."""
+        """Return the tool call of a permission request; version 1 has no other subject."""
         subject, title = members(params.get("subject")), text(params.get("title"), "Permission required")
         tools = self._session(params.get("sessionId")).tools
         if subject.get("type") == "tool_call":

@@ -79,7 +79,7 @@ class _Message:
 
 
 class V1Session:
-    """Turns the updates of one session into those of version 1 and decides when prompts end.
+    """One session, whose updates become those of version 1; it decides when prompts end.
 
     Args:
         send: Sends the client an update of this session.
@@ -132,7 +132,7 @@ class V1Session:
         }
 
     def on_update(self, update: Frame) -> None:
-        """An update of the agent."""
+        """Translate an update of the agent."""
         step = self._steps.get(text(update.get("sessionUpdate")))
         if step is None:
             self._losses.add("update-kind")
@@ -141,7 +141,7 @@ class V1Session:
             step(update)
 
     def forget(self) -> None:
-        """The session is loaded again: the replay shows everything again."""
+        """Forget what was shown: the session is loaded again, and the replay shows everything again."""
         self._messages.clear()
         self._plans.clear()
         self.tools.forget()
@@ -149,12 +149,12 @@ class V1Session:
     # Prompts
 
     def begin_prompt(self, prompt: OpenPrompt) -> None:
-        """The client sent a prompt."""
+        """Take note that the client sent a prompt."""
         self._prompts.append(prompt)
         self.is_cancelling = False
 
     def accept_prompt(self, prompt: OpenPrompt, message_id: Any) -> None:
-        """The agent accepted it; an idle that came before may already have ended it."""
+        """Take note that the agent accepted the prompt; an idle that came before may already have ended it."""
         prompt.message_id = text(message_id)
         idles, prompt.idles = prompt.idles, []
         for step, idle in idles:
@@ -163,7 +163,7 @@ class V1Session:
                 return
 
     def drop_prompt(self, prompt: OpenPrompt) -> None:
-        """The agent refused it."""
+        """Forget a prompt that the agent refused."""
         if prompt in self._prompts:
             self._prompts.remove(prompt)
 
@@ -172,7 +172,7 @@ class V1Session:
         return any(prompt.id == request_id and prompt.message_id is not None for prompt in self._prompts)
 
     def take_accepted(self) -> list[OpenPrompt]:
-        """The open prompts that the agent has accepted: nothing else waits for their end."""
+        """Return the open prompts that the agent has accepted: nothing else waits for their end."""
         accepted = [prompt for prompt in self._prompts if prompt.message_id is not None]
         self._prompts.clear()
         return accepted
@@ -276,7 +276,7 @@ class V1Session:
             self._send({"sessionUpdate": "current_mode_update", "currentModeId": now})
 
     def send_commands(self, commands: Any) -> None:
-        """Commands that came with a response: version 1 has them in an update."""
+        """Send commands that came with a response: version 1 has them in an update."""
         if isinstance(commands, list) and commands:
             self._on_commands({"sessionUpdate": "available_commands_update", "availableCommands": commands})
 

@@ -91,12 +91,12 @@ class ShownTools:
         self._unsent: dict[str, None] = {}
 
     def title_of(self, tool_id: Any) -> str | None:
-        """The title that the client was last shown."""
+        """Return the title that the client was last shown."""
         tool = self._tools.get(tool_id) if isinstance(tool_id, str) else None
         return None if tool is None else tool.title
 
     def patch(self, update: Frame) -> Frame:
-        """The members of a tool call in a permission request; it changes nothing that is known."""
+        """Return the members of a tool call in a permission request; it changes nothing that is known."""
         made = to_v1.tool_patch(update, self._losses)
         if "content" in update:
             content: list[Frame] = []
@@ -107,7 +107,7 @@ class ShownTools:
         return made
 
     def on_tool(self, update: Frame) -> None:
-        """A tool_call_update: the first of an id announces the tool call."""
+        """Translate a tool_call_update: the first of an id announces the tool call."""
         tool_id = update.get("toolCallId")
         if not isinstance(tool_id, str):
             return
@@ -133,7 +133,7 @@ class ShownTools:
         self._send({"sessionUpdate": "tool_call" if is_new else "tool_call_update", **made})
 
     def on_content_chunk(self, update: Frame) -> None:
-        """One more item of content."""
+        """Add one more item of content."""
         tool_id, part = update.get("toolCallId"), members(update.get("content"))
         if not isinstance(tool_id, str):
             return
@@ -145,7 +145,7 @@ class ShownTools:
         self._grown(tool_id, tool)
 
     def on_terminal(self, update: Frame) -> None:
-        """A terminal_update: command, folder, the whole output, or the exit."""
+        """Translate a terminal_update: command, folder, the whole output, or the exit."""
         terminal_id = update.get("terminalId")
         if not isinstance(terminal_id, str):
             return
@@ -167,7 +167,7 @@ class ShownTools:
                 self._flush(terminal.tool_id)
 
     def on_output_chunk(self, update: Frame) -> None:
-        """Bytes that a terminal wrote."""
+        """Take bytes that a terminal wrote."""
         terminal_id = update.get("terminalId")
         if not isinstance(terminal_id, str):
             return
@@ -176,7 +176,7 @@ class ShownTools:
         self._on_output(terminal_id, terminal, piece, grown=len(piece))
 
     def flush(self) -> None:
-        """The session is idle: send what is held back, and count terminals that were never shown."""
+        """Send what is held back, and count terminals that were never shown: the session is idle."""
         for tool_id in list(self._unsent):
             self._flush(tool_id)
         for terminal in self._terminals.values():
@@ -185,7 +185,7 @@ class ShownTools:
                 terminal.length = 0
 
     def forget(self) -> None:
-        """The session is loaded again: everything comes again."""
+        """Forget everything: the session is loaded again, and it all comes again."""
         self._tools.clear()
         self._terminals.clear()
         self._unsent.clear()

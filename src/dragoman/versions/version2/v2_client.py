@@ -32,7 +32,7 @@ HELD_PROMPTS: Final = 256
 
 
 class V2ClientV1Agent(FrameRouter):
-    """Translates between a client of version 2 and an agent of version 1.
+    """The translator between a client of version 2 and an agent of version 1.
 
     Args:
         mark: How the ids of messages begin that the agent gave none. A client that comes back on another connection
@@ -115,11 +115,11 @@ class V2ClientV1Agent(FrameRouter):
         self.notify("client", "session/update", {"sessionId": session_id, "update": update, **meta})
 
     def shown_meta(self, meta: Any) -> Frame | None:
-        """The `_meta` of the agent's notification or result as the client is sent it; None for none."""
+        """Return the `_meta` of the agent's notification or result as the client is sent it; None for none."""
         return meta if isinstance(meta, dict) else None
 
     def make_id(self, what: str) -> str:
-        """An id for a message that has none."""
+        """Make an id for a message that has none."""
         self._made_ids += 1
         return f"{self._mark}-{what}-{self._made_ids}"
 
@@ -150,7 +150,7 @@ class V2ClientV1Agent(FrameRouter):
         self.pass_request("client", request_id, "initialize", offered, lambda result: self._ready(request_id, result))
 
     def client_capabilities(self, given: Any) -> Frame:
-        """What is announced to the agent."""
+        """Return what is announced to the agent."""
         return to_v1.client_capabilities(given)
 
     def _ready(self, request_id: Any, result: Any) -> Any:
@@ -236,10 +236,10 @@ class V2ClientV1Agent(FrameRouter):
         self.pass_request("client", request_id, method, asked, opened, failed)
 
     def on_opened(self, session_id: str, session: V2Session, result: Frame) -> None:
-        """A session was opened again; `result` is the agent's answer."""
+        """Take note that a session was opened again; `result` is the agent's answer."""
 
     def _fresh(self, params: Frame) -> V2Session:
-        """A session that is opened again; a turn that runs in it goes on."""
+        """Open a session again; a turn that runs in it goes on."""
         key = text(params.get("sessionId"))
         before = self._sessions.get(key)
         made = self._new_session(key)
@@ -324,7 +324,7 @@ class V2ClientV1Agent(FrameRouter):
         self._begin_next(session_id, session)
 
     def _read_prompt(self, request_id: Any, params: Frame) -> tuple[str, V2Session, HeldPrompt] | None:
-        """The prompt and its session; None if it was refused."""
+        """Return the prompt and its session; None if it was refused."""
         blocks = to_v1.blocks(params.get("prompt"), self.lost)
         if not blocks:
             self.fail("client", request_id, error(INVALID_PARAMS, "a prompt needs content that version 1 has"))
@@ -422,13 +422,13 @@ class V2ClientV1Agent(FrameRouter):
 
 
 def stop(result: Any) -> Frame:
-    """The end of a turn, of the answer to its prompt."""
+    """Read how a turn ended from the answer to its prompt."""
     given = members(result)
     return {"stopReason": text(given.get("stopReason"), "end_turn"), **kept(given, "usage", "_meta")}
 
 
 def failure(reason: Frame) -> Frame:
-    """The end of a turn whose prompt was answered with an error."""
+    """Read how a turn ended whose prompt was answered with an error."""
     known = isinstance(reason.get("code"), int) and isinstance(reason.get("message"), str)
     unknown = error(INTERNAL_ERROR, "the agent reported an error")
     return {"stopReason": "error", "error": reason if known else unknown}

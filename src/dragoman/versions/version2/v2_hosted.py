@@ -43,7 +43,7 @@ class _Sent:
 
 
 class V2ClientAtHost(V2ClientV1Agent):
-    """Translates between a client of version 2 and a host."""
+    """The translator between a client of version 2 and a host."""
 
     def __init__(self, mark: str = "dragoman") -> None:
         super().__init__(mark)
@@ -53,7 +53,7 @@ class V2ClientAtHost(V2ClientV1Agent):
         """By session, the prompt whose turn runs."""
 
     def client_capabilities(self, given: Any) -> Frame:
-        """As of any client of version 2, and that every turn is reported to it."""
+        """Return what any client of version 2 announces, and that every turn is reported to it."""
         made = to_v1.client_capabilities(given)
         own = members(made.get("_meta")).get("dragoman")
         self._knows_host = isinstance(own, dict)
@@ -61,7 +61,7 @@ class V2ClientAtHost(V2ClientV1Agent):
         return made
 
     def shown_meta(self, meta: Any) -> Frame | None:
-        """What is for clients that know the host is left out for others."""
+        """Leave out what is for clients that know the host."""
         given = super().shown_meta(meta)
         if given is None or self._knows_host or "dragoman" not in given:
             return given
@@ -120,7 +120,7 @@ class V2ClientAtHost(V2ClientV1Agent):
             session.begin_turn()
 
     def _on_result(self, prompt_id: str, idle: Frame) -> None:
-        """The host answered a prompt of this client."""
+        """Take the host's answer to a prompt of this client."""
         sent = self._sent.pop(prompt_id, None)
         if sent is None:
             return
@@ -145,7 +145,7 @@ class V2ClientAtHost(V2ClientV1Agent):
             self._session(session_id).end_turn(idle)
 
     def on_opened(self, session_id: str, session: V2Session, result: Frame) -> None:
-        """A client attaches to a session that may be at work."""
+        """Attach the client to a session that may be at work."""
         place = members(members(result.get("_meta")).get("dragoman"))
         turn = members(place.get("turn"))
         session.is_running = bool(turn)

@@ -41,7 +41,7 @@ class HeldPrompt:
 
 
 class V2Session:
-    """Turns the updates of one session into those of version 2 and keeps its state and its settings.
+    """One session, whose updates become those of version 2, with its state and its settings.
 
     Args:
         send: Sends the client an update of this session.
@@ -88,7 +88,7 @@ class V2Session:
         }
 
     def on_update(self, update: Frame) -> None:
-        """An update of the agent; kinds that are not named here are the same in both versions, or unknown to both."""
+        """Translate an update; kinds that are not named here are the same in both versions, or unknown to both."""
         kind = text(update.get("sessionUpdate"))
         if self.is_swallowing and kind not in (
             "available_commands_update",
@@ -101,7 +101,7 @@ class V2Session:
     # Turns
 
     def insert_prompt(self, message_id: str, prompt: Any) -> None:
-        """A turn begins: show the user's message and the state."""
+        """Begin a turn: show the user's message and the state."""
         self.is_running = True
         self._open = None
         self._prompt_content = KnownContent(objects(prompt))
@@ -110,13 +110,13 @@ class V2Session:
         self.send_state()
 
     def begin_turn(self) -> None:
-        """A turn begins whose prompt came from another client."""
+        """Begin a turn whose prompt came from another client."""
         self.is_running = True
         self._open = None
         self.send_state()
 
     def end_turn(self, idle: Frame) -> None:
-        """The agent answered the prompt."""
+        """End the turn: the agent answered the prompt."""
         self.is_running = False
         self.questions.clear()
         self._open = None
@@ -129,13 +129,13 @@ class V2Session:
         self._send({"sessionUpdate": "state_update", "state": working if self.is_running else "idle"})
 
     def open_question(self, request_id: Any) -> None:
-        """The agent asks the user something."""
+        """Take note that the agent asks the user something."""
         self.questions.add(request_id)
         if self.is_running and len(self.questions) == 1:
             self.send_state()
 
     def close_question(self, request_id: Any) -> None:
-        """The client has answered."""
+        """Take note that the client has answered."""
         if request_id in self.questions:
             self.questions.remove(request_id)
             if self.is_running and not self.questions:
@@ -174,14 +174,14 @@ class V2Session:
         return to_v2.tool_content(value, self._has_terminal, self._losses)
 
     def tool_patch(self, call: Frame) -> Frame:
-        """The members of a tool call, after the terminals that its `_meta` describes."""
+        """Return the members of a tool call, after the terminals that its `_meta` describes."""
         for update in to_v2.terminal_updates(call.get("_meta")):
             self._terminals.add(update["terminalId"])
             self._send(update)
         return to_v2.tool_patch(call, self._content)
 
     def title_of(self, tool_id: Any) -> str | None:
-        """The title under which the client knows a tool call."""
+        """Return the title under which the client knows a tool call."""
         return self._titles.get(tool_id) if isinstance(tool_id, str) else None
 
     def _on_tool_call(self, update: Frame) -> None:
@@ -214,7 +214,7 @@ class V2Session:
         return options or None
 
     def options(self) -> list[Frame]:
-        """All options, with the modes as one of them if the agent has no option for them."""
+        """Return all options, with the modes as one of them if the agent has no option for them."""
         made = to_v2.config_options(self._options, self._losses)
         modes = None if self._mode_option() is not None else to_v2.mode_option(self._modes)
         return made if modes is None else [modes, *made]
@@ -228,7 +228,7 @@ class V2Session:
         return bool(self._modes.get("availableModes")) and self._mode_option() is None
 
     def set_mode(self, mode_id: Any) -> None:
-        """The current mode has changed; an option of that category changes with it."""
+        """Change the current mode; an option of that category changes with it."""
         self._modes = {**self._modes, "currentModeId": mode_id}
         option = self._mode_option()
         if option is not None:

@@ -21,14 +21,14 @@ CANCEL_REQUEST = "$/cancel_request"
 
 
 async def _cancelled(probe: AgentProbe) -> AgentTurn:
-    """A turn that was cancelled while it streams."""
+    """Begin a turn and cancel it while it streams."""
     turn = await probe.running()
     probe.cancel(turn.session_id)
     return turn
 
 
 async def _cancelled_while_open(probe: AgentProbe, action: str, method: str) -> tuple[AgentTurn, WireMessage]:
-    """A turn that was cancelled while it waits for the answer to a request of its own, and that request."""
+    """Cancel a turn while it waits for the answer to a request of its own; return it and that request."""
     probe.services.hold.add(method)
     turn = await probe.act(action)
     asked = await turn.first_request(method)

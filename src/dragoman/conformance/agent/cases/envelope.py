@@ -225,7 +225,7 @@ async def update_order(probe: AgentProbe) -> None:
 
 
 async def _expect_refused(probe: AgentProbe, body: object, what: str) -> None:
-    """A JSON value that is not a message is answered with -32600 and survived."""
+    """Expect that a JSON value that is not a message is answered with -32600 and survived."""
     await probe.initialize()
     mark = probe.mark
     probe.send(body)

@@ -29,7 +29,7 @@ class _Return(NamedTuple):
     answer: WireMessage
 
     def updates(self, *, after: bool = False) -> list[dict[str, Any]]:
-        """What came for the session before the answer, or after it."""
+        """Return what came for the session before the answer, or after it."""
         return [
             update
             for message in self.probe.since(self.mark, lambda message: message.method == "session/update")
@@ -39,13 +39,13 @@ class _Return(NamedTuple):
         ]
 
     def all_updates(self) -> list[dict[str, Any]]:
-        """What came for the session before the answer, then what came after it."""
+        """Return what came for the session before the answer, then what came after it."""
         return [*self.updates(), *self.updates(after=True)]
 
 
 @asynccontextmanager
 async def _returned(probe: AgentProbe, method: str, *actions: str) -> AsyncIterator[_Return]:
-    """Has a conversation, leaves it and comes back with `method`, on this connection or, if need be, on another."""
+    """Have a conversation, leave it and come back with `method`, on this connection or, if need be, on another."""
     probe.require(_GATES[method])
     session_id = await probe.new_session()
     text = probe.text("say")
@@ -72,7 +72,7 @@ async def _returned(probe: AgentProbe, method: str, *actions: str) -> AsyncItera
 
 @asynccontextmanager
 async def _loaded(probe: AgentProbe, *actions: str) -> AsyncIterator[_Return]:
-    """A session that was loaded, when everything the agent sends about it has arrived."""
+    """Load a session, and wait until everything the agent sends about it has arrived."""
     async with _returned(probe, "session/load", *actions) as back:
         await back.probe.settle()
         yield back

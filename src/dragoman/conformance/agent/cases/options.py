@@ -320,7 +320,7 @@ def _first_select(options: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _values(option: dict[str, Any]) -> list[Any]:
-    """The values of a select, flat or in groups."""
+    """Return the values of a select, flat or in groups."""
     values: list[Any] = []
     for entry in _list(option.get("options")):
         values += (

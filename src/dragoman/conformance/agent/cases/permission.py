@@ -122,7 +122,7 @@ async def error(probe: AgentProbe) -> None:
 
 
 async def _answered(probe: AgentProbe, kind: str) -> tuple[AgentTurn, WireMessage, Path]:
-    """A turn whose permissions were all answered with options of this kind, or as the case has set."""
+    """Play a turn whose permissions are all answered with options of this kind, or as the case has set."""
     target = probe.folder / f"asked-{kind or 'other'}.txt"
     probe.services.choose = kind
     if kind.startswith("reject"):
@@ -154,7 +154,7 @@ async def _expect_not_run(probe: AgentProbe, kind: str) -> None:
 
 
 def _statuses(turn: AgentTurn, asked: WireMessage) -> list[Any]:
-    """What became of the tool call after it was asked for."""
+    """Return what became of the tool call after it was asked for."""
     tool_call_id = (asked.params.get("toolCall") or {}).get("toolCallId")
     return [
         update.get("status")

@@ -220,7 +220,7 @@ async def meta_ignored(probe: AgentProbe) -> None:
 
 
 async def _expect_accepted(probe: AgentProbe, what: str, **changes: object) -> None:
-    """session/new with these changes succeeds, or needs a login first."""
+    """Expect that session/new with these changes succeeds, or needs a login first."""
     answer = await probe.call("session/new", probe.session_params(**changes))
     if answer.is_error and answer.code != -32000:
         raise Fail(f"session/new with {what} was answered with {answer}")
@@ -245,7 +245,7 @@ def _server(mark: Path) -> dict[str, Any]:
 
 
 async def _appears(mark: Path, patience: float) -> bool:
-    """Polled, because the file is written by a process that only the agent knows."""
+    """Poll for a file, because it is written by a process that only the agent knows."""
     for _ in range(int(patience / 0.05) + 1):
         if _exists(mark):
             return True

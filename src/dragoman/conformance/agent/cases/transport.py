@@ -25,7 +25,7 @@ def _frame(id: str, params: str = "{}") -> bytes:
 
 
 async def _sent(probe: AgentProbe, data: bytes) -> int:
-    """Sends these bytes after the handshake and waits for a reaction; returns the mark before it."""
+    """Send these bytes after the handshake and wait for a reaction; return the mark before it."""
     await probe.initialize()
     mark = probe.mark
     probe.send_bytes(data)

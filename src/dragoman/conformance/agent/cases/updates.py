@@ -270,7 +270,7 @@ async def locations(probe: AgentProbe) -> None:
 
 
 async def _expect_fit(probe: AgentProbe, action: str, kind: str) -> AgentTurn:
-    """A turn with an update of this kind, all of whose updates fit the schema."""
+    """Play a turn with an update of this kind, all of whose updates fit the schema."""
     mark = probe.mark
     turn = await probe.act(action if probe.prompts.text(action) else "say")
     turn.mark = mark  # some updates come with the new session, before any prompt

@@ -1,1 +1,1 @@
-"""Judges agents of version 2: the judge as a client of that version, its cases, and how they are run."""
+"""The judgement of agents of version 2: the judge as a client of that version, its cases, and how they are run."""

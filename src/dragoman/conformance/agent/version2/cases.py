@@ -382,7 +382,7 @@ async def permission(probe: Version2Probe) -> None:
 
 
 async def _closed_session(probe: Version2Probe) -> tuple[str, int]:
-    """A session with a turn in it that was closed, and the mark after that."""
+    """Close a session with a turn in it; return it and the mark after that."""
     session_id = await probe.new_session()
     await probe.play("say", session_id)
     answer = await probe.call("session/close", {"sessionId": session_id})

@@ -21,7 +21,7 @@ class Version2Turn(AgentTurn):
     """A prompt that was sent, and what came since."""
 
     async def end(self, within_seconds: float | None = None) -> WireMessage:
-        """The refusal of the prompt, or the idle state that ends its work."""
+        """Wait for the refusal of the prompt, or the idle state that ends its work."""
         seconds = within_seconds or self._probe.settings.turn_seconds
         answer = await self.response(seconds)
         if answer.is_error:
@@ -35,7 +35,7 @@ class Version2Turn(AgentTurn):
         )
 
     async def response(self, within_seconds: float | None = None) -> WireMessage:
-        """The response to the prompt: it is in the conversation, or refused."""
+        """Wait for the response to the prompt: it is in the conversation, or refused."""
         seconds = within_seconds or self._probe.settings.turn_seconds
         return await self._probe.answer(self.id, "answer to session/prompt", seconds)
 
@@ -48,7 +48,7 @@ class Version2Turn(AgentTurn):
         return answers[0].is_error or any(self.state_of(message) == "idle" for message in since)
 
     def state_of(self, message: WireMessage) -> str | None:
-        """The state that a message reports for this session; None if it reports none."""
+        """Return the state that a message reports for this session; None if it reports none."""
         if not self._is_update(message):
             return None
         update = message.params["update"]
@@ -56,7 +56,7 @@ class Version2Turn(AgentTurn):
         return state if isinstance(state, str) else None
 
     def states(self) -> list[str]:
-        """The states reported since the prompt."""
+        """Return the states reported since the prompt."""
         found = (self.state_of(message) for message in self._probe.incoming[self.mark :])
         return [state for state in found if state is not None]
 
@@ -75,7 +75,7 @@ class Version2Turn(AgentTurn):
         return message_id in shown or was_running
 
     async def first(self, what: str, test: Any) -> WireMessage | None:
-        """The first message of the turn that passes the test; None if the turn ended without one."""
+        """Wait for the first message of the turn that passes the test; None if the turn ended without one."""
         found = await self._probe.wait_for(
             lambda message: test(message) or (self.state_of(message) == "idle" and self.is_over),
             what,
@@ -96,7 +96,7 @@ class Version2Probe(AgentProbe):
         return preset(preset_for(str(info.get("name") if isinstance(info, dict) else "")))
 
     async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
-        """The handshake in version 2; `changes` replace members of the params, UNSET leaves one out."""
+        """Initialize in version 2; `changes` replace members of the params, UNSET leaves one out."""
         params = {"protocolVersion": 2, "info": INFO, "capabilities": CAPABILITIES, **changes}
         answer = await self.call("initialize", {name: each for name, each in params.items() if each is not None})
         self.answered = answer.fields
@@ -110,7 +110,7 @@ class Version2Probe(AgentProbe):
         return {"cwd": self.cwd, **changes}
 
     async def open_session(self, **changes: object) -> WireMessage:
-        """The successful answer to `session/new`. Raises: Inconclusive when there is none."""
+        """Open a session; return the successful answer to `session/new`. Raises: Inconclusive when there is none."""
         answer = await self.call("session/new", self.session_params(**changes))
         if answer.code == -32000 and self.prompts.login:
             await self.call("auth/login", {"methodId": self.prompts.login})
@@ -122,14 +122,14 @@ class Version2Probe(AgentProbe):
         return answer
 
     def prompt(self, session_id: str, content: str | list[dict[str, Any]], **changes: object) -> Version2Turn:
-        """Sends a prompt and does not wait."""
+        """Send a prompt and do not wait."""
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         mark = self.mark
         id = self.request("session/prompt", {"sessionId": session_id, "prompt": blocks, **changes})
         return Version2Turn(self, session_id, id, mark)
 
     async def play(self, action: str, session_id: str) -> Version2Turn:
-        """A turn that led to the action and has ended. Raises: Fail when the prompt is refused."""
+        """Play a turn that leads to the action, to its end. Raises: Fail when the prompt is refused."""
         turn = self.prompt(session_id, self.text(action))
         end = await turn.end()
         if end.is_error:

@@ -1,4 +1,4 @@
-"""Runs the cases for agents of version 2."""
+"""The run of the cases for agents of version 2."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARED = ("envelope", "transport")
 
 
 def cases_of_version2(patterns: Iterable[str] = ()) -> list[Case]:
-    """Every case for an agent of version 2, or those whose id fits one of the shell patterns."""
+    """Return every case for an agent of version 2, or those whose id fits one of the shell patterns."""
     import dragoman.conformance.agent.version2.cases  # noqa: F401  # it registers them
 
     shared = [case for case in load_cases("agent") if case.area in SHARED and case.id not in _OTHERWISE]
@@ -42,7 +42,7 @@ class Version2Run(AgentRun):
         return probe
 
     async def meet(self, cases: Sequence[Case]) -> Any:
-        """Sees whether the program starts and speaks version 2.
+        """See whether the program starts and speaks version 2.
 
         Raises:
             RemoteProtocolError: It speaks another version.

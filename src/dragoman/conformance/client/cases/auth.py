@@ -19,7 +19,10 @@ _AUTH_REQUIRED = -32000
 
 
 async def _login(probe: ClientProbe, methods: list[Any]) -> WireMessage:
-    """The client's authenticate after a session was refused. Raises: Skip when it does not log in by itself."""
+    """Wait for the client's authenticate after a session was refused.
+
+    Raises: Skip when it does not log in by itself.
+    """
     probe.hold.add("authenticate")
     await probe.initialize(FULL, authMethods=methods)
     opening = await probe.expect(*OPENING)

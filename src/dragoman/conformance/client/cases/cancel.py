@@ -20,7 +20,7 @@ _CANCELLED = -32800
 
 
 async def _cancelled(probe: ClientProbe) -> WireMessage:
-    """The client's session/cancel. Raises: Inconclusive when Ctrl-C leads to something else."""
+    """Wait for the client's session/cancel. Raises: Inconclusive when Ctrl-C leads to something else."""
     mark = probe.mark
     probe.link.interrupt()
     try:

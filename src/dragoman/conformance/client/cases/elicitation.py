@@ -26,7 +26,7 @@ _TYPES: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "num
 
 
 async def _ask(probe: ClientProbe, mode: str, **params: object) -> WireMessage:
-    """The answer to a question. Raises: Inconclusive when it waits for a user."""
+    """Ask a question and wait for the answer. Raises: Inconclusive when it waits for a user."""
     try:
         return await probe.ask(_CREATE, mode=mode, message="Who are you?", **params)
     except Silence:

@@ -301,7 +301,7 @@ def _requests(probe: ClientProbe) -> list[WireMessage]:
 
 
 def _request(probe: ClientProbe) -> tuple[str, object]:
-    """A request this client answers."""
+    """Send a request this client answers."""
     return (PING, {}) if probe.baseline.answers_unknown else (PERMISSION, probe.permission())
 
 

@@ -19,7 +19,7 @@ _NOT_FOUND = -32002
 
 
 async def _folder(probe: ClientProbe) -> Path:
-    """A folder below the session's cwd."""
+    """Make a folder below the session's cwd."""
     await probe.prompted()
     return probe.scratch()
 

@@ -17,7 +17,7 @@ _ELSEWHERE = "/nonexistent/dragoman-check"
 
 
 async def _listed(probe: ClientProbe, *pages: dict[str, Any]) -> list[WireMessage]:
-    """What the client asks for while it is given these pages, one after the other; the last one again and again."""
+    """Return what the client asks for while it is given these pages, in a row; the last one again and again."""
     left = list(pages)
     probe.answers["session/list"] = lambda request: left.pop(0) if len(left) > 1 else left[0]
     await probe.prompted()

@@ -16,7 +16,7 @@ _INVALID_PARAMS = -32602
 
 
 def _first_answer(probe: ClientProbe) -> WireMessage:
-    """The answer in a plain turn."""
+    """Ask in a plain turn and return the answer."""
     asked = probe.asked.get(PERMISSION)
     answer = next((message for message in probe.incoming if asked is not None and message.answers(asked)), None)
     if answer is None:
@@ -141,7 +141,7 @@ async def meta_ignored(probe: ClientProbe) -> None:
 
 
 def _read(answer: WireMessage) -> str | None:
-    """The selected option, None for cancelled. Raises: Fail when it is neither; Skip when it is not served."""
+    """Return the selected option, None for cancelled. Raises: Fail when it is neither; Skip when it is not served."""
     if answer.code == _METHOD_NOT_FOUND:
         raise Skip("session/request_permission is not served")
     if answer.is_error:

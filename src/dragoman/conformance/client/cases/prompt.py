@@ -103,7 +103,7 @@ async def more_in_result(probe: ClientProbe) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class _TurnEnd(Case):
-    """Ends a turn in an unusual way; expects that a client that usually leaves does so, and any other still answers."""
+    """A turn that ends in an unusual way: a client that usually leaves does so, and any other still answers."""
 
     answer: Mapping[str, Any]
     """The members `result` or `error` of the answer to the prompt."""

@@ -150,7 +150,7 @@ async def more_members(probe: ClientProbe) -> None:
 
 
 async def _continue(probe: ClientProbe, capabilities: dict[str, Any], method: str) -> WireMessage:
-    """The request that continues an earlier session. Raises: Skip when the client does not."""
+    """Wait for the request that continues an earlier session. Raises: Skip when the client does not."""
     earlier = {"sessionId": _EARLIER, "title": "Earlier", "updatedAt": "2026-01-01T00:00:00Z"}
     probe.answers["session/list"] = lambda request: {
         "sessions": [{**earlier, "cwd": request.params.get("cwd") or str(probe.folder)}]

@@ -20,7 +20,7 @@ _SWITCH = {"id": "verbose", "name": "Verbose", "type": "boolean", "currentValue"
 
 
 async def _offered(probe: ClientProbe, **session: Any) -> ClientTurn:
-    """A prompt in a session that offers these settings; changes are confirmed as a real agent would."""
+    """Wait for a prompt in a session that offers these settings; changes are confirmed as a real agent would."""
     options = session.get("configOptions", [])
     probe.answers["session/set_config_option"] = lambda request: {"configOptions": options}
     await probe.initialize()

@@ -22,7 +22,7 @@ _LIMIT = 31
 
 
 async def _created(probe: ClientProbe, script: str, **more: object) -> str:
-    """A terminal that runs this shell script."""
+    """Open a terminal that runs this shell script."""
     await probe.prompted()
     return await _create(probe, script, **more)
 
@@ -219,7 +219,7 @@ def _expect_not_found(answer: WireMessage, what: str) -> None:
 
 
 async def _printed(probe: ClientProbe, terminal_id: str) -> dict[str, Any]:
-    """The output as soon as there is any."""
+    """Wait for the output as soon as there is any."""
     for _ in range(100):
         found = await _call(probe, "output", terminal_id)
         if found.get("output") or found.get("exitStatus"):
@@ -243,7 +243,7 @@ def _expect_status(status: dict[str, Any]) -> None:
 
 
 def _until(gate: Path) -> str:
-    """A command that ends when this file appears."""
+    """Return a command that ends when this file appears."""
     return f"while [ ! -e '{gate}' ]; do sleep 0.05; done"
 
 

@@ -78,7 +78,7 @@ class ReasonScreen(LeftOnce[str | None], ModalScreen[str | None]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        how = "with the answer" if self._question.details.get("readsReasons") else "as the next prompt"
+        how = "with the answer" if self._question.details.reads_reasons else "as the next prompt"
         yield Label(f"Why not? It is sent to the agent {how}. Enter rejects, Esc goes back.", markup=False)
         yield Input(compact=True)
 
