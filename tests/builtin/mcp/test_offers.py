@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.mcp.listing import PromptOffer, PromptParameter
-from dragoman.builtin.mcp.prompts import read_arguments
 from dragoman.builtin.mcp.resources import ResourceMention, mentions_of
+from dragoman.builtin.mcp.servers import read_arguments
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.client import Session
 from dragoman.schema import v1
