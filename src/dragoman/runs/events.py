@@ -17,7 +17,6 @@ from dragoman.runs.result import RunAgent, RunViolation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.errors import ConnectionClosed
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.process.sandbox.confinement import FinishedCommand
@@ -33,6 +32,8 @@ class EndOfTurn(Struct, frozen=True, kw_only=True):
     """This side asked the agent to stop. It may still report that it is done."""
     gave_up: bool = False
     """The agent did not react to that in time; nothing is known about what it does."""
+    was_sent: bool = True
+    """The agent got the prompt, as far as that is known here; otherwise it may be sent to another one."""
 
 
 class Initialized(Struct, frozen=True, kw_only=True, tag=True):
@@ -123,13 +124,6 @@ class Noted(Struct, frozen=True, kw_only=True, tag=True):
     at: float = field(default_factory=time)
 
 
-class AgentEnded(Struct, frozen=True, kw_only=True, tag=True):
-    """The connection to the agent has ended, by either side."""
-
-    reason: ConnectionClosed | None
-    at: float = field(default_factory=time)
-
-
 class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
     """The turn is over, and what it changed is known."""
 
@@ -150,7 +144,6 @@ RunEvent: TypeAlias = (
     | ProtectedChanged
     | Violated
     | Noted
-    | AgentEnded
     | TurnEnded
 )
 

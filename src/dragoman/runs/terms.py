@@ -84,8 +84,6 @@ class Terms(Struct, frozen=True, kw_only=True):
     """The agent as the ledger and the records of changes have it."""
     asks_inside: bool = False
     """Whether a command is asked about although it would run in the sandbox."""
-    copies_before: bool = False
-    """`--patch`: a file is copied before the answer that permits its change."""
     watches: Callable[[], bool] = _always
     """False while a client serves the files itself: it also guards them."""
     left_out: tuple[str, ...] = ()

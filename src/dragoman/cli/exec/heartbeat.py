@@ -82,8 +82,7 @@ class Heartbeat:
     def opened(self, run: ShownRun) -> str:
         """Return the line about the session that was opened."""
         model = "".join(f", model {name}" for name in self._model(run))
-        session = "" if run.session is None else f", session {run.session.id}"
-        return f"{self._agent(run)}{model}{session}"
+        return f"{self._agent(run)}{model}, session {run.record.session_id}"
 
     def _agent(self, run: ShownRun | None) -> str:
         if run is None:
@@ -108,7 +107,7 @@ def _elapsed(seconds: float) -> str:
 
 
 def _tokens(run: ShownRun | None) -> list[str]:
-    usage = None if run is None or run.session is None else run.session.state.usage
+    usage = None if run is None or run.state is None else run.state.usage
     if usage is None or not usage.used:
         return []
     from dragoman.text.terminal import size

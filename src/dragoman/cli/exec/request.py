@@ -91,7 +91,6 @@ class RunRequest(NamedTuple):
             restores=self.restores_protected,
             remember=lambda text, action: remember_rule(project, text, action),
             ledger_name=ledger_name(self.entry),
-            copies_before=options.patch is not None,
             left_out=tuple(_own_files(options)),
         )
 

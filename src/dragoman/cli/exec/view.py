@@ -49,21 +49,11 @@ if TYPE_CHECKING:
     from dragoman.text.secrets import SplitMask
 
 
-class ShownSession(Protocol):
-    """The session of a run, as far as it is shown."""
-
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def state(self) -> SessionState: ...
-
-
 class ShownRun(Protocol):
     """A run, as far as it is shown: of an agent of our own, or of the local host."""
 
     @property
-    def session(self) -> ShownSession | None: ...
+    def state(self) -> SessionState | None: ...
 
     @property
     def record(self) -> RunRecord: ...
@@ -162,13 +152,12 @@ class ExecView:
 
     def _on_updated(self, event: Updated) -> None:
         run = self.run
-        session = None if run is None else run.session
-        if run is None or session is None or event.session_id != session.id:
+        if run is None or run.state is None or event.session_id != run.record.session_id:  # a subagent's
             return
         for update in event.updates:
             if self.activity is not None:
                 self.activity.note_update(update)
-            self.update(update, session.state, run.record.tools)
+            self.update(update, run.state, run.record.tools)
 
     def _on_decided(self, event: Decided) -> None:
         from dragoman.runs.result import permission
@@ -432,8 +421,7 @@ class ExecView:
         if self.activity is None or self._is_finished:
             return
         self.activity.has_open_form = self.progress is not None and self.progress.is_held
-        session = None if self.run is None else self.run.session
-        state = None if session is None else session.state
+        state = None if self.run is None else self.run.state
         doing = self.activity.now(state, self.stderr_tail)
         if self.progress_form == "terminal" and self.progress is not None:
             self.progress.show_status(self._heartbeat.status(self.run, doing, self.activity.elapsed_seconds))

@@ -10,7 +10,7 @@ import os
 from base64 import b64decode
 from shlex import split
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import json, structs
@@ -76,13 +76,6 @@ def _run(request: TurnRequest, view: ShownTurn) -> HostedTurn:
     return turn
 
 
-class FoldedSession(NamedTuple):
-    """The session of a hosted run, as far as it is shown."""
-
-    id: str
-    state: SessionState
-
-
 class HostedRun:
     """A run of the local host, as its client knows it: its state and its record, folded from what the host sends."""
 
@@ -93,11 +86,6 @@ class HostedRun:
         self._request = request
         self._output: dict[str, bytes] = {}
         self._ended: dict[str, FinishedCommand] = {}
-
-    @property
-    def session(self) -> FoldedSession | None:
-        """The session, once it is known."""
-        return None if self.record.session_id is None else FoldedSession(self.record.session_id, self.state)
 
     def open(self, session: dict[str, Any]) -> None:
         """Take the session, as the host describes it; the prompt is sent next."""
@@ -224,7 +212,7 @@ def _complete_result(run: HostedRun, end: HostedEnd, options: Options, started: 
 
 
 def _folded_result(run: HostedRun) -> results.RunResult:
-    if run.session is None:
+    if run.record.session_id is None:
         return results.RunResult.nothing()
     result = run.record.result(run.state)
     result.sandbox = None  # only the host knows it
