@@ -167,9 +167,9 @@ def window() -> Iterator[Browser]:
 @pytest.fixture(autouse=True)
 def _no_keys_remembered() -> Iterator[None]:
     """Forgets the keys that a test made this process mask: text of the next test may begin like one."""
-    kept = secrets._remembered[:], secrets.known_keys._found, secrets.known_keys._found_bytes
+    kept = secrets._remembered[:], secrets.known_keys._masks, secrets.known_keys._masks_bytes
     yield
-    secrets._remembered[:], secrets.known_keys._found, secrets.known_keys._found_bytes = kept
+    secrets._remembered[:], secrets.known_keys._masks, secrets.known_keys._masks_bytes = kept
 
 
 @pytest.fixture(autouse=True)

@@ -98,10 +98,10 @@ def answers_of(request: v1.RequestPermissionRequest, width: int = 130) -> list[N
     The name is the agent's text, and is cut rather than what the answer means: that must be in sight.
     """
     always = read_details(request).options
-    found = []
+    answers = []
     for number, option in enumerate(request.options, 1):
         meaning = _KINDS.get(str(option.kind), "a kind that this version does not know")
-        found.append(
+        answers.append(
             NumberedAnswer(
                 number,
                 f"{label(option.name, max(8, min(80, width - len(meaning) - 10)))} ({meaning})",
@@ -110,7 +110,7 @@ def answers_of(request: v1.RequestPermissionRequest, width: int = 130) -> list[N
                 str(option.kind),
             )
         )
-    return found
+    return answers
 
 
 def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:

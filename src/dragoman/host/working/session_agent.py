@@ -22,6 +22,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from dragoman.client.services import ReadsFiles, WritesFiles
+from dragoman.client.turn_commands import TurnCommands
 from dragoman.errors import NOT_FOUND, DragomanError, RequestError
 from dragoman.host.agents import EndsCommands, command_of, start_limit
 from dragoman.host.history.facts import CLOSED, LEDGER_NUMBER, OpenCalls, note_fact, note_state
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.host")
 _QUIET_SECONDS: Final = 2.0
-_REPORTED_SECONDS: Final = 1.0
 _STARTS: Final = 5
 _STARTS_SECONDS: Final = 180.0
 _EARLY_BYTES: Final = 8 * 1024 * 1024
@@ -106,7 +106,7 @@ class SessionAgent:
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
-        self._turn_began = 0.0
+        self.commands = TurnCommands()
         self.traffic = AgentTraffic()
 
     @property
@@ -363,7 +363,7 @@ class SessionAgent:
             # A prompt is sent next: from here on nothing is a replay.
             self._dropping_until = 0.0
             self.open_calls = OpenCalls()
-            self._turn_began = monotonic()
+            self.commands = TurnCommands()
             if self.run is not None and self._prompt is not None:
                 self.reports.begin(self._prompt, self.run, event)
         else:
@@ -371,8 +371,8 @@ class SessionAgent:
 
     async def _settle(self, end: EndOfTurn) -> None:
         """End what the turn left running; before it is over, so that no command of the next turn is hit."""
-        since = self.commands_since()
-        if end.was_cancelled and since is not None and isinstance(self._transport, EndsCommands):
+        since = self.commands.left_since if end.was_cancelled else None
+        if since is not None and isinstance(self._transport, EndsCommands):
             await self._transport.end_commands(since)
         self._session.questions.close_all()
         await self._session.release_terminals()
@@ -393,14 +393,6 @@ class SessionAgent:
     def end_turn(self) -> None:
         """Take no update for a repetition of the prompt any more."""
         self._prompt = self._echo = None
-
-    def commands_since(self) -> float | None:
-        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
-
-        An agent may report a command a little after it started it. What it started for itself is older than the turn.
-        """
-        since = self.open_calls.commands_since()
-        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
 
     # What it sends
 
@@ -461,7 +453,8 @@ class SessionAgent:
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
         elif isinstance(read, v1.ToolCall | v1.ToolCallUpdate):
-            self.open_calls.note(read, monotonic())
+            self.open_calls.note(read)
+            self.commands.note(read)
         elif note_fact(session.facts, variant, update):
             session.describe()
         session.append("update", store_update(update, meta, child))

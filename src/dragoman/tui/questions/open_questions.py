@@ -54,7 +54,7 @@ class OpenQuestions:
         self._pages: OrderedDict[str, None] = OrderedDict()
 
     def answered(self, params: dict[str, Any]) -> None:
-        """A question was answered; by whom is shown if that was another client."""
+        """Close a question that was answered; by whom is shown if that was another client."""
         id = str(params.get("questionId"))
         question = self._closed.pop(id, None)
         is_open = question is None
@@ -109,7 +109,7 @@ class OpenQuestions:
         return True
 
     def lose(self, why: str) -> None:
-        """The connection or the session is another one: nothing of this one is open any more."""
+        """Close everything, since the connection or the session is another one."""
         for question in list(self.questions):
             self._withdraw(question, why)
         for form in list(self.forms):
@@ -142,7 +142,7 @@ class OpenQuestions:
         return outcome
 
     def page_done(self, elicitation_id: str) -> None:
-        """The agent is done with a page; one that was not opened here, or was done before, is ignored (rule 319)."""
+        """Close a page that the agent is done with; one that is not open here is ignored (rule 319)."""
         if elicitation_id in self._pages:
             del self._pages[elicitation_id]
             self._interface.note("the page that you opened is done")

@@ -64,7 +64,7 @@ class QuestionScreen(LeftOnce[None], ModalScreen[None]):
 
 
 class ReasonScreen(LeftOnce[str | None], ModalScreen[str | None]):
-    """Asks why a question is rejected; Esc leaves the question open."""
+    """The line in which the user says why a question is rejected; Esc leaves the question open."""
 
     DEFAULT_CSS = """
     ReasonScreen { align: center bottom; }
