@@ -1,8 +1,8 @@
 """The turns of a run in the ledger of sessions.
 
 Owns when a turn is written: when it begins, from time to time while it runs, and when it ends. The file is opened and
-written in threads, while the agent works. A session has one entry, under the id that its agent gave it, whoever ran
-its turns. A ledger that cannot be written costs a note, never the run.
+written in threads, while the agent works. A session has one entry, under the id that its agent gave it, also if `exec`
+and a host ran turns of it. A ledger that cannot be written costs a note, never the run.
 """
 
 from __future__ import annotations
