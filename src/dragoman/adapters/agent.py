@@ -238,7 +238,7 @@ class AdapterAgent(Agent):
 
     async def _set_mode(self, params: v1.SetSessionModeRequest, session: AgentSession) -> None:
         own = _own(session)
-        setting = next((each for each in own.settings if each.category == "mode"), None)
+        setting = next((setting for setting in own.settings if setting.category == "mode"), None)
         if setting is not None:
             await self._choose(own, setting.id, params.mode_id)
 

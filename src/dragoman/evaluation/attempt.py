@@ -134,7 +134,7 @@ def _prevents_judging(task: Task, sandbox: SandboxCopy, own: dict[str, str]) -> 
     """Return what an agent did that leaves nothing to judge, or a judge that proves nothing."""
     if changed := changed_paths(own, list_files(task.folder)):
         return CheckResult(
-            "the files of the task are unchanged", 0.0, ", ".join(label(each, 120) for each in changed[:10])
+            "the files of the task are unchanged", 0.0, ", ".join(label(path, 120) for path in changed[:10])
         )
     if not os.path.isdir(sandbox.work) or not os.access(sandbox.work, os.R_OK | os.W_OK | os.X_OK):
         return CheckResult("the project is still there", 0.0, "its folder is gone, or cannot be entered")

@@ -119,7 +119,7 @@ def _facts(facts: Measured) -> str:
             "violations of rules": facts.rule_violations,
             "violations of the protocol": None
             if violations is None
-            else "; ".join(f"rule {each.rule}: {each.message}" for each in violations) or "none",
+            else "; ".join(f"rule {violation.rule}: {violation.message}" for violation in violations) or "none",
             "files changed": ", ".join(facts.files_changed) or "none",
             "files outside": ", ".join(facts.files_outside) or "none",
             "the secret was seen": None if facts.is_canary_seen is None else ("yes" if facts.is_canary_seen else "no"),

@@ -37,7 +37,7 @@ def text(value: Any, default: str = "") -> str:
 
 def without(value: Frame, *names: str) -> Frame:
     """Return a copy without these members."""
-    return {name: each for name, each in value.items() if name not in names}
+    return {name: member for name, member in value.items() if name not in names}
 
 
 def kept(value: Frame, *names: str) -> Frame:

@@ -48,12 +48,12 @@ class MergePlan(Struct, frozen=True):
     @property
     def conflicts(self) -> list[MergedPath]:
         """The paths that stop the merge."""
-        return [each for each in self.paths if each.action == "conflict"]
+        return [path for path in self.paths if path.action == "conflict"]
 
     @property
     def writes(self) -> list[MergedPath]:
         """The paths that are changed in the project."""
-        return [each for each in self.paths if each.action not in ("none", "conflict")]
+        return [path for path in self.paths if path.action not in ("none", "conflict")]
 
 
 def plan_merge(worktree: Worktree, changes: Iterable[WorktreeChange]) -> MergePlan:
@@ -111,7 +111,7 @@ def _both_changed(change: WorktreeChange, now: FileVersion | None) -> MergedPath
         reason = "it was deleted in the worktree and changed in the project"
     elif before is None:
         reason = "it was created in the project too, with other content"
-    elif LINK in (before.mode, after.mode, now.mode) or any(b"\0" in each.content for each in (before, after, now)):
+    elif LINK in (before.mode, after.mode, now.mode) or any(b"\0" in state.content for state in (before, after, now)):
         reason = "it was changed in the project too, and it is not text"
     else:
         merged = _merged(before.content, after.content, now.content)

@@ -72,9 +72,9 @@ class ClaudeChoices:
         if not isinstance(model, str) or not model:
             return str(self._models[0]["value"]) if self._models else None
         for name in ("value", "resolvedModel"):
-            for each in self._models:
-                if _bare(each.get(name)) == _bare(model):
-                    return str(each["value"])
+            for row in self._models:
+                if _bare(row.get(name)) == _bare(model):
+                    return str(row["value"])
         return model
 
     def _model_values(self) -> tuple[SettingValue, ...]:
@@ -93,9 +93,9 @@ def commands_of(started: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the slash commands that the program offers."""
     listed = started.get("commands")
     return tuple(
-        (each["name"], str(each.get("description") or each["name"]))
-        for each in (listed if isinstance(listed, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"]
+        (entry["name"], str(entry.get("description") or entry["name"]))
+        for entry in (listed if isinstance(listed, list) else ())
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]
     )
 
 

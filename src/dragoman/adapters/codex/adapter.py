@@ -136,7 +136,7 @@ class CodexAdapter(Adapter):
         if thread is None:
             return
         session.state = None
-        for thread_id in [each for each, owner in self._threads.items() if owner is thread]:
+        for thread_id in [id for id, owner in self._threads.items() if owner is thread]:
             del self._threads[thread_id]
         await thread.close()
         if not thread.server.is_running:

@@ -346,8 +346,8 @@ class _Output:
 def user_text(content: Any) -> str:
     """Return the text of what a user sent; files are named."""
     pieces: list[str] = []
-    for each in content if isinstance(content, list) else ():
-        match each:
+    for part in content if isinstance(content, list) else ():
+        match part:
             case {"type": "text", "text": str(text)}:
                 pieces.append(text)
             case {"type": "localImage" | "localAudio" | "mention" | "skill", "path": str(path)}:

@@ -164,9 +164,9 @@ def command_shown(item: dict[str, Any]) -> tuple[Kind, str, tuple[Location, ...]
             where = f" in {action['path']}" if isinstance(action.get("path"), str) else ""
             return "search", f"Search {action.get('query') or command}{where}", ()
     paths = [
-        Location(each["path"])
-        for each in (actions if isinstance(actions, list) else ())
-        if isinstance(each, dict) and each.get("type") == "read" and isinstance(each.get("path"), str)
+        Location(entry["path"])
+        for entry in (actions if isinstance(actions, list) else ())
+        if isinstance(entry, dict) and entry.get("type") == "read" and isinstance(entry.get("path"), str)
     ]
     return "execute", command, tuple(paths)
 
@@ -228,9 +228,9 @@ def _mcp_output(result: Any, is_error: bool) -> ToolOutput:
 
 def _dynamic_output(content: Any, is_error: bool) -> ToolOutput:
     texts = [
-        each["text"]
-        for each in (content if isinstance(content, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("text"), str)
+        entry["text"]
+        for entry in (content if isinstance(content, list) else ())
+        if isinstance(entry, dict) and isinstance(entry.get("text"), str)
     ]
     return ToolOutput(plain("\n".join(texts)), is_error=is_error)
 

@@ -96,9 +96,11 @@ class LangGraphAdapter(Adapter):
     async def resume(self, ctx: PromptContext, answers: Mapping[str, AskAnswer]) -> AsyncIterator[Yielded]:
         turn: _Run = ctx.session.state
         questions = turn.events.questions
-        turn.events.refused |= {each.call_id for each in questions if each.call_id and not answers[each.id].allowed}
+        turn.events.refused |= {
+            question.call_id for question in questions if question.call_id and not answers[question.id].allowed
+        }
         given: dict[str, Any] = dict(answers)
-        for question in (each for each in questions if each.call_id is None):
+        for question in (question for question in questions if question.call_id is None):
             given[question.id] = await _ask_in_form(ctx, question)
         turn.events.begin_run()
         async for chunk in self._stream(ctx, turn, self._resumed(questions, given)):
@@ -117,7 +119,7 @@ class LangGraphAdapter(Adapter):
                     ctx.offer(question.id, _options(question))
                 yield c.Finish("tool-calls")
                 return
-            answers = {each.id: await _ask_in_form(ctx, each) for each in questions}
+            answers = {question.id: await _ask_in_form(ctx, question) for question in questions}
             if not questions or None in answers.values():
                 for question in questions:  # the next prompt is the answer
                     yield words_of(question.action)
@@ -189,7 +191,10 @@ async def _ask_in_form(ctx: PromptContext, question: GraphQuestion) -> Any:
 
 def _past(history: Sequence[UIMessage]) -> list[dict[str, str]]:
     """Earlier messages, for a graph that does not have them: texts only."""
-    found = [(each.role, "".join(part.text for part in each.parts if isinstance(part, TextPart))) for each in history]
+    found = [
+        (message.role, "".join(part.text for part in message.parts if isinstance(part, TextPart)))
+        for message in history
+    ]
     return [{"role": role, "content": text} for role, text in found if text]
 
 

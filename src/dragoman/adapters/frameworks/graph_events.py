@@ -209,7 +209,7 @@ class GraphEvents:
             schema = member(interrupt, "response_schema")
             self.questions.append(GraphQuestion(interrupt_id, interrupt_id, None, plain_json(value), schema=schema))
             return
-        configs = {member(each, "action_name"): each for each in member(value, "review_configs", ())}
+        configs = {member(config, "action_name"): config for config in member(value, "review_configs", ())}
         for index, action in enumerate(actions):
             id = f"{interrupt_id}:{index}"
             name, given = member(action, "name", "tool"), plain_json(member(action, "args", {}))

@@ -157,7 +157,7 @@ def _read_permissions(found: Import, document: Document, permissions: dict[str, 
                 found.impossible("rules", f"{action} {rule!r}"[:60], source, "a rule must be a string")
                 continue
             shape = _ordered(rule, action)
-            limit = next((each for each in unsaid if action == "allow" and overlap(each, shape)), None)
+            limit = next((other for other in unsaid if action == "allow" and overlap(other, shape)), None)
             if limit is not None:
                 why = f"it is restricted by `{limit.action} {limit.name}`, which cannot be expressed"
                 found.impossible("rules", f"{action} {rule}", source, why)
@@ -206,4 +206,4 @@ def rule_texts(rule: str, action: Action, base: str) -> tuple[str, ...]:
         return (host_rule(pattern or "*"),)
     kinds = kinds_for(kind, action)
     globs = gitignore_globs(pattern, base, action) if pattern else ()
-    return tuple(f"{each}:{glob}" for each in kinds for glob in globs) if globs else kinds
+    return tuple(f"{kind}:{glob}" for kind in kinds for glob in globs) if globs else kinds

@@ -174,7 +174,7 @@ def _read_rules(found: Import, path: Path, root: Path) -> None:
             found.impossible("rules", written, source, "only prefix_rule(...) is read")
             continue
         try:
-            given = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
+            given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
             action = _DECISIONS[given.get("decision", "allow")]
             options = [[part] if isinstance(part, str) else list(part) for part in given["pattern"]]
         except (ValueError, KeyError, TypeError):
@@ -189,6 +189,6 @@ def _read_rules(found: Import, path: Path, root: Path) -> None:
 
 def _count(options: list[list[str]]) -> int:
     total = 1
-    for each in options:
-        total *= max(len(each), 1)
+    for option in options:
+        total *= max(len(option), 1)
     return total if options else _MOST_ALTERNATIVES + 1

@@ -136,7 +136,9 @@ def _read_settings(found: Import, document: Document) -> None:
 def _switched_off(found: Import, members: dict[str, Any]) -> Callable[[str], str]:
     """Return what says where a server is switched off; "" if it is not. Names count in any case there."""
     lists = table_of(members, "mcp")
-    allowed, excluded = ({name.lower() for name in _words(lists.get(each))} for each in ("allowed", "excluded"))
+    allowed, excluded = (
+        {name.lower() for name in _words(lists.get(list_name))} for list_name in ("allowed", "excluded")
+    )
     folder = found.places.gemini
     enablement = found.files.json(folder / _ENABLEMENT, folder)  # `gemini mcp disable` writes it, for all projects
     states = {} if enablement is None else {name.lower(): state for name, state in enablement.value.items()}
@@ -194,7 +196,7 @@ def _read_policy(found: Import, path: Path, root: Path) -> None:
                 (int(entry.get("priority", 0)) if str(entry.get("priority", 0)).isdecimal() else 0, rule)
             )
     # The highest priority wins, so that it comes last; among equals, the strictest.
-    found_rules.sort(key=lambda each: (each[0], _STRICT[each[1].action]))
+    found_rules.sort(key=lambda ranked: (ranked[0], _STRICT[ranked[1].action]))
     found.ordered_rules([rule for _, rule in found_rules], path, rule_texts)
 
 
@@ -211,7 +213,7 @@ def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
     for tool in map(str, tools):
         for prefix in map(str, prefixes):
             pattern = "*" if prefix == "*" else f"{prefix.strip()} *"
-            name = " ".join(each for each in (str(server or ""), tool, "" if prefix == "*" else prefix) if each)
+            name = " ".join(word for word in (str(server or ""), tool, "" if prefix == "*" else prefix) if word)
             if server:
                 tool = f"mcp:{server}:{tool}"
             if unsaid:

@@ -95,7 +95,7 @@ def _read_config(found: Import, document: Document) -> None:
         found.model(model, why, members["model"], at("model"))
     if "permission" in members or "tools" in members:
         rules = _flat(document, members)
-        found.ordered_rules(rules, document.path, lambda each: rule_texts(each, list(servers)))
+        found.ordered_rules(rules, document.path, lambda rule: rule_texts(rule, list(servers)))
     _name_the_rest(found, document, members)
 
 
@@ -256,4 +256,4 @@ def rule_texts(rule: OrderedRule, servers: list[str]) -> tuple[str, ...]:
         raise Inexpressible("patterns of searches cannot be expressed")
     pattern = rule.pattern
     globs = wildcard_globs(pattern)
-    return tuple(f"{each}:{glob}" for each in kinds for glob in globs) if globs else kinds
+    return tuple(f"{kind}:{glob}" for kind in kinds for glob in globs) if globs else kinds

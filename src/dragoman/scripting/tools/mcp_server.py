@@ -88,7 +88,14 @@ class AgentMcpServer:
 
     async def ask(self, question: Question, session: Session) -> str | None:
         """Ask what the rules left open, through the call that attends to the session's task."""
-        task = next((each for each in self._tasks.values() if each.session_id == session.id and not each.is_over), None)
+        task = next(
+            (
+                candidate
+                for candidate in self._tasks.values()
+                if candidate.session_id == session.id and not candidate.is_over
+            ),
+            None,
+        )
         return None if task is None else await task.ask(question)
 
     # Tools
@@ -170,7 +177,7 @@ class AgentMcpServer:
 
     def _keep(self, task: McpTask) -> None:
         self._tasks[task.state_token] = task
-        over = [token for token, each in self._tasks.items() if each.is_over]
+        over = [token for token, task in self._tasks.items() if task.is_over]
         for token in over[: max(0, len(self._tasks) - _KEPT_TASKS)]:
             gone = self._tasks.pop(token)
             if self._by_session.get(gone.session_id or "") is gone:
@@ -200,7 +207,7 @@ class AgentMcpServer:
                     if progress is not None and progress.steps > reported:
                         reported = progress.steps
                         await ctx.session.report_progress(progress.steps, None, progress.message)
-                    new = [each for each in task.questions.values() if not each.is_asked]
+                    new = [question for question in task.questions.values() if not question.is_asked]
                     if new and way == "result":
                         return _input_required(task)
                     for question in new:
@@ -215,8 +222,8 @@ class AgentMcpServer:
                 task.cancel()
             raise
         finally:
-            for each in asking:
-                each.cancel()
+            for question_task in asking:
+                question_task.cancel()
         return _report(task)
 
     def _take_answers(self, task: McpTask, responses: dict[str, Any]) -> None:

@@ -105,7 +105,7 @@ class Version2State:
             if value is not UNSET:
                 changes[name] = empty if value is None else value
         if call.content is not UNSET:
-            changes["content"] = tuple(made for each in call.content or () for made in read_tool_content(each))
+            changes["content"] = tuple(made for item in call.content or () for made in read_tool_content(item))
         if call.locations is not UNSET:
             changes["locations"] = tuple(read_locations(call.locations))
         for name in ("raw_input", "raw_output"):
@@ -155,7 +155,7 @@ class GrowingList(Sequence[T_co]):
     def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
     def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
         if isinstance(index, slice):
-            return tuple(self._items[each] for each in range(*index.indices(self._length)))
+            return tuple(self._items[place] for place in range(*index.indices(self._length)))
         if not -self._length <= index < self._length:
             raise IndexError("list index out of range")
         return self._items[index if index >= 0 else self._length + index]

@@ -174,29 +174,31 @@ class RemoteServer:
             connection.close()
         for websocket in list(self._websockets):
             websocket.shut_down(reason)
-        for each in list(self._sockets):
-            each.shut_down()
+        for http_socket in list(self._sockets):
+            http_socket.shut_down()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         while self._sockets or self._websockets:
-            await asyncio.wait([each.gone for each in self._sockets] + [each.gone for each in self._websockets])
+            await asyncio.wait(
+                [http_socket.gone for http_socket in self._sockets] + [websocket.gone for websocket in self._websockets]
+            )
 
     # Counting
 
-    def admit(self, each: HttpSocket) -> bool:
+    def admit(self, http_socket: HttpSocket) -> bool:
         """Count a socket; False if there are too many."""
-        self._sockets.add(each)
-        self._addresses[each.peer] += 1
+        self._sockets.add(http_socket)
+        self._addresses[http_socket.peer] += 1
         return (
             not self._is_closing
             and self.sockets <= self.limits.sockets
-            and self._addresses[each.peer] <= self.limits.sockets_per_address
+            and self._addresses[http_socket.peer] <= self.limits.sockets_per_address
         )
 
-    def dismiss(self, each: HttpSocket) -> None:
-        self._sockets.discard(each)
+    def dismiss(self, http_socket: HttpSocket) -> None:
+        self._sockets.discard(http_socket)
 
     def left(self, peer: str) -> None:
         """Count one socket of this address less."""
