@@ -155,8 +155,8 @@ def _only(token: str) -> Callable[[str], Principal | None]:
     digest = hashlib.sha256(token.encode()).digest()
     principal = Principal("token")
 
-    def find(given: str) -> Principal | None:
-        same = hmac.compare_digest(hashlib.sha256(given.encode()).digest(), digest)
+    def find(secret: str) -> Principal | None:
+        same = hmac.compare_digest(hashlib.sha256(secret.encode()).digest(), digest)
         return principal if same else None
 
     return find

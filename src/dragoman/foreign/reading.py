@@ -49,7 +49,7 @@ _MOST_SKILL_FILES: Final = 100
 _MOST_SKILL_BYTES: Final = 4 << 20
 
 
-def _read_program(program: Program, found: Import) -> None:
+def _read_program(program: Program, collected: Import) -> None:
     match program:
         case "claude":
             from dragoman.foreign.programs.claude import read
@@ -59,7 +59,7 @@ def _read_program(program: Program, found: Import) -> None:
             from dragoman.foreign.programs.opencode import read
         case "gemini":
             from dragoman.foreign.programs.gemini import read
-    read(found)
+    read(collected)
 
 
 def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[Kind]) -> FoundProposals:

@@ -144,7 +144,7 @@ def _without_keys(name: str, entry: dict[str, Any]) -> tuple[dict[str, Any], dic
     return safe, entry, list(dict.fromkeys(found))
 
 
-def _safe_args(name: str, args: list[str], found: list[str]) -> list[str]:
+def _safe_args(name: str, args: list[str], variables: list[str]) -> list[str]:
     """Replace keys in arguments: one after an option such as `--api-key` is a key, as is one that looks like it."""
     safe: list[str] = []
     for at, word in enumerate(args):
@@ -153,11 +153,11 @@ def _safe_args(name: str, args: list[str], found: list[str]) -> list[str]:
         is_value = option.startswith("-") and "=" not in option and not word.startswith("-")
         if is_value and is_secret(option.lstrip("-"), word):
             safe.append(f"${{{variable}}}")
-            found.append(variable)
+            variables.append(variable)
         else:
             text, names = referenced(word, variable)
             safe.append(text)
-            found.extend(names)
+            variables.extend(names)
     return safe
 
 

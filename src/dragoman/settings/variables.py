@@ -55,5 +55,5 @@ def _filled(value: Any, environment: Mapping[str, str]) -> Any:
     return [_filled(item, environment) for item in value] if isinstance(value, list) else value
 
 
-def _default(found: re.Match[str]) -> str:
-    return found[0] if found[2] is None else found[2]
+def _default(match: re.Match[str]) -> str:
+    return match[0] if match[2] is None else match[2]

@@ -240,9 +240,9 @@ class FolderTracker:
         with suppress(OSError), open(os.path.join(self._store.folder, "refused"), "w", encoding="utf-8") as file:
             file.write(self.reason)
 
-    def _scan(self, known: Tree | None, keeper: Keeper) -> Tree:
+    def _scan(self, last_tree: Tree | None, keeper: Keeper) -> Tree:
         self._scanner = Scanner(self.root, self._limits, keeper, left_out=self._left_out)
-        tree = self._scanner.scan(known)
+        tree = self._scanner.scan(last_tree)
         for path in self._scanner.unstable:
             self._notes.append(f"{path} was being written all the time; its last whole content is used")
         return tree

@@ -40,7 +40,7 @@ class ClaudeChoices:
 
     def settings(self) -> list[Setting]:
         """Return the settings as they are offered."""
-        known = self._known()
+        known = self._chosen_model()
         offered = [mode for mode in _MODES if mode != "auto" or known.get("supportsAutoMode") is True]
         if self.mode not in offered:
             offered.append(self.mode)
@@ -62,9 +62,9 @@ class ClaudeChoices:
         return self.model
 
     def _resolved(self) -> Any:
-        return self._known().get("resolvedModel")
+        return self._chosen_model().get("resolvedModel")
 
-    def _known(self) -> dict[str, Any]:
+    def _chosen_model(self) -> dict[str, Any]:
         return next((model for model in self._models if model["value"] == self.model), {})
 
     def _value_of(self, model: Any) -> str | None:

@@ -180,17 +180,17 @@ class ClaudeEvents:
 
     # Calls
 
-    def _called(self, call_id: str, name: str, given: Any, parent: str | None) -> Iterator[c.Chunk]:
+    def _called(self, call_id: str, name: str, arguments: Any, parent: str | None) -> Iterator[c.Chunk]:
         if call_id in self._calls:
             return
-        title, display = shown_call(name, given, self._read, parent)
+        title, display = shown_call(name, arguments, self._read, parent)
         self._calls[call_id] = _KnownCall(name, display.diffs)
         if name in PLAN_TOOLS:
-            plan = self._plan.called(name, given)
+            plan = self._plan.called(name, arguments)
             if plan is not None:
                 yield plan
             return
-        yield with_display(c.ToolInputAvailable(call_id, name, given, dynamic=True), title, display)
+        yield with_display(c.ToolInputAvailable(call_id, name, arguments, dynamic=True), title, display)
 
     def _answered(self, block: dict[str, Any], result: Any, decisions: dict[str, Any]) -> Iterator[c.Chunk]:
         call_id = str(block.get("tool_use_id"))

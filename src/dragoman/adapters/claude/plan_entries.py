@@ -18,9 +18,9 @@ class PlanEntries:
     def __init__(self) -> None:
         self._tasks: dict[str, tuple[str, str]] = {}
 
-    def called(self, name: str, given: Any) -> c.Data | None:
+    def called(self, name: str, tool_input: Any) -> c.Data | None:
         """Return the plan after a call that changes it by its arguments; None if it changes nothing."""
-        arguments = given if isinstance(given, dict) else {}
+        arguments = tool_input if isinstance(tool_input, dict) else {}
         if name == "TodoWrite" and isinstance(arguments.get("todos"), list):
             todos = [todo for todo in arguments["todos"] if isinstance(todo, dict)]
             self._tasks = {str(at): (str(todo.get("content", "")), _status(todo)) for at, todo in enumerate(todos)}

@@ -102,11 +102,11 @@ def permission_options(name: str, suggestion: dict[str, Any] | None) -> list[Ask
     return [*options, REJECT]
 
 
-def permission_reply(given: Any, suggestion: dict[str, Any] | None, answer: AskAnswer) -> dict[str, Any]:
+def permission_reply(arguments: Any, suggestion: dict[str, Any] | None, answer: AskAnswer) -> dict[str, Any]:
     """Return the user's answer in Claude's words. The input is always sent, because Claude requires it."""
     if not answer.allowed:
         return {"behavior": "deny", "message": answer.reason or _REFUSED}
-    reply: dict[str, Any] = {"behavior": "allow", "updatedInput": given if answer.input is UNSET else answer.input}
+    reply: dict[str, Any] = {"behavior": "allow", "updatedInput": arguments if answer.input is UNSET else answer.input}
     if answer.option is not None and answer.option.id == _ALWAYS and suggestion is not None:
         reply["updatedPermissions"] = [suggestion]
     return reply
@@ -139,10 +139,10 @@ def _short(label: str) -> str:
 # Questions
 
 
-async def _answers(given: dict[str, Any], call_id: str, asker: AskedClient) -> dict[str, str] | None:
+async def _answers(arguments: dict[str, Any], call_id: str, asker: AskedClient) -> dict[str, str] | None:
     """Return the answers by question; None if the user did not answer."""
     questions = [
-        question for question in given.get("questions") or () if isinstance(question, dict) and _labels(question)
+        question for question in arguments.get("questions") or () if isinstance(question, dict) and _labels(question)
     ]
     if not questions:
         return None

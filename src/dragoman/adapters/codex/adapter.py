@@ -83,8 +83,8 @@ class CodexAdapter(Adapter):
         thread = await self._opened_thread(ctx.session)
         method, params = request_of(ctx.blocks, thread.id)
         if method == "turn/start":
-            params |= turn_params(thread.wanted, thread.known)
-            thread.known = thread.wanted
+            params |= turn_params(thread.wanted, thread.current)
+            thread.current = thread.wanted
         turn = thread.turn = CodexTurn(thread, ctx)
         try:
             await turn.start(method, params)

@@ -176,18 +176,18 @@ def chosen(
     return structs.replace(choices, asking=asking, sandbox=policy, is_planning=False, is_custom=False)
 
 
-def turn_params(wanted: Choices, known: Choices) -> dict[str, Any]:
+def turn_params(wanted: Choices, current: Choices) -> dict[str, Any]:
     """Return the parameters of a turn that bring a thread from what it works with to what is wanted."""
     params: dict[str, Any] = {}
-    if wanted.model != known.model:
+    if wanted.model != current.model:
         params["model"] = wanted.model
-    if wanted.effort != known.effort and wanted.effort is not None:
+    if wanted.effort != current.effort and wanted.effort is not None:
         params["effort"] = wanted.effort
-    if wanted.asking != known.asking:
+    if wanted.asking != current.asking:
         params["approvalPolicy"] = wanted.asking
-    if wanted.sandbox != known.sandbox:
+    if wanted.sandbox != current.sandbox:
         params["sandboxPolicy"] = wanted.sandbox
-    if wanted.is_planning != known.is_planning or (wanted.is_planning and ("model" in params or "effort" in params)):
+    if wanted.is_planning != current.is_planning or (wanted.is_planning and ("model" in params or "effort" in params)):
         mode = _PLAN if wanted.is_planning else "default"
         settings = {"model": wanted.model, "reasoning_effort": wanted.effort, "developer_instructions": None}
         params["collaborationMode"] = {"mode": mode, "settings": settings}
@@ -226,8 +226,8 @@ def _sandbox_id(choices: Choices) -> str:
     return _SANDBOX_IDS.get(str(kind), str(kind) if isinstance(kind, str) else _OWN)
 
 
-def _values(known: dict[str, tuple[str, str]], current: str) -> tuple[SettingValue, ...]:
-    values = [SettingValue(id, *shown) for id, shown in known.items()]
-    if current not in known:
+def _values(shown_values: dict[str, tuple[str, str]], current: str) -> tuple[SettingValue, ...]:
+    values = [SettingValue(id, *shown) for id, shown in shown_values.items()]
+    if current not in shown_values:
         values.append(SettingValue(current, "As configured" if current == _OWN else current))
     return tuple(values)

@@ -109,14 +109,14 @@ class CodexEvents:
             case _:
                 _log.debug("not shown: %s", method)
 
-    def call_of(self, server: str, given: Any) -> str | None:
+    def call_of(self, server: str, arguments: Any) -> str | None:
         """Return the running call of an MCP server that a question without its id is about."""
         found = [
             item_id
             for item_id, item in self._items.items()
             if item.get("type") == "mcpToolCall" and item.get("server") == server
         ]
-        same = [item_id for item_id in found if self._items[item_id].get("arguments") == given]
+        same = [item_id for item_id in found if self._items[item_id].get("arguments") == arguments]
         return (same or found)[-1] if found else None
 
     @property

@@ -63,7 +63,7 @@ def shown_item(
     locations: tuple[Location, ...] = ()
     file_diffs: tuple[FileDiff, ...] = ()
     name, title = str(item.get("type")), str(item.get("type"))
-    given: Any = _given(item)
+    given: Any = _other_members(item)
     match item:
         case {"type": "commandExecution", "command": str(command)}:
             name, kind, title, locations = "command", *command_shown(item)
@@ -171,7 +171,7 @@ def command_shown(item: dict[str, Any]) -> tuple[Kind, str, tuple[Location, ...]
     return "execute", command, tuple(paths)
 
 
-def _given(item: dict[str, Any]) -> dict[str, Any]:
+def _other_members(item: dict[str, Any]) -> dict[str, Any]:
     """Return the members of an item of an unknown kind."""
     return {key: value for key, value in item.items() if key not in ("id", "type", "startedAtMs", "completedAtMs")}
 

@@ -106,11 +106,11 @@ class LangGraphAdapter(Adapter):
         async for chunk in self._stream(ctx, turn, self._resumed(questions, given)):
             yield chunk
 
-    async def _stream(self, ctx: PromptContext, turn: _Run, given: Any) -> AsyncIterator[Yielded]:
+    async def _stream(self, ctx: PromptContext, turn: _Run, graph_input: Any) -> AsyncIterator[Yielded]:
         """Run the graph, and answer questions in words until there are none, or none that can be asked."""
         events = turn.events
         while True:
-            async for chunk in self._one_run(ctx, turn, given):
+            async for chunk in self._one_run(ctx, turn, graph_input):
                 yield chunk
             questions = events.questions
             about_calls = [question for question in questions if question.call_id is not None]
@@ -126,15 +126,15 @@ class LangGraphAdapter(Adapter):
                 yield c.Finish("stop")
                 return
             events.begin_run()
-            given = self._resumed(questions, answers)
+            graph_input = self._resumed(questions, answers)
 
-    async def _one_run(self, ctx: PromptContext, turn: _Run, given: Any) -> AsyncIterator[Yielded]:
+    async def _one_run(self, ctx: PromptContext, turn: _Run, graph_input: Any) -> AsyncIterator[Yielded]:
         """Run the graph until it ends or is interrupted. A graph that shows nothing shows its last update."""
         options: dict[str, Any] = {"stream_mode": _MODES, "subgraphs": True}
         if self._context is not None:
             options["context"] = self._context
         last: Any = None
-        async for namespace, mode, data in self._graph.astream(given, self._config_of(ctx.session), **options):
+        async for namespace, mode, data in self._graph.astream(graph_input, self._config_of(ctx.session), **options):
             for chunk in turn.events.feed(namespace, mode, data):
                 yield chunk
             if mode == "updates" and not namespace:

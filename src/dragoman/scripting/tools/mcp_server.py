@@ -156,9 +156,9 @@ class AgentMcpServer:
         return _report(task)
 
     async def _prompt(
-        self, ctx: ServerRequestContext[Any], given: dict[str, Any]
+        self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        text, session_id = given.get("task"), given.get("session_id")
+        text, session_id = arguments.get("task"), arguments.get("session_id")
         if not isinstance(text, str) or not text.strip():
             return _failed("task must be a text that is not empty.", None)
         if session_id is not None and not isinstance(session_id, str):
@@ -168,7 +168,7 @@ class AgentMcpServer:
             return _failed("A task runs in this session; wait for it with `result`, or end it with `cancel`.", before)
         task = McpTask(self._task_agent, self._name, text, session_id)
         self._keep(task)
-        if given.get("wait") is not False:
+        if arguments.get("wait") is not False:
             return await self._attend(ctx, task)
         while task.session_id is None and not task.is_over:
             await task.changed.wait()

@@ -45,13 +45,13 @@ class Version2State:
         self.activity: str = "idle"  # until the agent reports otherwise
         self.background: tuple[v2.BackgroundWork, ...] | None = None
 
-    def steps(self, known: dict[type, Callable[[Any], object]]) -> dict[type, Callable[[Any], object]]:
+    def steps(self, version1_steps: dict[type, Callable[[Any], object]]) -> dict[type, Callable[[Any], object]]:
         """Return the steps of all updates of version 2, given those of version 1."""
 
         def same(step: Callable[[Any], object]) -> Callable[[Any], object]:
             def read(update: Any) -> None:
                 made = read_update(update)
-                (known[Unknown] if isinstance(made, Unknown) else step)(made)
+                (version1_steps[Unknown] if isinstance(made, Unknown) else step)(made)
 
             return read
 
@@ -69,17 +69,17 @@ class Version2State:
             v2.TerminalUpdate: self.terminals.fold,
             v2.TerminalOutputChunk: self.terminals.fold_chunk,
             v2.UsageUpdate: self._fold_usage,
-            v2.PlanUpdate: same(known[v1.PlanUpdate]),
-            v2.PlanRemoved: same(known[v1.PlanRemoved]),
-            v2.AvailableCommandsUpdate: same(known[v1.AvailableCommandsUpdate]),
-            v2.ConfigOptionUpdate: same(known[v1.ConfigOptionUpdate]),
-            v2.SessionInfoUpdate: same(known[v1.SessionInfoUpdate]),
-            v2.Notice: same(known[v1.Notice]),
-            v2.CompactionUpdate: same(known[v1.CompactionUpdate]),
-            v2.CompactionSummaryChunk: same(known[v1.CompactionSummaryChunk]),
-            v2.SubagentUpdate: same(known[v1.SubagentUpdate]),
-            v2.SessionMessage: same(known[v1.SessionMessage]),
-            v2.SessionMessageChunk: same(known[v1.SessionMessageChunk]),
+            v2.PlanUpdate: same(version1_steps[v1.PlanUpdate]),
+            v2.PlanRemoved: same(version1_steps[v1.PlanRemoved]),
+            v2.AvailableCommandsUpdate: same(version1_steps[v1.AvailableCommandsUpdate]),
+            v2.ConfigOptionUpdate: same(version1_steps[v1.ConfigOptionUpdate]),
+            v2.SessionInfoUpdate: same(version1_steps[v1.SessionInfoUpdate]),
+            v2.Notice: same(version1_steps[v1.Notice]),
+            v2.CompactionUpdate: same(version1_steps[v1.CompactionUpdate]),
+            v2.CompactionSummaryChunk: same(version1_steps[v1.CompactionSummaryChunk]),
+            v2.SubagentUpdate: same(version1_steps[v1.SubagentUpdate]),
+            v2.SessionMessage: same(version1_steps[v1.SessionMessage]),
+            v2.SessionMessageChunk: same(version1_steps[v1.SessionMessageChunk]),
         }
 
     def _fold_whole(self, update: v2.UserMessage | v2.AgentMessage | v2.AgentThought) -> None:
