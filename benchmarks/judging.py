@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from time import process_time
 
-from dragoman.policy import Request, Rule, judge, parse_rule
+from dragoman.policy import Command, Request, Rule, judge, parse_rule
 
 ROUNDS = 3
 GOAL_MS = 50.0
@@ -55,7 +55,7 @@ def cases(rounds: int) -> Iterator[tuple[str, str, list[Request]]]:
 
 
 def line(text: str) -> Request:
-    return Request("a", "execute", shell=text, root="/p", home="/home/u")
+    return Request("a", "execute", command=Command(line=text), root="/p", home="/home/u")
 
 
 def milliseconds(rules: list[Rule], request: Request) -> float:

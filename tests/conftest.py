@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from dragoman.text import secrets
-from tests import machine
+from tests import machine, warm_programs
 from tests.cli.warm_python import WarmPython
 from tests.trace.browser import Browser, browser
 
@@ -59,6 +59,11 @@ def pytest_configure(config: pytest.Config) -> None:
     """Lets a worker use what the process that started it found out about the machine."""
     if hasattr(config, "workerinput"):
         machine.use(config.workerinput["machine"])
+
+
+def pytest_sessionfinish() -> None:
+    """Ends the programs that waited for tests."""
+    warm_programs.close_all()
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -162,9 +167,9 @@ def window() -> Iterator[Browser]:
 @pytest.fixture(autouse=True)
 def _no_keys_remembered() -> Iterator[None]:
     """Forgets the keys that a test made this process mask: text of the next test may begin like one."""
-    kept = secrets._remembered[:], secrets.known_keys._found, secrets.known_keys._found_bytes
+    kept = secrets._remembered[:], secrets.known_keys._masks, secrets.known_keys._masks_bytes
     yield
-    secrets._remembered[:], secrets.known_keys._found, secrets.known_keys._found_bytes = kept
+    secrets._remembered[:], secrets.known_keys._masks, secrets.known_keys._masks_bytes = kept
 
 
 @pytest.fixture(autouse=True)
@@ -172,11 +177,11 @@ def _no_children_left() -> Iterator[None]:
     """Fails a test that leaves a child process of this one behind, running or unreaped."""
     before = _children()
     yield
-    left = _children() - before
+    left = _children() - before - warm_programs.waiting_pids()
     deadline = time.monotonic() + ENDING_SECONDS
     while left and time.monotonic() < deadline:
         time.sleep(0.01)  # a child that is already ending raises no event here
-        left = _children() - before
+        left = _children() - before - warm_programs.waiting_pids()
     if left:
         pytest.fail(
             f"the test left child process(es) behind: {', '.join(sorted(map(_described, left)))}", pytrace=False

@@ -296,7 +296,8 @@ def normalised(text: str, where: Place) -> str:
     text = re.sub(r"(?<=· )\d+(?:\.\d+)?m?s(?=\r?\n)", "0.8s", text)
     text = re.sub(r"(?<=\()\d+(?:\.\d+)? s(?=\)\r?\n)", "0.8 s", text)
     text = re.sub(r"(?<=dragoman-check-)\w+", lambda found: "k3v9x2m7"[: len(found[0])], text)
-    text = re.sub(r"\b\d+ of 200k", "640 of 200k", text)
+    # The count has the instructions and the state of a repository in it that stand in a folder above the home.
+    text = re.sub(r"\b[\d.]+k? of 200k", "640 of 200k", text)
     text = re.sub(r"\bSESSION +", "SESSION".ljust(14), text)
     return re.sub(r"\b(?:ses|sess)_\w+ +(?=just now)", lambda _: f"ses_0193a{next(ids):02}f".ljust(14), text)
 

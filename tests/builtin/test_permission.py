@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
-from dragoman.policy import Request, Rule, judge, parse_rule
+from dragoman.policy import Command, Request, Rule, judge, parse_rule
 from dragoman.policy.decide import Option, describe_rule, offer_options
 from dragoman.policy.modes import MODES
 from dragoman.uistream import chunks as c
@@ -40,8 +40,8 @@ REQUESTS = {
     "edit outside": request("edit", paths=("/tmp/a.py",)),
     "edit plan": request("edit", paths=("/w/PLAN.md",)),
     "edit hooks": request("edit", paths=("/w/.git/hooks/pre-commit",)),
-    "run": request("execute", shell="npm test"),
-    "run line": request("execute", shell="npm test && rm -rf build"),
+    "run": request("execute", command=Command(line="npm test")),
+    "run line": request("execute", command=Command(line="npm test && rm -rf build")),
     "fetch": request("fetch", host="example.org"),
     "mcp": request("other", mcp=("github", "create_issue")),
     "mcp look": request("read", mcp=("github", "get_issue")),
@@ -84,7 +84,7 @@ def test_a_folder_with_a_star_in_its_name_is_not_taken_for_a_glob() -> None:
 
 
 def test_the_buttons_name_what_always_would_cover() -> None:
-    options = offer_options([request("execute", shell="npm test --watch")])
+    options = offer_options([request("execute", command=Command(line="npm test --watch"))])
     assert [option.kind for option in options] == [
         "allow_once",
         "allow_always",
@@ -99,10 +99,10 @@ def test_the_buttons_name_what_always_would_cover() -> None:
 
 @pytest.mark.parametrize("line", ["npm test; id", "npm test $(id)", "npm test > ~/.bashrc", "sudo npm test"])
 def test_a_line_that_cannot_be_held_to_its_words_is_never_offered_for_always(line: str) -> None:
-    options = offer_options([request("execute", shell=line)])
+    options = offer_options([request("execute", command=Command(line=line))])
     assert all("with any arguments" not in option.label for option in options)
     rules = [parse_rule(option.rule, "allow", "project") for option in options if option.rule and "allow" in option.id]
-    assert judge(rules, request("execute", shell="npm test && id")).action == "ask"
+    assert judge(rules, request("execute", command=Command(line="npm test && id"))).action == "ask"
 
 
 def test_several_things_at_once_can_only_be_allowed_once() -> None:
@@ -263,7 +263,7 @@ async def test_a_call_is_judged_once_while_nothing_changes(monkeypatch: pytest.M
         judged.append(request)
         return judge(rules, request)
 
-    monkeypatch.setattr("dragoman.policy.judge", counting)
+    monkeypatch.setattr("dragoman.workspace.judging.judge", counting)
     rules, modes = Rules(), [MODES["full"]]
     permissions = ToolPermissions(cast("Any", rules), lambda: modes[-1], (ROOT,))
     if narrowed:

@@ -10,14 +10,14 @@ import pytest
 from dragoman.builtin.limits import TurnLimits
 from dragoman.builtin.turn import TurnContext, TurnEnd
 from dragoman.errors import StoreError
-from dragoman.policy import Request
+from dragoman.policy import Command, Request
 from dragoman.store.sessions import Store
 from dragoman.uistream import chunks as c
 from dragoman.uistream.fold import INTERRUPTED
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import FakeTool, FakeViewer, SessionFixture, open_fixture, texts
 
-RUN = Request("dragoman", "execute", command=("make",), shell=None, root="/w")
+RUN = Request("dragoman", "execute", command=Command(("make",)), root="/w")
 
 
 def forever(arguments: object, context: object) -> object:

@@ -99,8 +99,9 @@ def test_the_forms_of_output_are_those_of_exec(place: HostPlaceKit) -> None:
     assert result["agent"]["name"] == "scripted"
     assert result["scripted"] is True
     events = place.run("--session", "s", "--output", "events", "say one two").events
-    assert events[0]["event"] == "session"
-    assert events[0]["session_id"] == result["session_id"]
+    assert [event["event"] for event in events[:3]] == ["starting", "initialized", "session"]
+    assert events[2]["session_id"] == result["session_id"]
+    assert events[2]["is_resumed"] is True
     assert "".join(event["text"] for event in events if event["event"] == "message") == "one two "
     assert events[-1]["event"] == "result"
 
@@ -245,6 +246,19 @@ def test_the_user_at_the_terminal_is_asked(place: HostPlaceKit) -> None:
         terminal.type("1\n")
         assert terminal.wait() == 0
     assert "allowed" in terminal.text
+
+
+def test_a_question_at_the_terminal_says_why_it_is_asked_and_what_always_writes(place: HostPlaceKit) -> None:
+    (place.project / ".dragoman").mkdir()
+    (place.project / ".dragoman" / "settings.json").write_text('{"rules": {"ask": ["execute:echo *"]}}')
+    assert scripted(place).code == 0
+    with at_terminal(place, "exec", "--session", "s", "terminal echo hi") as terminal:
+        terminal.until("your answer")
+        terminal.type("1\n")
+        assert terminal.wait() == 0
+    text = " ".join(terminal.text.split())
+    assert "execute:echo *" in text[text.index("why") :].split("your answer")[0]
+    assert "saves the rule: allow execute:" in text
 
 
 def test_a_question_that_another_client_answers_is_withdrawn_from_the_terminal(place: HostPlaceKit) -> None:

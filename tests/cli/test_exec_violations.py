@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.exec_kit import Place
-from tests.cli.ways import place
+from tests.cli.ways import place, shared_host
 
-__all__ = ["place"]
+__all__ = ["place", "shared_host"]
 
 
 @pytest.mark.parametrize("rule", ["execute", "execute:git push *", "*"])
@@ -45,6 +45,13 @@ def test_a_violation_is_an_event_too(place: Place) -> None:
     events = place.run("--output", "events", "--deny", "execute", "go", odd="acts-unasked").events
     [found] = [event["violation"] for event in events if event["event"] == "violation"]
     assert found["rule"] == "execute"
+
+
+def test_events_are_written_in_the_order_in_which_they_happen(place: Place) -> None:
+    events = place.run("--output", "events", "--deny", "execute", "go", odd="acts-unasked").events
+    kinds = [event["event"] for event in events]
+    done = next(n for n, event in enumerate(events) if event.get("tool_call", {}).get("status") == "completed")
+    assert kinds[done + 1] == "violation"
 
 
 def test_the_turn_is_cancelled_at_the_first_violation_if_that_is_wanted(place: Place) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.cli.ways import SessionPlace
+from tests.cli.ways import SessionPlace, shared_host
+
+__all__ = ["shared_host"]
 
 ODD_NAMES = ("acts-unasked", "shows-diffs", "reports-refusals-as-completed")
 
@@ -25,20 +26,59 @@ def comparable(result: dict[str, Any]) -> str:
 
 
 @pytest.fixture
-def there(tmp_path: Path) -> Iterator[SessionPlace]:
-    found = SessionPlace(tmp_path)
-    try:
-        yield found
-    finally:
-        found.end()
+def there(shared_host: SessionPlace, tmp_path: Path) -> SessionPlace:
+    shared_host.begin(tmp_path)
+    return shared_host
 
 
 @pytest.mark.parametrize("prompt", ["hello", "tools", "permission", "edit a.txt", "say one\nplan"])
 def test_result_of_the_scripted_agent_is_the_same_in_both_ways(there: SessionPlace, prompt: str) -> None:
-    plain = super(SessionPlace, there).run("-a", "scripted", "--output", "json", prompt)
+    plain = there.run_plainly("-a", "scripted", "--output", "json", prompt)
     hosted = there.run("-a", "scripted", "--output", "json", prompt)
     assert hosted.code == plain.code
     assert comparable(hosted.result) == comparable(plain.result)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "words"),
+    [
+        ("hello", ()),
+        ("tools\nplan\nusage", ()),
+        ("permission", ("--deny", "delete")),
+        ("permission", ()),
+        ("edit a.txt", ("--allow", "edit")),
+        ("terminal echo hi", ("--allow", "execute:echo *")),
+    ],
+)
+def test_events_of_the_scripted_agent_are_the_same_in_both_ways(
+    there: SessionPlace, prompt: str, words: tuple[str, ...]
+) -> None:
+    words = ("-a", "scripted", "--output", "events", *words, prompt)
+    plain, hosted = there.run_plainly(*words), there.run(*words)
+    assert hosted.code == plain.code
+    assert comparable_events(hosted.events) == comparable_events(plain.events)
+    assert hosted.err == plain.err
+
+
+def comparable_events(events: list[dict[str, Any]]) -> list[str]:
+    """Events without what differs between two runs: other updates, pieces of texts and open calls come at any time."""
+    comparable(events[-1]["result"])
+    kept = []
+    for event in events:
+        match event["event"]:
+            case "message" | "update":
+                continue
+            case "tool_call":
+                call = event["tool_call"]
+                if call["is_open"]:
+                    continue
+                call["started_at"], call["ended_at"] = call["started_at"] is not None, call["ended_at"] is not None
+            case "session":
+                event["session_id"] = None
+            case "initialized":
+                event["login_methods"] = None  # a host offers the agent more ways to log in
+        kept.append(event)
+    return [re.sub(r"(call_|term-)[0-9a-f]+", r"\1", repr(event)) for event in kept]
 
 
 @pytest.mark.parametrize("odd", ODD_NAMES)
@@ -46,7 +86,7 @@ def test_result_of_the_scripted_agent_is_the_same_in_both_ways(there: SessionPla
 def test_result_of_an_agent_that_acts_by_itself_is_the_same_in_both_ways(
     there: SessionPlace, odd: str, words: tuple[str, ...]
 ) -> None:
-    plain = super(SessionPlace, there).run("--output", "json", *words, "go", odd=odd)
+    plain = there.run_plainly("--output", "json", *words, "go", odd=odd)
     hosted = there.run("--output", "json", *words, "go", odd=odd)
     assert hosted.code == plain.code
     assert comparable(hosted.result) == comparable(plain.result)
@@ -59,10 +99,10 @@ def test_text_of_a_turn_that_breaks_a_rule_ends_with_10_in_a_session_too(there: 
 
 
 def test_document_of_a_warm_session_needs_neither_msgspec_nor_the_state(there: SessionPlace) -> None:
-    assert there.run("-a", "scripted", "hello").code == 0
+    assert there.run_plainly("--session", "warm", "-a", "scripted", "hello").code == 0
     program = (
         "import sys; before = set(sys.modules); from dragoman.cli.main import main; "
-        "code = main(['exec', '--session', 'session-1', '--output', 'json', '-q', 'hello']); "
+        "code = main(['exec', '--session', 'warm', '--output', 'json', '-q', 'hello']); "
         "assert not {'msgspec', 'asyncio', 'dragoman.state', 'dragoman.schema', 'argparse', 'json', 're'} "
         "& (set(sys.modules) - before), sorted(sys.modules); sys.exit(code)"
     )

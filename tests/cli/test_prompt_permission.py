@@ -17,7 +17,7 @@ from dragoman.cli.prompt.diff import view_diff
 from dragoman.cli.prompt.permission import choices, draw, read_reply
 from dragoman.cli.prompt.progress import Progress
 from dragoman.client.permission import Question
-from dragoman.policy import Request
+from dragoman.policy import Command, Request
 from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
 from dragoman.text.colour import Painter
@@ -57,7 +57,8 @@ def question(
     mcp: tuple[str, str] | None = None,
 ) -> Question:
     call = v1.ToolCallPatch("call-1", kind=kind, title=title, content=content, raw_input=raw_input)
-    asked = Request("gemini", kind, title, paths=paths, command=argv, shell=shell, root="/home/u/p", host=host, mcp=mcp)
+    command = None if argv is None and shell is None else Command(argv, shell)
+    asked = Request("gemini", kind, title, paths=paths, command=command, root="/home/u/p", host=host, mcp=mcp)
     request = v1.RequestPermissionRequest("s", call, list(options))
     return Question(
         request, asked, "no rule is about this", diffs, argv, shell, cwd, env or {}, proposals if options else ()
@@ -155,8 +156,8 @@ async def test_everything_that_will_happen_is_shown() -> None:
 
 async def test_everything_that_one_answer_permits_is_shown() -> None:
     also = (
-        Request("gemini", "execute", command=("rm", "-r", "a b"), cwd="/tmp", root="/home/u/p"),
-        Request("gemini", "execute", shell="id; id", paths=("/etc/passwd",), root="/home/u/p"),
+        Request("gemini", "execute", command=Command(("rm", "-r", "a b"), cwd="/tmp"), root="/home/u/p"),
+        Request("gemini", "execute", command=Command(line="id; id"), paths=("/etc/passwd",), root="/home/u/p"),
         Request("gemini", "fetch", host="example.org", root="/home/u/p"),
     )
     asked = msgspec.structs.replace(question(paths=("/home/u/p/app.py",)), also=also)

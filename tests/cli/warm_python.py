@@ -144,22 +144,10 @@ def serve(line: socket.socket) -> None:
 
 def become(words: list[str], folder: str, environment: dict[str, str], streams: list[int]) -> NoReturn:
     """Run `python -m dragoman` with these words, as this process."""
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
+    take(streams)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
-        old, file = getattr(sys, name), io.FileIO(number, mode, closefd=False)
-        new = io.TextIOWrapper(
-            io.BufferedReader(file) if mode == "r" else io.BufferedWriter(file),
-            encoding=old.encoding,
-            errors=old.errors,
-            line_buffering=name == "stderr",
-        )
-        setattr(sys, name, new)
-        setattr(sys, f"__{name}__", new)  # it lives as long as the process, whatever takes its place
     sys.argv = ["dragoman", *words]
     sys.path[0] = folder
     code = 1
@@ -171,6 +159,23 @@ def become(words: list[str], folder: str, environment: dict[str, str], streams: 
         traceback.print_exc()
     sys.stdout.flush()
     os._exit(code)
+
+
+def take(streams: Sequence[int]) -> None:
+    """Make these descriptors the streams of this process."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+        os.close(stream)
+    for name, number, mode in (("stdin", 0, "r"), ("stdout", 1, "w"), ("stderr", 2, "w")):
+        old, file = getattr(sys, name), io.FileIO(number, mode, closefd=False)
+        new = io.TextIOWrapper(
+            io.BufferedReader(file) if mode == "r" else io.BufferedWriter(file),
+            encoding=old.encoding,
+            errors=old.errors,
+            line_buffering=name == "stderr",
+        )
+        setattr(sys, name, new)
+        setattr(sys, f"__{name}__", new)  # it lives as long as the process, whatever takes its place
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dragoman.agent import Agent, Turn
 from dragoman.client import Session
 from dragoman.client.permission import ClientPermissions, Question
 from dragoman.errors import RequestError
-from dragoman.policy import Request, Rule, parse_rule
+from dragoman.policy import Command, Request, Rule, parse_rule
 from dragoman.schema import v1
 from dragoman.testing import linked
 
@@ -93,7 +93,7 @@ def write(path: str) -> Request:
 
 
 def terminal(*words: str, shell: str | None = None) -> Request:
-    return Request("", "execute", "Run", command=words or None, shell=shell)
+    return Request("", "execute", "Run", command=Command(words or None, shell))
 
 
 async def refused(checking: Awaitable[None]) -> bool:

@@ -20,11 +20,11 @@ from dragoman.client.permission import (
     RefuseOpen,
 )
 from dragoman.errors import ConfigError, RequestError
-from dragoman.policy import Request, Rule, shell
+from dragoman.policy import Command, Request, Rule, shell
 from dragoman.schema import UNSET, v1
 from dragoman.testing import linked
-from dragoman.workspace import safety
-from dragoman.workspace.safety import with_facts
+from dragoman.workspace import judging
+from dragoman.workspace.judging import with_facts
 from tests.client.permission_kit import FOUR, User, allow, chosen, deny, edit, refused, run, terminal, turn_of, write
 
 
@@ -175,7 +175,7 @@ async def test_a_refusal_is_one_sentence_however_long_the_command() -> None:
     permissions = ClientPermissions([], agent="a")
     async with turn_of(permissions) as (_, session):
         with pytest.raises(RequestError) as refused:
-            await permissions.check(Request("", "execute", "x" * 5000, shell="x" * 5000), session)
+            await permissions.check(Request("", "execute", "x" * 5000, command=Command(line="x" * 5000)), session)
     assert len(refused.value.message) < 300
 
 
@@ -304,7 +304,7 @@ async def test_the_user_is_shown_the_variables_that_are_set_for_a_command() -> N
     user = User("allow")
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (_, session):
-        await permissions.check(Request("", "execute", "make", command=("make",)), session, env={"TZ": "UTC"})
+        await permissions.check(Request("", "execute", "make", command=Command(("make",))), session, env={"TZ": "UTC"})
     assert [question.env for question in user.asked] == [{"TZ": "UTC"}]
 
 
@@ -410,7 +410,7 @@ async def test_a_failure_before_a_permission_changes_no_decision() -> None:
 async def test_what_is_allowed_in_advance_stays_in_the_sandbox() -> None:
     rules = [allow("execute:make")]
     named = ClientPermissions(rules, agent="a")
-    everything = ClientPermissions(rules, agent="a", asker=AllowAll())
+    everything = ClientPermissions(rules, agent="a", guarding=Guarding(allows_all=True))
     async with turn_of(named) as (_, session):
         assert await named.check_confined(terminal("make"), session)
         assert not await everything.check_confined(terminal("make"), session)
@@ -427,16 +427,16 @@ async def test_a_line_is_read_once_and_the_disk_is_asked_once_for_a_request(monk
             read.append(text)
             super().__init__(text)
 
-    def facts(rules: Any, request: Request, roots: Any) -> Request:
+    def facts(rules: Any, request: Request, folders: Any) -> Request:
         asked.append(request)
-        return with_facts(rules, request, roots)
+        return with_facts(rules, request, folders)
 
     monkeypatch.setattr(shell, "_Reader", Reader)
-    monkeypatch.setattr(safety, "with_facts", facts)
+    monkeypatch.setattr(judging, "with_facts", facts)
     permissions = guarded(User("yes"), deny("execute:rm *"))
     line = "npm test && cat .git/config > read-once.log"
     async with turn_of(permissions) as (ask, session):
         assert chosen(await ask(run(line))) == "yes"
         assert (read, len(asked)) == ([line], 1)
         await permissions.check(terminal(shell=line), session)
-        assert (read, len(asked)) == ([line], 2), "the command that follows is another request"
+        assert (read, len(asked)) == ([line, line], 2), "the command that follows is another request"

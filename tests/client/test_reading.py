@@ -24,7 +24,7 @@ NOTE = f"{ROOT}/note.txt"
 def read(call: dict[str, Any], *announced: dict[str, Any]) -> Request:
     """The only request for the rules, or the first of those that differ in nothing but their kind."""
     found = evidence(call, *announced).requests
-    assert len({(each.command, each.shell, each.host) for each in found}) == 1
+    assert len({(request.command, request.host) for request in found}) == 1
     return found[0]
 
 
@@ -93,7 +93,7 @@ def test_the_file_of_an_edit_is_read(call: dict[str, Any]) -> None:
     requests = evidence(call).requests
     assert {found.kind for found in requests} - {"read"} == {"edit"}
     for found in requests:
-        assert (found.paths, found.command, found.shell) == ((NOTE,), None, None)
+        assert (found.paths, found.command) == ((NOTE,), None)
 
 
 LINE = "npm test -- --fast"
@@ -178,7 +178,7 @@ def test_a_file_next_to_the_one_shown_counts() -> None:
 def test_earlier_updates_of_the_tool_call_count() -> None:
     announced = {"kind": "execute", "title": "Run", "rawInput": {"command": LINE}}
     found = read({"title": "Run it"}, announced)
-    assert (found.kind, found.title, found.shell) == ("execute", "Run it", LINE)
+    assert (found.kind, found.title, found.command_line) == ("execute", "Run it", LINE)
 
 
 def test_an_older_call_of_the_same_id_does_not_count() -> None:
@@ -191,7 +191,7 @@ def test_an_older_call_of_the_same_id_does_not_count() -> None:
     state.note_permission(request.tool_call)
     before = state.tool_calls["call_1"]
     found = describe(request, state, before, agent="a", root=ROOT)
-    assert found.requests[0].shell is None
+    assert found.requests[0].command is None
     assert found.problem
 
 
@@ -276,7 +276,7 @@ def test_every_recorded_request_is_read(recording: Path) -> None:
         for request in found.requests:
             assert request.title
             assert all(path.startswith(f"{ROOT}/") for path in request.paths if path not in ELSEWHERE), found
-            assert request.command or request.shell if request.kind == "execute" else request.paths, found
+            assert request.command if request.kind == "execute" else request.paths, found
         assert len(found.requests) == 1, found
     assert todo_lists == TODO_LISTS.get(recording.stem, 0)
 

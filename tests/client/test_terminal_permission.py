@@ -13,7 +13,7 @@ import pytest
 from dragoman.client import Session
 from dragoman.client.permission import ClientPermissions
 from dragoman.errors import RequestError
-from dragoman.policy import Request, parse_rule
+from dragoman.policy import Command, Request, parse_rule
 from tests.client.terminal_kit import using
 
 HOME = os.path.expanduser("~")
@@ -43,7 +43,7 @@ async def test_nothing_runs_before_it_was_allowed(tmp_path: Path) -> None:
     async with using(tmp_path, permissions=judge) as agent_side:
         creating = agent_side.send("create", command="touch", args=["x"])
         assert (await agent_side.refused("output", "none"))["code"] == -32002  # so the create was seen before
-        assert [request.command for request in judge.asked] == [("touch", "x")]
+        assert [request.command for request in judge.asked] == [Command(("touch", "x"))]
         assert agent_side.terminals._owned == {}
         judge.gate.set()
         terminal_id = (await agent_side.answer(creating))["result"]["terminalId"]
@@ -84,7 +84,8 @@ async def test_permission_is_checked_for_what_would_really_run(
     params = {**params, "env": [{"name": name, "value": value} for name, value in params.get("env", {}).items()]}
     async with using(tmp_path, permissions=judge) as agent_side:
         await agent_side.refused("create", **params)
-    assert [(request.kind, request.command, request.shell) for request in judge.asked] == [("execute", command, shell)]
+    expected = Command(command, shell, cwd=params.get("cwd", ""))
+    assert [(request.kind, request.command) for request in judge.asked] == [("execute", expected)]
     assert (judge.asked[0].root, judge.asked[0].home) == (str(tmp_path), HOME)
 
 
@@ -93,7 +94,7 @@ async def test_a_program_of_another_folder_is_asked_about_by_its_full_path(tmp_p
     judge = Judge(RequestError(-32603, "No"))
     async with using(tmp_path, permissions=judge) as agent_side:
         await agent_side.refused("create", command="./run", args=["x"], cwd=str(tmp_path / "sub"))
-    assert judge.asked[0].command == (f"{tmp_path}/sub/run", "x")
+    assert judge.asked[0].command == Command((f"{tmp_path}/sub/run", "x"), cwd=f"{tmp_path}/sub")
 
 
 async def test_a_link_out_of_the_project_is_outside(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ async def test_a_link_out_of_the_project_is_outside(tmp_path: Path) -> None:
     judge = Judge(RequestError(-32603, "No"))
     async with using(tmp_path, permissions=judge) as agent_side:
         await agent_side.refused("create", command="make", cwd=str(tmp_path / "out"))
-    assert judge.asked[0].shell == f"cd {tmp_path}/out && make"
+    assert judge.asked[0].command_line == f"cd {tmp_path}/out && make"
 
 
 async def test_a_session_that_ended_while_the_user_was_asked_starts_nothing(tmp_path: Path) -> None:

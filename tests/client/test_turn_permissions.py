@@ -9,7 +9,7 @@ import pytest
 from dragoman.agent import Agent, Turn
 from dragoman.client.permission import ClientPermissions, NoUser
 from dragoman.errors import RequestError
-from dragoman.policy import Request, Rule, parse_rule
+from dragoman.policy import Command, Request, Rule, parse_rule
 from dragoman.policy.decide import TURN_PERMISSION
 from dragoman.schema import v1
 from dragoman.testing import linked
@@ -95,7 +95,10 @@ async def test_a_permission_to_read_is_not_one_to_write() -> None:
         ("cd sub && make", terminal(shell="cd /p && cd /p/sub && make")),
         ("make 'a b' &&  ls", terminal(shell="make a\\ b && ls  # list")),
         ("cd sub && make $X", terminal(shell="cd /p/sub && make $X")),
-        ("cd sub && make 2>&1 | tail -5", Request("a", "execute", shell="make 2>&1 | tail -5", cwd="/p/sub")),
+        (
+            "cd sub && make 2>&1 | tail -5",
+            Request("a", "execute", command=Command(line="make 2>&1 | tail -5", cwd="/p/sub")),
+        ),
     ],
 )
 async def test_a_permission_covers_the_command_that_follows_it_once(asked: object, started: Request) -> None:
@@ -120,9 +123,9 @@ async def test_a_permission_covers_the_command_that_follows_it_once(asked: objec
         ("ls '*.py'", terminal(shell="ls *.py")),
         ("ls '~/x'", terminal(shell="ls ~/x")),
         ("cd sub && make", terminal("make")),
-        ("cd sub || make", Request("a", "execute", shell="make", cwd="/p/sub")),
-        ("cd sub; make", Request("a", "execute", shell="make", cwd="/p/sub")),
-        ("cd s* && make", Request("a", "execute", shell="make", cwd="/p/sub")),
+        ("cd sub || make", Request("a", "execute", command=Command(line="make", cwd="/p/sub"))),
+        ("cd sub; make", Request("a", "execute", command=Command(line="make", cwd="/p/sub"))),
+        ("cd s* && make", Request("a", "execute", command=Command(line="make", cwd="/p/sub"))),
         ("bash -c 'make' > log", terminal("make")),
     ],
 )

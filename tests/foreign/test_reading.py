@@ -16,7 +16,7 @@ from dragoman.errors import ConfigError
 from dragoman.foreign.places import Places, find_places
 from dragoman.foreign.proposal import KINDS, PROGRAMS, Program, Proposal, Scope
 from dragoman.foreign.reading import find_proposals
-from dragoman.policy import Request, Rule, judge
+from dragoman.policy import Command, Request, Rule, judge
 from dragoman.settings import RuleFile, load_settings
 from tests.foreign.golden import CASES, FOLDER, found_text, places
 from tests.foreign.homes import KEYS, write
@@ -158,7 +158,7 @@ def requests(project: Path, home: Path) -> list[Request]:
         "docs/x.md",
         ".git/config",
     )
-    found = [Request("dragoman", "execute", shell=line, root=root, home=str(home)) for line in lines]
+    found = [Request("dragoman", "execute", command=Command(line=line), root=root, home=str(home)) for line in lines]
     found += [
         Request("dragoman", kind, paths=(f"{root}/{name}",), root=root, home=str(home), is_inside=True)
         for kind in ("read", "edit", "delete", "move", "search")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from dragoman.host.host import collect_rarely
 from dragoman.host.session_log import SessionLog
 from dragoman.store.event_log import LogEvent, NewEvent, SessionRecord
 from dragoman.store.memory_log import MemoryLog
@@ -228,3 +229,17 @@ async def test_the_collector_of_cycles_does_not_go_through_the_events_in_memory(
     gc.collect()
     assert len(log.tail(1) or ()) == 500
     assert len(gc.get_objects()) - before < 100
+
+
+def test_a_program_that_is_a_host_collects_cycles_rarely() -> None:
+    """Young objects are looked at after thousands of updates, not after a hundred."""
+    before = gc.get_threshold()
+    try:
+        collect_rarely()
+        gc.collect()
+        collections = gc.get_stats()[0]["collections"]
+        kept = [[number] for number in range(10_000)]
+        assert gc.get_stats()[0]["collections"] == collections
+        assert len(kept) == 10_000
+    finally:
+        gc.set_threshold(*before)

@@ -3,12 +3,15 @@
 Owns the commands and the reports of the SDK clients. Knows nothing of what a test expects.
 """
 
+import fcntl
 import importlib.util
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import pytest
 
 from tests import machine
 from tests.interop.wire_check import WireCheck, read_recording, read_trace
+from tests.warm_programs import WarmPrograms, warm
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / "tests" / "interop" / "peers"
@@ -52,15 +56,26 @@ def agent_command(sdk: str) -> tuple[str, ...]:
     """The program of an agent written on this SDK."""
     require(sdk)
     if sdk == "py":
-        return (sys.executable, str(PEERS / "py_agent.py"))
+        return _python_sdk().command(str(PEERS / "py_agent.py"))
     return ("node", str(PEERS / "ts_agent.mjs"))
 
 
 def client_command(sdk: str) -> tuple[str, ...]:
     require(sdk)
     if sdk == "py":
-        return (sys.executable, "-m", "tests.interop.peers.py_client")
+        return _python_sdk().command("-m", "tests.interop.peers.py_client")
     return ("node", str(PEERS / "ts_client.mjs"))
+
+
+def _python_sdk() -> WarmPrograms:
+    """A process that has imported the Python SDK, which takes a second."""
+    return warm("acp", "acp.http", "acp.ws", "tests.interop.peers.py_scenarios", "tests.interop.peers.py_coding")
+
+
+def guard_command(*words: str) -> tuple[str, ...]:
+    """`dragoman guard`, in a process that has imported it."""
+    modules = ("cli.main", "cli.commands.guard", "cli.guard.setup", "proxy.guard.relay")
+    return warm(*(f"dragoman.{name}" for name in modules)).command("-m", "dragoman", "guard", *words)
 
 
 class Report:
@@ -138,6 +153,17 @@ class Walk:
         self.stderr = done.stderr
         self._failure = f"the {sdk} client ended with {done.returncode}" if done.returncode else ""
 
+    @classmethod
+    def shared(cls, sdk: str, folder: Path, scenarios: Sequence[str], agent: Sequence[str], **variables: str) -> "Walk":
+        """The same, but a walk to a folder is made once by all test processes; the others read what it saw."""
+        with open(f"{folder}.lock", "wb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            kept = folder.with_suffix(".walk")
+            if not kept.exists():
+                kept.write_bytes(pickle.dumps(cls(sdk, folder, scenarios, agent, **variables)))
+            walk: Walk = pickle.loads(kept.read_bytes())
+        return walk
+
     def report(self, scenario: str, frames: WireCheck) -> Report:
         assert not self._failure, f"{self._failure}:\n{self.stderr[-3000:]}"
         events = [event for event in self.events if event["scenario"] == scenario]
@@ -157,7 +183,7 @@ class Walks:
         if sdk not in self._walks:
             folder = self._folder / sdk
             agent = (*OUR_AGENT, "--record", str(folder / "{scenario}"))
-            self._walks[sdk] = Walk(sdk, folder, SCENARIOS[sdk], agent)
+            self._walks[sdk] = Walk.shared(sdk, folder, SCENARIOS[sdk], agent)
         return self._walks[sdk]
 
     def report(self, sdk: str, scenario: str) -> Report:
@@ -170,11 +196,12 @@ class Walks:
         name = f"{sdk}-coding"
         if name not in self._walks:
             folder, project = self._folder / name, self.project(sdk)
-            project.mkdir()
-            (project / "a.txt").write_text("one\ntwo\n")
+            with suppress(FileExistsError):  # another process has walked
+                project.mkdir()
+                (project / "a.txt").write_text("one\ntwo\n")
             agent = (*DRAGOMAN, "record", "-o", str(folder / "{scenario}"), "--", *BUILT_IN_AGENT)
             variables = {"DRAGOMAN_HOME": str(folder / "home"), "INTEROP_PROJECT": str(project)}
-            self._walks[name] = Walk(sdk, folder, CODING[sdk], agent, **variables)
+            self._walks[name] = Walk.shared(sdk, folder, CODING[sdk], agent, **variables)
         walk = self._walks[name]
         return walk.report(scenario, read_trace(walk.folder / scenario))
 

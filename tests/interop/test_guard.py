@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dragoman.proxy.audit.verify import verify
-from tests.interop.support import COMMON, DRAGOMAN, OUR_AGENT, Walk, Walks, agent_command
+from tests.interop.support import COMMON, OUR_AGENT, Walk, Walks, agent_command, guard_command
 
 # The agent of this SDK does not do what its client expects there, guard or not.
 BROKEN = {("py", "py"): ("cancel",), ("ts", "ts"): ("errors",)}
@@ -60,7 +60,7 @@ class Pair:
     def walk(self, scenarios: Sequence[str], *options: str) -> tuple[Walk, Walk]:
         """The walks without and with the guard."""
         plain = self._plain or Walk(self._client, self._folder / "plain", scenarios, self._command, **self._state)
-        command = (*DRAGOMAN, "guard", *options, "--", *self._command)
+        command = guard_command(*options, "--", *self._command)
         guarded = Walk(self._client, self._folder / "guarded", scenarios, command, **self._state)
         failed = [event for event in plain.events if event["event"] == "failed" and event["scenario"] in scenarios]
         if failed:

@@ -25,9 +25,9 @@ from unittest.mock import patch
 
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
-from dragoman.client.permission import AllowAll, ClientPermissions, Guarding, Question
+from dragoman.client.permission import ClientPermissions, Guarding, Question
 from dragoman.errors import RequestError
-from dragoman.policy import Request, Rule
+from dragoman.policy import Command, Request, Rule
 from dragoman.policy.decide import Decision
 from dragoman.policy.modes import MODES
 from dragoman.schema import decode, v1
@@ -109,7 +109,7 @@ class Asked:
 
     async def ask(self, question: Question, session: object) -> str | None:
         options = [[option.option_id, option.name, option.kind] for option in question.permission.options]
-        about = [[each.kind, each.command or each.shell, *each.paths] for each in (question.request, *question.also)]
+        about = [[each.kind, _command(each), *each.paths] for each in (question.request, *question.also)]
         changed = [diff.path for diff in question.diffs]
         self.shown = [question.why, options, list(question.proposals), about, changed, question.cwd]
         return None
@@ -133,9 +133,13 @@ def permissions_of(chosen: RuleSet, rules: tuple[Rule, ...], agent: str, asked: 
     return ClientPermissions(
         rules,
         agent=agent,
-        asker=AllowAll() if chosen.allows_all else asked,
+        asker=asked,
         root=root,
-        guarding=Guarding(confines=lambda: chosen.confines, reads_reasons=lambda: chosen.reads_reasons),
+        guarding=Guarding(
+            confines=lambda: chosen.confines,
+            allows_all=chosen.allows_all,
+            reads_reasons=lambda: chosen.reads_reasons,
+        ),
     )
 
 
@@ -179,7 +183,13 @@ async def by_built_in(record: Any, session: Any, chosen: RuleSet, rules: tuple[R
 def request_of(record: Any, **members: str) -> Request:
     found = {**record["request"], **members}
     found = {name: tuple(value) if isinstance(value, list) else value for name, value in found.items()}
-    return Request(**{"agent": "", **found})
+    argv, line, cwd = found.pop("command", None), found.pop("shell", None), found.pop("cwd", "")
+    command = None if argv is None and line is None else Command(argv, line, cwd)
+    return Request(**{"agent": "", **found, "command": command})
+
+
+def _command(request: Request) -> Any:
+    return None if request.command is None else request.command.argv or request.command.line
 
 
 async def error_of(checking: Any) -> Any:

@@ -10,19 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.policy import Request, judge, parse_rule, simple_command
+from dragoman.policy import Command, Request, judge, parse_rule, simple_command
 from dragoman.policy.commands import quote
 
 NPM_TEST = [parse_rule("execute:npm test *", "allow", "flag", "--allow")]
 PLAIN = [parse_rule("execute", "allow", "flag", "--allow"), parse_rule("*", "allow", "flag", "--allow")]
 
 
-def line(text: str, **more: str) -> Request:
-    return Request("a", "execute", text, shell=text, root="/p", home="/home/u", **more)  # type: ignore[arg-type]
+def line(text: str, cwd: str = "") -> Request:
+    return Request("a", "execute", text, command=Command(line=text, cwd=cwd), root="/p", home="/home/u")
 
 
 def argv(*words: str) -> Request:
-    return Request("a", "execute", " ".join(words), command=words, root="/p", home="/home/u")
+    return Request("a", "execute", " ".join(words), command=Command(words), root="/p", home="/home/u")
 
 
 COVERED = [

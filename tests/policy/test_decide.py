@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.policy import Action, Request, Rule, Verdict, judge, parse_rule, proposals
+from dragoman.policy import Action, Command, Request, Rule, Verdict, judge, parse_rule, proposals
 from dragoman.policy.decide import (
     ASKING_FAILED,
     CANCELLED,
@@ -24,7 +24,6 @@ from dragoman.policy.decide import (
     offer_options,
     offer_short_options,
     option_for,
-    read_option,
     rule_to_remember,
 )
 
@@ -46,8 +45,8 @@ def request(kind: str = "edit", **members: Any) -> Request:
     return Request("a", kind, f"do {kind}", root="/w", home="/home/me", **members)
 
 
-RUN = request("execute", shell="npm test --watch")
-LINE = request("execute", shell="npm test; id")
+RUN = request("execute", command=Command(line="npm test --watch"))
+LINE = request("execute", command=Command(line="npm test; id"))
 EDIT = request("edit", paths=("/w/src/a.py",))
 HOOK = request("edit", paths=("/w/.git/hooks/pre-commit",))
 
@@ -163,27 +162,9 @@ def test_the_client_offers_always_only_where_a_rule_expresses_it(
     assert [(option.id, option.rule) for option in offer_short_options(proposals(about))] == expected
 
 
-@pytest.mark.parametrize(
-    ("kind", "texts", "expected"),
-    [
-        ("allow_always", ("edit:a", "edit:**"), ("edit:a", "allow", "project")),
-        ("reject_always", ("edit:a", "edit:**"), ("edit:a", "deny", "project")),
-        ("allow_always", (), None),
-        ("allow_once", ("edit:a",), None),
-        ("reject_once", ("edit:a",), None),
-        ("allow_for_a_while", ("edit:a",), None),
-    ],
-)
-def test_always_of_an_agents_option_writes_the_narrowest_rule(
-    kind: str, texts: tuple[str, ...], expected: tuple[str, str, str] | None
-) -> None:
-    option = read_option("x", "X", kind, texts)
-    assert (option.id, option.label, option.kind) == ("x", "X", kind)
-    assert rule_to_remember(option) == expected
-
-
 def test_without_an_option_there_is_nothing_to_remember() -> None:
     assert rule_to_remember(None) is None
+    assert rule_to_remember(Option("x", "X", "allow_always")) is None
     assert rule_to_remember(NEVER) == ("edit:a", "deny", "session")
 
 

@@ -6,18 +6,18 @@ from time import process_time
 
 import pytest
 
-from dragoman.policy import Request, judge, parse_rule
+from dragoman.policy import Command, Request, judge, parse_rule
 
 EVERYTHING = [parse_rule("*", "allow", "flag"), parse_rule("execute:*", "allow", "flag")]
 
 
 def judged(rule: str, text: str) -> str:
-    request = Request("a", "execute", text, shell=text, root="/p", home="/home/u")
+    request = Request("a", "execute", text, command=Command(line=text), root="/p", home="/home/u")
     return judge([*EVERYTHING, parse_rule(rule, "deny", "pinned")], request).action
 
 
 def argv(rule: str, *words: str) -> str:
-    request = Request("a", "execute", "", command=words, root="/p", home="/home/u")
+    request = Request("a", "execute", "", command=Command(words), root="/p", home="/home/u")
     return judge([*EVERYTHING, parse_rule(rule, "deny", "pinned")], request).action
 
 
@@ -150,7 +150,7 @@ def test_a_deny_does_not_concern_what_is_plainly_something_else(rule: str, text:
 def test_a_redirection_into_a_file_is_an_edit_of_it(text: str) -> None:
     assert judged("edit:src/**", text) == "deny"
     assert judged("edit:doc/**", text) == "allow"
-    request = Request("a", "execute", text, shell=text, root="/p", home="/home/u")
+    request = Request("a", "execute", text, command=Command(line=text), root="/p", home="/home/u")
     safe = parse_rule("execute", "allow", "flag")
     assert judge([safe], request).action == "ask"
     if "tee" not in text:
@@ -169,7 +169,7 @@ def test_a_redirection_into_a_file_is_an_edit_of_it(text: str) -> None:
     ],
 )
 def test_a_protected_file_is_asked_about_however_it_is_written(text: str) -> None:
-    request = Request("a", "execute", text, shell=text, root="/p", home="/home/u")
+    request = Request("a", "execute", text, command=Command(line=text), root="/p", home="/home/u")
     assert judge(EVERYTHING, request).action == "ask"
 
 
@@ -227,7 +227,7 @@ HOSTILE = [
     ],
 )
 def test_a_denied_command_is_found_in_a_text_that_cannot_be_read(text: str, runs: bool) -> None:
-    request = Request("a", "execute", shell=text, root="/p", home="/home/u")
+    request = Request("a", "execute", command=Command(line=text), root="/p", home="/home/u")
     rules = [*EVERYTHING, parse_rule("execute:rm *", "deny", "flag")]
     assert judge(rules, request).action == ("deny" if runs else "ask")
 
@@ -245,7 +245,7 @@ def test_the_time_to_judge_does_not_grow_faster_than_the_line(piece: str) -> Non
         best = 9.0
         for number in range(3):
             text = f"git {number} " + (piece * length)[:length]
-            request = Request("a", "execute", shell=text, root="/p", home="/home/u")
+            request = Request("a", "execute", command=Command(line=text), root="/p", home="/home/u")
             start = process_time()
             judge(rules, request)
             best = min(best, process_time() - start)
@@ -265,5 +265,5 @@ def test_the_time_to_judge_does_not_grow_faster_than_the_line(piece: str) -> Non
     ],
 )
 def test_a_command_that_only_reads_may_name_a_protected_file(line: str, action: str) -> None:
-    request = Request("x", "execute", shell=line, root="/w", home="/h")
+    request = Request("x", "execute", command=Command(line=line), root="/w", home="/h")
     assert judge([parse_rule("*", "allow", "flag")], request).action == action

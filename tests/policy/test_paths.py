@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.policy import Request, is_protected, judge, parse_rule, paths
+from dragoman.policy import Command, Request, is_protected, judge, parse_rule, paths
 
 ROOT, HOME = "/home/u/project", "/home/u"
 ALLOW_ALL = [parse_rule("*", "allow", "flag", "--allow"), parse_rule("edit:**", "allow", "flag", "--allow")]
@@ -165,7 +165,7 @@ def test_a_home_that_is_the_project_keeps_its_hidden_files() -> None:
 )
 def test_a_command_that_names_a_protected_path_always_asks(line: str) -> None:
     rules = [parse_rule("execute:*", "allow", "flag"), parse_rule("*", "allow", "flag")]
-    verdict = judge(rules, Request("a", "execute", shell=line, root=ROOT, home=HOME))
+    verdict = judge(rules, Request("a", "execute", command=Command(line=line), root=ROOT, home=HOME))
     assert verdict.action == "ask"
     assert "protected" in verdict.why
 
@@ -173,7 +173,7 @@ def test_a_command_that_names_a_protected_path_always_asks(line: str) -> None:
 @pytest.mark.parametrize("line", ["cat .git/config", "ls -la .github/workflows", "gcc -I/usr/include a.c", "git diff"])
 def test_a_command_that_only_looks_does_not(line: str) -> None:
     rules = [parse_rule("execute", "allow", "flag")]
-    assert judge(rules, Request("a", "execute", shell=line, root=ROOT, home=HOME)).action == "allow"
+    assert judge(rules, Request("a", "execute", command=Command(line=line), root=ROOT, home=HOME)).action == "allow"
 
 
 def test_a_caution_asks_whatever_is_allowed_and_a_deny_beats_it() -> None:

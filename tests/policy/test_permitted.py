@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.policy import Request
+from dragoman.policy import Command, Request
 from dragoman.policy.decide import ALLOW_ALL, TURN_PERMISSION, USER, Decision
 from dragoman.policy.permitted import Permitted
 
@@ -20,7 +20,7 @@ def edit(*paths: str) -> Request:
 
 
 def line(text: str) -> Request:
-    return Request("a", "execute", shell=text)
+    return Request("a", "execute", command=Command(line=text))
 
 
 @pytest.mark.parametrize("kind", ["edit", "delete", "move"])

@@ -7,7 +7,7 @@ import posixpath
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.policy import Request, judge, parse_rule
+from dragoman.policy import Command, Request, judge, parse_rule
 from dragoman.policy.parts import read_parts
 from dragoman.policy.safe import SafetyFacts, is_safe, safe_parts
 
@@ -233,7 +233,12 @@ def test_a_program_that_the_project_replaced_is_not_safe() -> None:
 def execute(text: str, *, known: SafetyFacts | None = None) -> Request:
     reading = read_parts(None, text, "/p", "/home/u")
     return Request(
-        "a", "execute", shell=text, root="/p", home="/home/u", safe_parts=safe_parts(reading, known or facts())
+        "a",
+        "execute",
+        command=Command(line=text),
+        root="/p",
+        home="/home/u",
+        safe_parts=safe_parts(reading, known or facts()),
     )
 
 
@@ -247,7 +252,7 @@ def test_one_word_allows_safe_commands_and_nothing_else() -> None:
 
 
 def test_safe_counts_only_when_the_caller_checked_the_files() -> None:
-    request = Request("a", "execute", shell="ls", root="/p", home="/home/u")
+    request = Request("a", "execute", command=Command(line="ls"), root="/p", home="/home/u")
     assert judge([parse_rule("safe", "allow", "flag")], request).action == "ask"
 
 

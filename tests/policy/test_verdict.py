@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import ConfigError
-from dragoman.policy import Request, Rule, Scope, ignored_rules, judge, parse_rule, proposals
+from dragoman.policy import Command, Request, Rule, Scope, ignored_rules, judge, parse_rule, proposals
 
 ROOT = "/p"
 
@@ -146,25 +146,25 @@ def test_an_action_is_one_of_three() -> None:
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        (request("execute", shell="npm test"), ("execute:npm test",)),
-        (request("execute", shell="npm test -- x"), ("execute:npm test -- x", "execute:npm test *")),
-        (request("execute", command=("bash", "-lc", "npm run 'a b'")), ("execute:npm run 'a b'",)),
-        (request("execute", shell="cd web && echo one"), ("execute:echo one",)),
-        (request("execute", shell="docker compose up -d"), ("execute:docker compose up -d",)),
+        (request("execute", command=Command(line="npm test")), ("execute:npm test",)),
+        (request("execute", command=Command(line="npm test -- x")), ("execute:npm test -- x", "execute:npm test *")),
+        (request("execute", command=Command(("bash", "-lc", "npm run 'a b'"))), ("execute:npm run 'a b'",)),
+        (request("execute", command=Command(line="cd web && echo one")), ("execute:echo one",)),
+        (request("execute", command=Command(line="docker compose up -d")), ("execute:docker compose up -d",)),
         (
-            request("execute", shell="python -m pytest -q 2>&1 | tail -20"),
+            request("execute", command=Command(line="python -m pytest -q 2>&1 | tail -20")),
             ("execute:python -m pytest -q", "execute:python -m pytest *"),
         ),
-        (request("execute", shell="cd web && git grep -nO x"), ("execute:git grep -nO x",)),
+        (request("execute", command=Command(line="cd web && git grep -nO x")), ("execute:git grep -nO x",)),
         (
-            request("execute", command=("git", "commit", "-m", "it's")),
+            request("execute", command=Command(("git", "commit", "-m", "it's"))),
             ('execute:git commit -m "it\'s"', "execute:git commit *"),
         ),
-        (request("execute", shell="sudo npm test"), ("execute:sudo npm test",)),
-        (request("execute", shell="npm test; id"), ()),
-        (request("execute", shell="npm test", cwd="/tmp"), ()),
-        (request("execute", command=("echo", "a\nb")), ()),
-        (request("execute", shell="touch .git/hooks/x"), ()),
+        (request("execute", command=Command(line="sudo npm test")), ("execute:sudo npm test",)),
+        (request("execute", command=Command(line="npm test; id")), ()),
+        (request("execute", command=Command(line="npm test", cwd="/tmp")), ()),
+        (request("execute", command=Command(("echo", "a\nb"))), ()),
+        (request("execute", command=Command(line="touch .git/hooks/x")), ()),
         (request("execute"), ()),
         (request(paths=("/p/src/a.py",)), ("edit:src/a.py", "edit:src/**")),
         (request(paths=("a.py",)), ("edit:a.py",)),
@@ -196,8 +196,8 @@ requests = st.one_of(
         st.sampled_from(["edit", "read", "delete"]),
         st.lists(words, max_size=3),
     ),
-    st.builds(lambda argv: request("execute", command=tuple(argv)), st.lists(words, min_size=1, max_size=4)),
-    st.builds(lambda line: request("execute", shell=line), st.text(max_size=20)),
+    st.builds(lambda argv: request("execute", command=Command(tuple(argv))), st.lists(words, min_size=1, max_size=4)),
+    st.builds(lambda line: request("execute", command=Command(line=line)), st.text(max_size=20)),
 )
 texts = st.sampled_from(
     ["*", "edit", "read", "execute", "edit:**", "execute:a *", "execute:a b", "delete:a/**", "execute:*", "gemini@edit"]

@@ -20,12 +20,12 @@ import pytest
 from tests.project.sources import PACKAGE, is_generated, own_sources, tree_of
 
 FUNCTIONS_LEFT = frozenset(
-    ("builtin", "cli", "client", "host", "policy", "process", "proxy", "runs", "store", "tui", "view", "workspace")
+    ("builtin", "cli", "client", "host", "policy", "process", "proxy", "runs", "store", "workspace")
 )
 """Packages with functions that begin otherwise. None is added; one that is done is taken out."""
 
 THINGS_LEFT = frozenset(
-    ("builtin", "cli", "client", "host", "policy", "process", "proxy", "runs", "store", "tui", "view", "workspace")
+    ("builtin", "cli", "client", "host", "policy", "process", "proxy", "runs", "store", "workspace")
 )
 """The same for modules, classes and properties."""
 
@@ -62,7 +62,7 @@ _VERBS_OF_THINGS = frozenset(
         *("accepts", "adds", "applies", "appends", "asks", "begins", "behaves", "builds", "closes", "collects"),
         *("compares", "connects", "converts", "creates", "decides", "decodes", "distinguishes", "draws", "drives"),
         *("encloses", "encodes", "ends", "fetches", "finds", "fits", "folds", "follows", "gets", "gives", "goes"),
-        *("imports", "installs", "joins", "judges", "keeps", "kills", "lets", "lists", "loads", "logs", "looks"),
+        *("imports", "installs", "joins", "judges", "keeps", "kills", "lets", "loads", "logs", "looks"),
         *("makes", "opens", "owns", "parses", "passes", "plays", "presents", "prints", "raises", "reads"),
         *("recognises", "redacts", "remembers", "removes", "replaces", "replays", "restarts", "returns", "runs"),
         *("searches", "selects", "sends", "separates", "serialises", "serves", "sets", "shortens", "shows", "speaks"),

@@ -107,6 +107,7 @@ QUOTES = {
 
 # Public classes that share a name and are meant to.
 SAME_NAME: dict[str, str] = {
+    "Command": "policy: what an agent wants to run; builtin: what a user runs with a slash. Both are called so",
     "Request": "wire: a request of JSON-RPC; policy: what an agent wants to do. Each is the word of its field",
 }
 

@@ -35,6 +35,7 @@ FLAGS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    "--disable-ipc-flooding-protection",  # a test shows many messages one after another, each with its fragment
     "--window-size=1400,900",
 )
 

@@ -13,8 +13,7 @@ from dragoman.trace.entry import Header
 from tests.trace.browser import Browser
 from tests.trace.golden import RECORDING
 from tests.trace.talk import started, text
-from tests.trace.test_inspect_plain import every_place
-from tests.trace.test_page import EVIL, packed, page_of, saved
+from tests.trace.test_page import EVIL, hostile, packed, page_of, saved, shown_markup
 
 ANSWER = (
     "**Done** in `a.py`, see [the page](https://example.org/x) or [this](javascript:window.pwned=1).\n\n- one\n- two\n"
@@ -171,20 +170,11 @@ def test_session_that_was_loaded_again_is_shown_once(window: Browser, tmp_path: 
     assert window.texts("#detail h2") == ["user_message_chunk"]
 
 
-@pytest.mark.parametrize("evil", EVIL)
-def test_hostile_text_is_text_in_a_conversation(window: Browser, tmp_path: Path, evil: str) -> None:
-    talk = every_place(evil)
-    window.open(saved(Trace(Header(command=(evil,)), talk.entries), tmp_path / "evil.html", evil))
-    window.run(
-        "inspect.page.detail.tab = 'conversation';"
-        "for (let i = 0; i < inspect.recording.length; i++) inspect.page.choose(i)"
-    )
-    assert window.run("return [window.pwned, document.querySelectorAll('img, iframe, object, svg').length]") == [
-        None,
-        0,
-    ]
-    links = window.run("return [...document.querySelectorAll('.conversation a')].map(a => a.protocol)")
-    assert set(links) <= {"https:", "http:"}
+def test_hostile_text_is_text_in_a_conversation(window: Browser, tmp_path: Path) -> None:
+    window.open(saved(hostile(), tmp_path / "evil.html", " ".join(EVIL)))
+    other_links = ".conversation a:not([href^='https:']):not([href^='http:'])"
+    assert shown_markup(window, ["conversation"], f"img, iframe, object, svg, {other_links}") == [0]
+    assert window.run("return window.pwned") is None
     assert window.log() == []
 
 

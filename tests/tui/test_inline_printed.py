@@ -16,7 +16,7 @@ from dragoman.tui.inline.coloured import text_of_line
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.answers import LineAnswers
 from dragoman.tui.lines.client import resume_place
-from dragoman.tui.lines.commands import COMMANDS, help_lines, own_command
+from dragoman.tui.lines.commands import COMMANDS, client_command, help_lines
 from dragoman.tui.screen.keys.actions import ACTIONS
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import ASCII, RailView
@@ -144,9 +144,9 @@ def test_commands_have_the_names_of_the_full_screen_and_yield_to_the_agents() ->
     assert len({word for command in COMMANDS for word in (command.name, *command.aliases)}) == sum(
         1 + len(command.aliases) for command in COMMANDS
     )
-    assert own_command("diff", ["diff"]) is None
-    assert own_command("dragoman:diff", ["diff"]) is own_command("diff", [])
-    assert own_command("quit", ["quit", "leave"]) is not None, "a user can always leave"
+    assert client_command("diff", ["diff"]) is None
+    assert client_command("dragoman:diff", ["diff"]) is client_command("diff", [])
+    assert client_command("quit", ["quit", "leave"]) is not None, "a user can always leave"
     shown = "\n".join(help_lines([("Key", "what it does")]))
     assert all(f"/{command.name}" in shown for command in COMMANDS)
 

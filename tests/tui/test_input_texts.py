@@ -30,7 +30,7 @@ from dragoman.tui.attachments import (
 from dragoman.tui.clipboard import copy, copy_commands, osc52, paste_image
 from dragoman.tui.completion import (
     AgentCommand,
-    OwnCommand,
+    ClientCommand,
     command_suggestions,
     file_suggestions,
     list_files,
@@ -92,7 +92,7 @@ def test_mentions_are_paths_at_the_start_of_a_word() -> None:
 
 def test_the_command_of_the_agent_wins_and_ours_keeps_a_name_of_its_own() -> None:
     theirs = [AgentCommand("help", "of the \x1b[31magent", "WORDS"), AgentCommand("review", "x")]
-    rows = command_suggestions("help", theirs, [OwnCommand("help", "keys"), OwnCommand("queue", "q")], "claude")
+    rows = command_suggestions("help", theirs, [ClientCommand("help", "keys"), ClientCommand("queue", "q")], "claude")
     assert [(row.inserted, row.source) for row in rows] == [("/help ", "claude"), ("/dragoman:help ", "client")]
     assert rows[0].detail.endswith("agent · WORDS")
     assert all(row.detail.isprintable() for row in rows)

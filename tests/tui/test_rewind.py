@@ -45,7 +45,7 @@ async def test_the_menu_opens_on_now_and_shows_what_each_place_would_change(
     async with shown(monkeypatch, size) as (app, pilot):
         fold(app.conversation.state, v1.AvailableCommandsUpdate([v1.AvailableCommand("rewind", "go back")]))
         screen = RewindScreen(app, turns_of(folder))
-        times = [records[0].started_at for records in screen.model.found.turns]
+        times = [records[0].started_at for records in screen.model.session_turns.turns]
         monkeypatch.setattr(screen.model, "_clock", lambda: max(times))
         await opened(app, pilot, screen)
         assert screen.model.at is None

@@ -16,7 +16,7 @@ from dragoman.tui.local_host import session_rows
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions import sessions, surroundings
 from dragoman.tui.screen.sessions.attached import MOST_ATTACHED
-from dragoman.tui.screen.sessions.surroundings import KnownSessions
+from dragoman.tui.screen.sessions.surroundings import ListedSessions
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.start.preferences import agent_key
 from dragoman.tui.values import AskedQuestion, ListedSession, short_agent
@@ -323,7 +323,7 @@ async def test_a_list_of_sessions_does_not_open_while_the_user_types(monkeypatch
         await may_list.wait()
         return ROWS
 
-    monkeypatch.setattr(KnownSessions, "read_before_start", read)
+    monkeypatch.setattr(ListedSessions, "read_before_start", read)
     async with opened(monkeypatch, rows=ROWS, start=ScreenStart(chooses=True)) as (app, pilot):
         await pilot.press("f", "i", "x")
         may_list.set()

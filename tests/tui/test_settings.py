@@ -19,7 +19,7 @@ from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.screen.choices.options import prepare_session
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.keys.actions import ACTIONS, own_action
+from dragoman.tui.screen.keys.actions import ACTIONS, client_action
 from dragoman.tui.screen.keys.keymap import Keymap, wrong_key
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.start.preferences import Preferences
@@ -237,7 +237,7 @@ async def test_the_help_shows_every_key_and_command(monkeypatch: pytest.MonkeyPa
 )
 def test_a_command_of_the_agent_goes_first_but_for_our_lists(text: str, found: str | None) -> None:
     word, _, argument = text.partition(" ")
-    action = own_action(word, argument, {"help", "model", "rewind"})
+    action = client_action(word, argument, {"help", "model", "rewind"})
     assert (action and action.name) == found
 
 

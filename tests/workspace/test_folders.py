@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.policy import Request
+from dragoman.policy import Command, Request
 from dragoman.workspace.folders import SessionFolders
 
 
@@ -28,8 +28,11 @@ def test_a_path_counts_as_written_and_with_its_links_resolved(project: Path) -> 
 def test_a_project_that_is_a_link_is_known_by_its_real_name(project: Path) -> None:
     folders = SessionFolders(str(project.parent / "link"))
     assert folders.settle(f"{project.parent}/link/a") == (f"{project}/a", f"{project}/a")
-    settled = folders.settle_request(Request("", "edit", paths=("a", "a"), cwd="src"), "agent")
-    assert (settled.agent, settled.root, settled.cwd) == ("agent", str(project), f"{project}/src")
+    settled = folders.settle_request(
+        Request("", "edit", paths=("a", "a"), command=Command(line="make", cwd="src")), "agent"
+    )
+    assert (settled.agent, settled.root) == ("agent", str(project))
+    assert settled.command == Command(line="make", cwd=f"{project}/src")
     assert settled.paths == (f"{project}/a",)
 
 

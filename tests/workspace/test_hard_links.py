@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.policy import Request, Verdict, judge, parse_rule
+from dragoman.policy import Command, Request, Verdict, parse_rule
 from dragoman.workspace import hard_links
-from dragoman.workspace.safety import with_facts
+from dragoman.workspace.folders import SessionFolders
+from dragoman.workspace.judging import judge_with_facts
 
 ALL = parse_rule("*", "allow", "flag", "--allow")
 SAFE = parse_rule("safe", "allow", "flag", "--allow")
@@ -35,10 +36,10 @@ def verdict(project: Path, kind: str, what: str, *denied: str, action: str = "de
     )
     request = Request("x", kind, root=str(project), home=str(project.parent))
     if kind == "execute":
-        request = Request("x", kind, shell=what, root=str(project), home=str(project.parent))
+        request = Request("x", kind, command=Command(line=what), root=str(project), home=str(project.parent))
     else:
         request = Request("x", kind, paths=(str(project / what),), root=str(project), home=str(project.parent))
-    return judge(rules, with_facts(rules, request, [str(project)]))
+    return judge_with_facts(rules, request, SessionFolders(str(project))).verdict
 
 
 DENIED = [

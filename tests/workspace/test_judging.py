@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-import dragoman.policy
-import dragoman.workspace.safety
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.client.permission import ClientPermissions
-from dragoman.policy import Request, Rule, Verdict, parse_rule
+from dragoman.policy import Command, Request, Rule, Verdict, parse_rule
+from dragoman.workspace import judging
 from dragoman.workspace.judging import LONG_LETTERS
 from tests.client.permission_kit import turn_of
 
@@ -54,7 +53,7 @@ class FullMode:
 
 
 def line(length: int) -> Request:
-    return Request("a", "execute", shell="echo " + "a" * length, root="/p")
+    return Request("a", "execute", command=Command(line="echo " + "a" * length), root="/p")
 
 
 async def client_decides(request: Request) -> None:
@@ -71,16 +70,10 @@ async def agent_decides(request: Request) -> None:
     assert (await permissions.decide([request], ask)).is_allowed
 
 
-@pytest.mark.parametrize(
-    ("decide", "module"),
-    [(client_decides, dragoman.workspace.safety), (agent_decides, dragoman.policy)],
-    ids=["client", "agent"],
-)
-async def test_the_event_loop_answers_while_a_long_line_is_judged(
-    decide: Any, module: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("decide", [client_decides, agent_decides], ids=["client", "agent"])
+async def test_the_event_loop_answers_while_a_long_line_is_judged(decide: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     judge = SlowJudge(asyncio.get_running_loop())
-    monkeypatch.setattr(module, "judge", judge)
+    monkeypatch.setattr(judging, "judge", judge)
     await decide(line(LONG_LETTERS))
     assert threading.main_thread() not in judge.threads
     judge.threads.clear()

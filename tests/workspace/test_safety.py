@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.policy import Request, judge, parse_rule
+from dragoman.policy import Command, Request, judge, parse_rule
+from dragoman.workspace.folders import SessionFolders
 from dragoman.workspace.safety import with_safe_parts
 from tests import machine
 
@@ -26,8 +27,8 @@ def project(tmp_path: Path) -> Path:
 
 def action(project: Path, line: str, *denied: str) -> str:
     rules = (SAFE, *(parse_rule(text, "deny", "pinned", "settings") for text in denied))
-    request = Request("x", "execute", shell=line, root=str(project), home="/nonexistent")
-    return judge(rules, with_safe_parts(rules, request, [str(project)])).action
+    request = Request("x", "execute", command=Command(line=line), root=str(project), home="/nonexistent")
+    return judge(rules, with_safe_parts(rules, request, SessionFolders(str(project)))).action
 
 
 @pytest.mark.parametrize("line", ["ls", "cat a.txt", "cat a.txt | head -n 1", "git status --short", "wc -l a.txt"])
@@ -93,8 +94,8 @@ def test_git_is_not_safe_in_a_repository_with_submodules(project: Path) -> None:
 
 def test_keys_of_the_user_are_not_safe_although_they_lie_in_the_project(project: Path) -> None:
     def action_at_home(line: str) -> str:
-        request = Request("x", "execute", shell=line, root=str(project), home=str(project))
-        return judge((SAFE,), with_safe_parts((SAFE,), request, [str(project)])).action
+        request = Request("x", "execute", command=Command(line=line), root=str(project), home=str(project))
+        return judge((SAFE,), with_safe_parts((SAFE,), request, SessionFolders(str(project)))).action
 
     assert action_at_home("cat a.txt") == "allow"
     (project / ".ssh").mkdir()
@@ -114,8 +115,8 @@ def test_an_ask_about_a_file_holds_for_links_to_it(project: Path) -> None:
     (project / "b.txt").write_text("b")
     (project / "to-b").symlink_to("b.txt")
     rules = (SAFE, parse_rule("read:b.txt", "ask", "pinned", "settings"))
-    request = Request("x", "execute", shell="cat to-b", root=str(project), home="/nonexistent")
-    assert judge(rules, with_safe_parts(rules, request, [str(project)])).action == "ask"
+    request = Request("x", "execute", command=Command(line="cat to-b"), root=str(project), home="/nonexistent")
+    assert judge(rules, with_safe_parts(rules, request, SessionFolders(str(project)))).action == "ask"
 
 
 @machine.needs("git")

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import dragoman
+import dragoman.host.host
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.rpc import Transport
 from dragoman.store.sqlite_log import SqliteLog
@@ -42,6 +43,8 @@ async def main(folder: Path, agents: str) -> None:
 
     path = f"{folder}/host.sock"
     server = UnixServer(bind_unix(path), opened)
+    if hasattr(dragoman.host.host, "collect_rarely"):  # as the programs of a host do; an earlier tree does not
+        dragoman.host.host.collect_rarely()
     gc.freeze()
     print(path, dragoman.__file__, flush=True)
     await asyncio.Event().wait()

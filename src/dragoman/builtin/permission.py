@@ -25,7 +25,6 @@ from dragoman.builtin.refusals import refusal_of
 from dragoman.errors import ConfigError
 from dragoman.settings.project import find_project
 from dragoman.settings.rule_file import RuleFile
-from dragoman.workspace.judging import off_loop_if_long
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from dragoman.policy.modes import Mode
     from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
+    from dragoman.workspace.folders import SessionFolders
 
     AskUser = Callable[[Sequence[Option]], Awaitable[UserAnswer]]
 
@@ -222,6 +222,7 @@ class ToolPermissions:
         self, requests: Sequence[Request], judge_one: Callable[[Request], _Judged], ask: AskUser
     ) -> Decision:
         from dragoman.policy.decide import NO_USER, Selection, decide_by_answer, decide_by_rules, judge_all
+        from dragoman.workspace.judging import off_loop_if_long
 
         placements: list[Placement] = []
 
@@ -250,6 +251,7 @@ class ToolPermissions:
     async def _ask(self, verdict: Verdict, to_ask: Sequence[Request], ask: AskUser) -> Decision:
         """Ask the user. A command that the user permits runs outside, as it was shown."""
         from dragoman.policy.decide import choose, decide_by_answer, offer_options, rule_to_remember
+        from dragoman.workspace.judging import off_loop_if_long
 
         options = await off_loop_if_long(to_ask, offer_options, to_ask)
         if self._is_sandboxing and to_ask[0].kind == "execute":
@@ -270,11 +272,15 @@ class ToolPermissions:
 
     def verdict_of_rules(self, request: Request) -> Verdict:
         """What the rules alone state about a request of the user's own, whatever the mode forbids the agent."""
-        from dragoman.policy import judge
-        from dragoman.workspace.safety import with_facts
+        from dragoman.workspace.judging import judge_with_facts
 
-        rules = self._rules_now(self._mode())
-        return judge(rules, with_facts(rules, request, self._roots))
+        return judge_with_facts(self._rules_now(self._mode()), request, self._folders()).verdict
+
+    def _folders(self) -> SessionFolders:
+        """Return the folders of the session, resolved again for each request: links may change between two of them."""
+        from dragoman.workspace.folders import SessionFolders
+
+        return SessionFolders(self._roots[0], self._roots[1:])
 
     def rules_in_force(self) -> tuple[Rule, ...]:
         """The rules of this moment for another agent that runs in the sandbox: what the mode forbids is denied."""
@@ -328,13 +334,12 @@ class ToolPermissions:
 
     def _judge_outside(self, request: Request, terms: Any) -> _Judged:
         """Judge by rules and mode alone, without the sandbox and the list of safe commands."""
-        from dragoman.policy import Verdict, judge
+        from dragoman.policy import Verdict
         from dragoman.policy.rule import SAFE, read_pattern
-        from dragoman.workspace.safety import with_facts
+        from dragoman.workspace.judging import judge_with_facts
 
         mode, rules = terms
-        known = with_facts(rules, request, self._roots)
-        verdict = judge(rules, known)
+        verdict = judge_with_facts(rules, request, self._folders()).verdict
         refusal = mode.refusal(request)
         if refusal is not None:
             is_free = verdict.action == "allow" or verdict.is_uncovered
@@ -350,14 +355,13 @@ class ToolPermissions:
     def _is_safe(self, request: Request, rules: tuple[Rule, ...]) -> bool:
         """Whether a command consists of safe commands only; no deny and no ask of the user concerns it."""
         from dragoman.policy import Rule
-        from dragoman.policy.lines import reading_of
         from dragoman.policy.rule import SAFE
-        from dragoman.workspace.safety import with_facts
+        from dragoman.workspace.judging import with_facts
 
         rules = (*rules, Rule("allow", SAFE, "flag", "safe commands"))
-        known = with_facts(rules, request, self._roots)
-        parts = reading_of(known).parts
-        return bool(parts) and len(known.safe_parts) == len(parts)
+        asked = with_facts(rules, request, self._folders())
+        parts = asked.reading.parts
+        return bool(parts) and len(asked.safe_parts) == len(parts)
 
 
 class NarrowedPermissions(ToolPermissions):
@@ -440,15 +444,14 @@ def _with_outside(option: Option) -> Option:
 
 def protected_names(request: Request) -> tuple[str, ...]:
     """The protected files that a command names; the user who permits it has seen them."""
-    from dragoman.policy.lines import reading_of
     from dragoman.policy.paths import MAX_PATH, is_protected, normalise
 
     if request.kind != "execute":
         return ()
-    named = [path for part in reading_of(request).parts for path in part.written]
+    named = [path for part in request.reading.parts for path in part.written]
     named += [
         normalise(word.path, folder, request.home)
-        for part in reading_of(request).parts
+        for part in request.reading.parts
         for word in part.command.words[1:]
         for folder in part.folders
         if word.fixed is None and len(word.text) < MAX_PATH

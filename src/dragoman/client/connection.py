@@ -253,6 +253,10 @@ class ClientConnection:
     # Called by the peer, in arrival order
 
     def on_hot(self, frames: list[v1.UpdateFrame], lines: list[bytes]) -> None:
+        if len(frames) == 1:  # the pace of a conversation
+            params = frames[0].params
+            self._route(params.session_id, [params.update], lines, len(lines[0]))
+            return
         share_bytes = sum(map(len, lines)) // len(frames)
         session_id = frames[0].params.session_id
         updates = [frame.params.update for frame in frames if frame.params.session_id == session_id]

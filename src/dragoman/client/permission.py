@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from dragoman.client.reading import read_request
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
-from dragoman.policy import Verdict, parse_rule, proposals
+from dragoman.policy import Command, Verdict, parse_rule
 from dragoman.policy.decide import (
     ALLOW_ALL,
     ASK_DENY,
@@ -33,7 +33,6 @@ from dragoman.policy.decide import (
     Option,
     Selection,
     choose,
-    command_line,
     decide_by_answer,
     decide_by_rules,
     is_allowing,
@@ -41,7 +40,6 @@ from dragoman.policy.decide import (
     judge_all,
     offer_short_options,
     option_for,
-    read_option,
     rule_to_remember,
 )
 from dragoman.policy.permitted import Permitted
@@ -49,14 +47,14 @@ from dragoman.policy.rule import read_pattern
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
 from dragoman.workspace.folders import SessionFolders
-from dragoman.workspace.judging import off_loop_if_long
-from dragoman.workspace.safety import Judgement, judge_in
+from dragoman.workspace.judging import judge_in, off_loop_if_long
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.client.session import Session
     from dragoman.policy import Action, Request, Rule, Scope
+    from dragoman.policy.verdict import Judgement
     from dragoman.workspace import Change
 
     Remember: TypeAlias = Callable[[str, Action, Scope], None]
@@ -160,6 +158,9 @@ class Guarding(Struct, frozen=True):
 
     Attributes:
         confines: whether commands that the agent asks permission for come back to run in the sandbox.
+        allows_all: whether the user allowed everything in advance (`--dangerously-allow-all`): protected files may
+            change, and what the rules leave open is allowed. Nothing is permitted one by one, so commands stay in the
+            sandbox.
         reads_reasons: whether the agent states that it is a built-in agent. It gets a refusal where other agents get
             `cancelled`, because `cancelled` has no place for a reason.
         states_reasons: whether a refusal has its reason in `_meta`.
@@ -168,6 +169,7 @@ class Guarding(Struct, frozen=True):
     """
 
     confines: Callable[[], bool] = _never
+    allows_all: bool = False
     reads_reasons: Callable[[], bool] = _never
     states_reasons: bool = True
     own_files: tuple[str, ...] = ()
@@ -209,15 +211,14 @@ class ClientPermissions:
         """What no user could be asked about, in the order of the decisions."""
         self._rules = rules
         self._remembered: list[Rule] = []  # answers of "always" since this object was made
-        self._asker: Asker = NoUser() if asker is None else asker
         self._remember = remember
         self._ask_seconds = ask_seconds
         self._on_decision = on_decision
         self._root = root
         self._guarding = Guarding(states_reasons=False) if guarding is None else guarding
-        # What is allowed in advance is not permitted one by one: its commands stay in the sandbox.
-        self._allows_all = isinstance(asker, AllowAll)
-        self.permitted: Final = Permitted(root or "/", self._guarding.own_files, is_everything=self._allows_all)
+        allows_all = self._guarding.allows_all
+        self._asker: Asker = AllowAll() if allows_all else NoUser() if asker is None else asker
+        self.permitted: Final = Permitted(root or "/", self._guarding.own_files, is_everything=allows_all)
         self._turn_permissions = TurnPermissions()
         self._numbers = itertools.count(1)
 
@@ -240,10 +241,11 @@ class ClientPermissions:
         tool_call_id = request.tool_call.tool_call_id
         folders, announced = self._folders(session), session.announced(tool_call_id)
         evidence = read_request(request, session.state, announced, folders, agent=self.agent)
-        rules, judged = self.rules, list[Judgement]()
+        rules = self.rules
+        judged: list[Judgement] = []
 
         def judge_one(asked: Request) -> Verdict:
-            judged.append(judge_in(folders, rules, asked))
+            judged.append(judge_in(rules, asked, folders))
             return judged[-1].verdict
 
         verdict, _ = await off_loop_if_long(evidence.requests, judge_all, evidence.requests, judge_one)
@@ -305,11 +307,11 @@ class ClientPermissions:
             RequestError: it is not permitted; this is the response for the agent.
         """
         folders = self._folders(session)
-        judgement, texts = await self._weigh(request, folders)
+        judgement = await self._judge(request, folders)
         asked, verdict = judgement.request, judgement.verdict
         if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
             return  # reading below the roots is what an agent is for; only a rule restricts it
-        await self._decide(judgement, texts, session, folders, change=change, env=env)
+        await self._decide(judgement, session, folders, change=change, env=env)
 
     async def check_confined(self, request: Request, session: Session, *, env: Mapping[str, str] | None = None) -> bool:
         """Return whether the user permitted this very command: by a rule that names it, or by an answer.
@@ -321,18 +323,18 @@ class ClientPermissions:
             RequestError: it is not permitted, not even in the sandbox; this is the response for the agent.
         """
         folders = self._folders(session)
-        judgement, texts = await self._weigh(request, folders)
+        judgement = await self._judge(request, folders)
         asked, verdict = judgement.request, judgement.verdict
         if verdict.action == "allow":
             self._permit(asked, decide_by_rules(asked, verdict), session)
-            return verdict.rule is not None and _names_command(verdict.rule) and not self._allows_all
+            return verdict.rule is not None and _names_command(verdict.rule) and not self._guarding.allows_all
         # A permission that was given for exactly this command is worth more than the sandbox.
         is_covered = not asked.caution and self._turn_permissions.cover(asked, session, folders, None)
         if verdict.action == "ask" and (is_covered or judgement.is_acceptable_inside):
             self._permit(asked, _allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
-            return is_covered and not self._allows_all
-        await self._decide(judgement, texts, session, folders, env=env)
-        return not self._allows_all
+            return is_covered and not self._guarding.allows_all
+        await self._decide(judgement, session, folders, env=env)
+        return not self._guarding.allows_all
 
     def _permit(self, asked: Request, decision: Decision, session: Session) -> None:
         """Record that the client may do this for the agent."""
@@ -351,7 +353,6 @@ class ClientPermissions:
     async def _decide(
         self,
         judgement: Judgement,
-        texts: tuple[str, ...],
         session: Session,
         folders: SessionFolders,
         *,
@@ -365,9 +366,9 @@ class ClientPermissions:
         elif not asked.caution and self._turn_permissions.cover(asked, session, folders, change):
             decision = _allowed_by(TURN_PERMISSION, asked)
         else:
-            options = offer_short_options(texts)
+            options = offer_short_options(judgement.proposals)
             permission = self._permission_request(asked, options, change, session)
-            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=texts)
+            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=judgement.proposals)
             decision, _ = await self._ask(question, options, verdict, session)
             if decision.is_allowed:
                 self.permitted.add((asked,), decision)
@@ -377,15 +378,16 @@ class ClientPermissions:
             raise _not_permitted(asked, self._record(decision, session))
         self._permit(asked, decision, session)
 
-    async def _weigh(self, request: Request, folders: SessionFolders) -> tuple[Judgement, tuple[str, ...]]:
-        """The judgement of a request of the client's own, and the rules to propose if the user has to be asked."""
+    async def _judge(self, request: Request, folders: SessionFolders) -> Judgement:
+        """Return the judgement of a request of the client's own."""
         settled = folders.settle_request(request, self.agent)
 
-        def weigh() -> tuple[Judgement, tuple[str, ...]]:
-            judgement = judge_in(folders, self.rules, settled)
-            return judgement, proposals(judgement.request) if judgement.verdict.action == "ask" else ()
+        def judge() -> Judgement:
+            judgement = judge_in(self.rules, settled, folders)
+            _ = judgement.proposals  # made here, where a long line does not stop the event loop
+            return judgement
 
-        return await off_loop_if_long((settled,), weigh)
+        return await off_loop_if_long((settled,), judge)
 
     def _permission_request(
         self, asked: Request, options: Sequence[Option], change: Change | None, session: Session
@@ -486,7 +488,7 @@ class ClientPermissions:
 
 def offered_by(request: v1.RequestPermissionRequest) -> tuple[Option, ...]:
     """The options that an agent offers. An "always" is the agent's to remember: a rule here would be a second one."""
-    return tuple(read_option(option.option_id, option.name, option.kind, ()) for option in request.options)
+    return tuple(Option(option.option_id, option.name, option.kind) for option in request.options)
 
 
 def _not_permitted(asked: Request, decision: Decision) -> RequestError:
@@ -500,7 +502,7 @@ def _allowed_by(decided_by: str, request: Request) -> Decision:
         decided_by=decided_by,
         title=request.title,
         kind=request.kind,
-        command=command_line(request),
+        command=request.command_line,
         paths=request.paths,
     )
 
@@ -513,14 +515,15 @@ def _names_command(rule: Rule) -> bool:
 
 def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: Verdict) -> Question:
     content = permission.tool_call.content or ()
+    command = Command() if asked.command is None else asked.command
     return Question(
         permission,
         asked,
         verdict.why,
         diffs=tuple(item for item in content if isinstance(item, v1.Diff)),
-        argv=asked.command,
-        shell=asked.shell,
-        cwd=asked.cwd,
+        argv=command.argv,
+        shell=command.line,
+        cwd=command.cwd,
     )
 
 

@@ -223,11 +223,11 @@ def named_paths(call: ToolCallState, cwd: str) -> list[str]:
     found = [place.path for place in call.locations]
     found += [item.path for item in call.content if isinstance(item, v1.Diff)]
     if call.raw_input is not UNSET:
-        from dragoman.client.tool_input import ToolInput
+        from dragoman.client.reading import ToolInput
 
-        given = ToolInput(cwd)
-        given.read(call.raw_input, is_command=call.kind == "execute")
-        found += given.paths
+        arguments = ToolInput(cwd)
+        arguments.read(call.raw_input, is_command=call.kind == "execute")
+        found += arguments.paths
     return list(dict.fromkeys(os.path.normpath(os.path.join(cwd, path)) for path in found if "\0" not in path))
 
 

@@ -373,7 +373,8 @@ def _described(
     session's folders, or with variables that may change what runs, is described by the equivalent shell line: a rule
     for its first words does not cover that line, and the user reads what is really run.
     """
-    from dragoman.policy import Request
+    from dragoman.policy import Command, Request
+    from dragoman.workspace.folders import SessionFolders
 
     words = list(argv)
     if os.sep in words[0] and not os.path.isabs(words[0]) and cwd != session.cwd:
@@ -381,17 +382,17 @@ def _described(
     assignments = [f"{name}={value}" for name, value in added.items() if not _HARMLESS.fullmatch(f"{name}={value}")]
     if assignments:
         line = " ".join([*map(_quoted_assignment, assignments), shlex.join(words)])
-    is_elsewhere = not _is_inside(cwd, (session.cwd, *session.additional_directories))
+    folders = SessionFolders(session.cwd, session.additional_directories)
+    is_elsewhere = "\0" in cwd or not folders.hold(folders.resolve(cwd))
     if is_elsewhere:
         line = f"cd {shlex.quote(cwd)} && {line}"
+    place = "" if cwd == session.cwd else cwd
     is_line = is_shell or is_elsewhere or bool(assignments)
     return Request(
         agent="",  # filled in by the permission check
         kind="execute",
         title=line,
-        command=None if is_line else tuple(words),
-        shell=line if is_line else None,
-        cwd="" if cwd == session.cwd else cwd,
+        command=Command(line=line, cwd=place) if is_line else Command(tuple(words), cwd=place),
         root=session.cwd,
         home=os.path.expanduser("~"),
     )
@@ -400,13 +401,3 @@ def _described(
 def _quoted_assignment(assignment: str) -> str:
     name, _, value = assignment.partition("=")
     return f"{name}={shlex.quote(value)}"
-
-
-def _is_inside(path: str, roots: Sequence[str]) -> bool:
-    from dragoman.policy.paths import is_below
-
-    try:
-        real = os.path.realpath(path)
-        return any(is_below(real, os.path.realpath(root)) for root in roots)
-    except ValueError:  # not a path: it contains a NUL
-        return False

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
-from dragoman.client.tool_input import ShownChange, ShownCommand, is_same_text
+from dragoman.client.reading import is_same_text
 from dragoman.policy.parts import unwrapped, what_runs
 from dragoman.policy.paths import is_protected
 from dragoman.policy.shell import Line, read_line
@@ -19,9 +19,9 @@ from dragoman.policy.shell import Line, read_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.client.reading import Evidence
+    from dragoman.client.reading import Evidence, ShownChange
     from dragoman.client.session import Session
-    from dragoman.policy import Request
+    from dragoman.policy import Command, Request
     from dragoman.workspace import Change
     from dragoman.workspace.folders import SessionFolders
 
@@ -38,7 +38,7 @@ class _Permitted:
     def __init__(self, turn: tuple[int, bool]) -> None:
         self.turn = turn
         self.changes: list[list[ShownChange]] = []
-        self.commands: list[ShownCommand] = []
+        self.commands: list[Command] = []
 
 
 class TurnPermissions:
@@ -49,7 +49,8 @@ class TurnPermissions:
 
     def add(self, evidence: Evidence, session: Session) -> None:
         """Note that this was permitted. The paths of changes are real paths."""
-        if evidence.problem or evidence.is_mcp:
+        # A tool of an MCP server runs in the server and not in the client.
+        if evidence.problem or evidence.requests[0].mcp is not None:
             return
         permitted = self._of(session)
         permitted.commands += evidence.commands
@@ -58,13 +59,11 @@ class TurnPermissions:
     def cover(self, request: Request, session: Session, folders: SessionFolders, change: Change | None) -> bool:
         """Whether exactly this was permitted before. A command, or a piece of a file, is used up by one use."""
         permitted = self._of(session)
-        if request.kind == "execute":
-            run = ShownCommand(request.command, request.shell, request.cwd)
+        if request.command is not None:
             for shown in permitted.commands:
-                if same_command(shown, run, folders):
+                if same_command(shown, request.command, folders):
                     permitted.commands.remove(shown)
                     return True
-            return False
         if request.kind != "edit" or change is None:
             return False
         # Another program acts on a protected file: the user sees each change of it.
@@ -74,43 +73,41 @@ class TurnPermissions:
         return any(_cover_change(shown, change, path) for shown in permitted.changes)
 
     def _of(self, session: Session) -> _Permitted:
-        turn = (len(session.state.turns), session.state.is_running)
+        turn = (session.state.turn_count, session.state.is_running)
         found = self._sessions.get(session)
         if found is None or found.turn != turn:
             found = self._sessions[session] = _Permitted(turn)
         return found
 
 
-def same_command(shown: ShownCommand, run: ShownCommand, folders: SessionFolders) -> bool:
+def same_command(shown: Command, run: Command, folders: SessionFolders) -> bool:
     """Whether two commands run the same in the same folder; those that name none run in the session's."""
-    first = _reduced(shown, folders)
-    return first is not None and first == _reduced(run, folders)
+    return _reduced(shown, folders) == _reduced(run, folders)
 
 
-def _reduced(command: ShownCommand, folders: SessionFolders) -> tuple[Line | str, str] | None:
-    """What runs and its folder, behind shells and changes of the folder; None for no command."""
-    place = folders.enter(folders.given[0], command.cwd)
-    found = what_runs(command.argv, command.line)
+def _reduced(command: Command, folders: SessionFolders) -> tuple[Line | str, str]:
+    """Return what runs and its folder, behind shells and changes of the folder."""
+    place, runs = folders.enter(folders.given[0], command.cwd), command.runs
     for _ in range(_MOST_UNWRAPPED):
-        moved = _without_cd(found)
+        moved = _without_cd(runs)
         if moved is None:
             break
-        target, found = moved
+        target, runs = moved
         place = folders.enter(place, target, knows_home=True)
-    return None if found is None else (found, place)
+    return runs, place
 
 
-def _without_cd(found: Line | str | None) -> tuple[str, Line | str | None] | None:
-    """The folder of a leading `cd FOLDER &&` and what follows it; None if there is none."""
-    if isinstance(found, str):
-        leading = _LEADING_CD.fullmatch(found)
+def _without_cd(runs: Line | str) -> tuple[str, Line | str] | None:
+    """Return the folder of a leading `cd FOLDER &&` and what follows it; None if there is none."""
+    if isinstance(runs, str):
+        leading = _LEADING_CD.fullmatch(runs)
         move = read_line(leading["move"]) if leading is not None else None
         if leading is None or not isinstance(move, Line) or (target := _target(move)) is None:
             return None
         return target, what_runs(None, leading["rest"])
-    if found is None or not found.joins or found.joins[0] != "and" or (target := _target(found)) is None:
+    if not runs.joins or runs.joins[0] != "and" or (target := _target(runs)) is None:
         return None
-    return target, unwrapped(Line(found.commands[1:], found.joins[1:]))
+    return target, unwrapped(Line(runs.commands[1:], runs.joins[1:]))
 
 
 def _target(line: Line) -> str | None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from dragoman.policy.decide import command_line
 from dragoman.policy.verdict import judge, named
 
 if TYPE_CHECKING:
@@ -54,14 +53,14 @@ def violation_in(evidence: Evidence, rules: Sequence[Rule], refused: Sequence[De
                 decided_by=named(verdict.rule),
                 tool_call_id=evidence.tool_call_id,
                 paths=request.paths,
-                command=command_line(request),
+                command=request.command_line,
             )
     return None
 
 
 def _was_refused(request: Request, refused: Sequence[Decision]) -> bool:
     """Whether exactly this was refused when the agent wanted its client to do it, which has no id of a tool call."""
-    line = command_line(request)
+    line = request.command_line
     for decision in refused:
         if decision.kind == request.kind and line is not None and decision.command == line:
             return True

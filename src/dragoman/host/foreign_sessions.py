@@ -41,7 +41,7 @@ class ForeignSessions:
         hosted = await self._hosted(agent)
         found: list[SessionRecord] = []
         try:
-            async for info in running.remote.sessions():
+            async for info in running.agent.sessions():
                 if info.session_id not in hosted and _may_use(info.cwd, visitor):
                     found.append(_record(agent, info, visitor))
                 if len(found) >= _MOST:

@@ -8,17 +8,19 @@ method that worked is used again when a new process asks for a login.
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dragoman.client import connect
 from dragoman.errors import AuthRequired, DragomanError, RequestError
-from dragoman.host.agents import RunningAgent
+from dragoman.host.agents import start_limit
 from dragoman.host.working.prompts import as_request_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
+    from dragoman.client import RemoteAgent
     from dragoman.host.clients.request_scope import RequestScope
     from dragoman.host.host import Host
 
@@ -35,7 +37,7 @@ class AgentLogins:
         """Forward `authenticate`. Raises: RequestError."""
         async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
             try:
-                await agent.remote.authenticate(method)
+                await agent.authenticate(method)
             except DragomanError as found:
                 error = as_request_error(found)
                 if is_local:
@@ -52,34 +54,34 @@ class AgentLogins:
         """Forward `logout`. Raises: RequestError."""
         async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
             try:
-                await agent.remote.logout()
+                await agent.logout()
             except DragomanError as error:
                 raise as_request_error(error) from None
         self._methods.pop(name, None)
 
-    async def with_login(self, agent: RunningAgent, name: str, work: Callable[[], Awaitable[None]]) -> None:
+    async def with_login(self, agent: RemoteAgent, name: str, work: Callable[[], Awaitable[bool]]) -> bool:
         """Open a session; if the process wants a login and one worked before, that one is used."""
         try:
-            await work()
+            return await work()
         except AuthRequired:
             method = self._methods.get(name)
             if method is None:
                 raise
-            await agent.remote.authenticate(method)
-            await work()
+            await agent.authenticate(method)
+            return await work()
 
     @asynccontextmanager
-    async def short_agent(self, name: str, scope: RequestScope | None) -> AsyncIterator[RunningAgent]:
+    async def short_agent(self, name: str, scope: RequestScope | None) -> AsyncIterator[RemoteAgent]:
         """An agent without a session, ended at exit. Raises: RequestError."""
         host = self._host
-        try:
-            source = host.source(name)
-            options: Any = host.services.options_without_session(scope)
-            agent = await RunningAgent.start(source, str(Path.home()), None, options)
-        except DragomanError as error:
-            raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
-        try:
-            host.descriptions.learn(source, agent.remote)
+        async with AsyncExitStack() as stack:
+            try:
+                source = host.source(name)
+                options: Any = host.services.options_without_session(scope)
+                async with start_limit(name):
+                    transport = await source.start(str(Path.home()), None)
+                    agent = await stack.enter_async_context(connect(transport, **options))
+            except DragomanError as error:
+                raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None
+            host.descriptions.learn(source, agent)
             yield agent
-        finally:
-            await agent.close()

@@ -1,26 +1,16 @@
-"""What a host offers to the agents it runs: files and terminals next to them, and questions to the clients.
-
-The capabilities that are announced are those of the host, always the same, because an agent learns them once and
-clients come and go.
-"""
+"""What a host decides for the agents that it runs, and how it asks the clients of their sessions."""
 
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from dragoman.client.files import WorkspaceFiles
 from dragoman.client.permission import Answer
-from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.terminals import LocalTerminals
-from dragoman.host.working.agent_extensions import ask_client
 from dragoman.host.working.question_details import question_details
-from dragoman.host.working.served_files import ServedFiles
-from dragoman.host.working.served_terminals import ServedTerminals
-from dragoman.host.working.session_guard import SessionGuard
 from dragoman.policy.decide import NO_USER
 from dragoman.registry.built_in import runs_built_in
 from dragoman.runs.sandbox import RunSandboxes, WantedSandboxes, prepare_sandboxes
@@ -32,9 +22,8 @@ if TYPE_CHECKING:
 
     from dragoman.client import ClientOptions, Session
     from dragoman.client.permission import Question
-    from dragoman.errors import DragomanError
     from dragoman.host.session import HostedSession
-    from dragoman.host.working.prompts import HostedPrompt
+    from dragoman.host.working.question_details import QuestionDetails
     from dragoman.host.working.questions import Method
     from dragoman.policy import Rule
     from dragoman.registry.agents import AgentEntry
@@ -45,7 +34,7 @@ Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
 
 
 class HostServices:
-    """Makes and keeps the guard of each session."""
+    """Decides how the agents of a host are guarded."""
 
     terminal_login = False
     """Whether clients of this host can run the login program of an agent on their terminal."""
@@ -57,78 +46,15 @@ class HostServices:
             rules: Permission rules of the user.
         """
         self._rules = rules
-        self._guards: dict[str, SessionGuard] = {}
 
     def terms_of(self, session: HostedSession) -> Terms:
-        """What the guard of a session is made with; kinds of hosts know more about it.
+        """What the agent of a session is run with; kinds of hosts know more about it.
 
         Raises:
             ConfigError: settings are broken.
         """
         rules = self._rules
         return hosted_terms(session, rules=lambda: rules() if callable(rules) else rules)
-
-    async def options(self, session: HostedSession) -> ClientOptions:
-        """The options of the connection to a session's agent, which is about to be started.
-
-        Raises:
-            ConfigError: a sandbox is required and there is none, or settings are broken.
-        """
-        self.release(session)
-        asks = AsksClients(session, self.guard_of)
-        guard = self._guards[session.id] = SessionGuard(session, asks, self.terms_of(session))
-        await guard.arm()
-        options: ClientOptions = {"name": "dragoman", "title": "Dragoman", **guard.options()}
-        options["terminal_login"] = self.terminal_login
-        options["extension_fallback"] = partial(ask_client, session)
-        files, terminals = options.get("files"), options.get("terminals")
-        if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
-            options["files"] = ServedFiles(session, files)
-        if terminals is not None:
-            options["terminals"] = session.terminals = ServedTerminals(session, terminals)
-        return options
-
-    def guard_of(self, id: str) -> SessionGuard | None:
-        """The guard of a session whose agent was started."""
-        return self._guards.get(id)
-
-    async def turn_begins(self, session: HostedSession) -> None:
-        """The prompt of a turn is about to be sent."""
-        guard = self._guards.get(session.id)
-        if guard is not None:
-            await guard.arm()
-
-    def prompted(self, session: HostedSession, prompt: HostedPrompt) -> None:
-        """A prompt is sent next."""
-        guard = self._guards.get(session.id)
-        if guard is not None:
-            guard.prompted(prompt)
-
-    def answered(
-        self, session: HostedSession, prompt: HostedPrompt, outcome: v1.PromptResponse | DragomanError
-    ) -> None:
-        """The agent has answered a prompt, or is gone."""
-        guard = self._guards.get(session.id)
-        if guard is not None:
-            guard.answered(prompt, outcome)
-
-    async def turn_ends(self, session: HostedSession, prompt: HostedPrompt) -> None:
-        """The agent and its commands have done what they do in this turn."""
-        guard = self._guards.get(session.id)
-        if guard is not None:
-            await guard.turn_ends(prompt)
-
-    def release(self, session: HostedSession) -> None:
-        """The session is over, or its agent is started again."""
-        guard = self._guards.pop(session.id, None)
-        if guard is not None:
-            guard.close()
-
-    def close(self) -> None:
-        """The host ends."""
-        for guard in self._guards.values():
-            guard.close()
-        self._guards.clear()
 
     def options_without_session(self, elicitation: Any) -> ClientOptions:
         """The options of a connection that only logs in or out: the same capabilities, and nothing to use them on."""
@@ -181,9 +107,10 @@ def hosted_terms(
 class AsksClients:
     """Answers the agent's questions by asking the clients of its session."""
 
-    def __init__(self, session: HostedSession, guard: Callable[[str], SessionGuard | None]) -> None:
+    def __init__(self, session: HostedSession, rule_file: str | None, reads_reasons: Callable[[], bool]) -> None:
         self._session = session
-        self._guard = guard
+        self._rule_file = rule_file
+        self._reads_reasons = reads_reasons
 
     async def __call__(
         self, request: v1.RequestPermissionRequest, session: Session
@@ -194,11 +121,9 @@ class AsksClients:
 
     async def ask(self, question: Question, session: Session) -> Answer:
         """Ask what the rules left open."""
-        guard = self._guard(self._session.id)
-        rule_file = None if guard is None else guard.rule_file
-        details = question_details(question, self._session.record.cwd, rule_file)
-        if guard is not None and guard.reads_reasons:
-            details["readsReasons"] = True
+        details = question_details(
+            question, self._session.record.cwd, self._rule_file, reads_reasons=self._reads_reasons()
+        )
         answer = await self._ask("session/request_permission", question.permission, details)
         found, meta = answer["outcome"].get("optionId"), answer["outcome"].get("_meta")
         if not isinstance(found, str):
@@ -226,7 +151,7 @@ class AsksClients:
             return v1.CancelElicitation() if scope is None else await scope.ask(request)
         return read_elicited(await self._ask("elicitation/create", request))
 
-    async def _ask(self, method: Method, request: object, details: dict[str, Any] | None = None) -> dict[str, Any]:
+    async def _ask(self, method: Method, request: object, details: QuestionDetails | None = None) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
         id = params.pop("sessionId", None)
         child = self._session.child_id(id) if isinstance(id, str) and self._session.knows_child(id) else None

@@ -126,8 +126,8 @@ class HostedSession:
 
     def agent_can(self, gate: str) -> bool:
         """Whether the agent has a capability; one that was never seen may have it."""
-        if self.agent.running is not None:
-            return self.agent.running.can(gate)
+        if self.agent.run is not None:
+            return self.agent.run.can(gate)
         described = self._host.description_of(self.record.agent)
         return described is None or described.can(gate)
 
@@ -190,7 +190,8 @@ class HostedSession:
         """Events are committed: everything that waits for them goes on."""
         for event in events:
             if event.kind == "update":
-                self._note_terminals(event)
+                if b'"terminal' in event.body:
+                    self._note_terminals(event)
             elif event.kind == "terminal":
                 self.shown.note_event(event.body)
             elif event.kind in ("end", "queue"):
@@ -201,10 +202,9 @@ class HostedSession:
             attachment.pump()
 
     def _note_terminals(self, event: LogEvent) -> None:
-        if b'"terminal' in event.body:
-            stored = stored_update(event.body)
-            if stored.variant in _TOOLS:
-                self.shown.note_update(msgspec.json.decode(stored.update))
+        stored = stored_update(event.body)
+        if stored.variant in _TOOLS:
+            self.shown.note_update(msgspec.json.decode(stored.update))
 
     def described(self, record: SessionRecord) -> SessionRecord:
         """The record, with what answers need after a restart."""

@@ -65,6 +65,8 @@ class SessionLog:
         self._log = log
         self._published = published
         self._described = described
+        # One object for all writes, so that those of one batch are found to have the same callback by a look at it.
+        self._report = self._committed
         self._owned: OwnedSession | None = None
         self._early: list[NewEvent] = []
         self._is_description_due = False
@@ -82,14 +84,14 @@ class SessionLog:
         self.record, self.head = owned.record, owned.head
         early, self._early = self._early, []
         if early:
-            owned.append(early, self._committed)
+            owned.append(early, self._report)
 
     def append(self, event: NewEvent) -> None:
         """Log an event; it is published when it is committed."""
         if self._owned is None:
             self._early.append(event)
         else:
-            self._owned.append((event,), self._committed)
+            self._owned.append((event,), self._report)
 
     def accept(
         self, prompt_id: str, event: NewEvent, accepted: Callable[[int], None], already: Callable[[int], None]

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dragoman.policy.commands import simple_command
     from dragoman.policy.paths import is_protected
-    from dragoman.policy.rule import ACTIONS, KINDS, Action, Request, Rule, Scope, Verdict, ignored_rules, parse_rule
-    from dragoman.policy.verdict import judge, proposals
+    from dragoman.policy.request import Command, Request
+    from dragoman.policy.rule import ACTIONS, KINDS, Action, Rule, Scope, ignored_rules, parse_rule
+    from dragoman.policy.verdict import Verdict, judge, proposals
 
 __all__ = [
     "ACTIONS",
     "KINDS",
     "Action",
+    "Command",
     "Request",
     "Rule",
     "Scope",
@@ -40,17 +42,8 @@ if not TYPE_CHECKING:
         {
             ".commands": ("simple_command",),
             ".paths": ("is_protected",),
-            ".rule": (
-                "ACTIONS",
-                "KINDS",
-                "Action",
-                "Request",
-                "Rule",
-                "Scope",
-                "Verdict",
-                "ignored_rules",
-                "parse_rule",
-            ),
-            ".verdict": ("judge", "proposals"),
+            ".request": ("Command", "Request"),
+            ".rule": ("ACTIONS", "KINDS", "Action", "Rule", "Scope", "ignored_rules", "parse_rule"),
+            ".verdict": ("Verdict", "judge", "proposals"),
         },
     )

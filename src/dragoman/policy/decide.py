@@ -5,7 +5,7 @@
 
     verdict, to_ask = judge_all(requests, judge_one)     deny, allow, or ask about `to_ask`
     decide_by_rules(request, verdict)                    when the verdict is not "ask"
-    options = offer_options(to_ask)                      or the options that an agent sent, read with `read_option`
+    options = offer_options(to_ask)                      or the options that an agent sent
     selection = choose(options, option_id)               what the user answered
     rule_to_remember(selection.option)                   what an "always" writes
     decide_by_answer(request, verdict, selection)        the decision and its reason
@@ -15,25 +15,23 @@ Pure: asking the user, keeping rules and the protocol's types belong to the call
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from dragoman.policy.rule import Verdict
-from dragoman.policy.verdict import named, proposals
+from dragoman.policy.verdict import Verdict, named, proposals
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dragoman.policy.rule import Action, Request
+    from dragoman.policy.request import Request
+    from dragoman.policy.rule import Action
 
 OptionKind: TypeAlias = Literal["allow_once", "allow_always", "reject_once", "reject_always"]
 RememberScope: TypeAlias = Literal["session", "project"]
 
 _ALLOWING: Final = frozenset({"allow_once", "allow_always"})
 _REJECTING: Final = ("reject_once", "reject_always")  # narrowest first
-_ALWAYS: Final = frozenset({"allow_always", "reject_always"})
 
 # Values of `Decision.decided_by` when no rule decided. They are part of the output of `dragoman exec` and `guard`.
 USER: Final = "person"
@@ -170,13 +168,6 @@ def offer_short_options(texts: Sequence[str]) -> tuple[Option, ...]:
     return tuple(options)
 
 
-def read_option(id: str, label: str, kind: str, texts: Sequence[str]) -> Option:
-    """An option that an agent sent. `texts` are the `proposals` for its request: "always" writes the narrowest."""
-    if kind in _ALWAYS and texts:
-        return Option(id, label, kind, texts[0], "project")
-    return Option(id, label, kind)
-
-
 def choose(options: Sequence[Option], option_id: str | None, decided_by: str = USER) -> Selection:
     """The option with this id, if it was offered and its meaning is clear; None means that none was chosen."""
     if option_id is None:
@@ -223,7 +214,7 @@ def decide_by_rules(request: Request | None, verdict: Verdict, option: Option | 
         option_kind=None if option is None else option.kind,
         title="" if request is None else request.title,
         kind="" if request is None else request.kind,
-        command=None if request is None else command_line(request),
+        command=None if request is None else request.command_line,
         paths=() if request is None else request.paths,
     )
 
@@ -245,16 +236,9 @@ def decide_by_answer(request: Request, verdict: Verdict, selection: Selection) -
         option_kind=None if option is None else option.kind,
         title=request.title,
         kind=request.kind,
-        command=command_line(request),
+        command=request.command_line,
         paths=request.paths,
     )
-
-
-def command_line(request: Request) -> str | None:
-    """The command that a request is about, as a user would type it; None if it is not about one."""
-    if request.shell is not None:
-        return request.shell
-    return None if request.command is None else shlex.join(request.command)
 
 
 def _reason_without_answer(decided_by: str, why: str) -> str:

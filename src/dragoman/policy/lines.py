@@ -9,22 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.policy import commands, paths
-from dragoman.policy.parts import read_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from dragoman.policy.parts import Part, Reading
-    from dragoman.policy.rule import Request
+    from dragoman.policy.request import Request
 
 # Enough for any real line; the time to check a name is about 20 microseconds.
 _MAX_NAMES: Final = 500
-
-
-def reading_of(request: Request) -> Reading:
-    """The parts of the request's command, or why it cannot be read."""
-    folder = paths.normalise(request.cwd or request.root, request.root, request.home)
-    return read_parts(request.command, request.shell, folder, request.home)
 
 
 def is_inside(path: str, request: Request) -> bool:
@@ -49,7 +42,7 @@ def stays_inside(part: Part, request: Request) -> bool:
 
 def names_protected(request: Request) -> str | None:
     """Why the user is always asked about this command: it changes or names a protected path."""
-    reading = reading_of(request)
+    reading = request.reading
     for part in reading.parts:
         for path in part.written:
             if paths.is_protected(path, request.root, request.home):
@@ -93,7 +86,7 @@ def concern_paths(kind: str, glob: str | None, request: Request) -> commands.Con
     A redirection is an edit or a read of its file. What programs do with the files they are given is not known: a
     word that names a file of the rule may concern it, and so may a line that cannot be read.
     """
-    reading = reading_of(request)
+    reading = request.reading
     if reading.unreadable:
         return "maybe"
     touched = [path for part in reading.parts for path in (part.written if kind == "edit" else part.read)]

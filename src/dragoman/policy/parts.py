@@ -8,8 +8,7 @@ as words (an argv) is one part. A line that cannot be read completely has no par
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,7 +19,9 @@ from dragoman.policy.programs import SHELLS, name_of
 from dragoman.policy.shell import Line, SimpleCommand, Unreadable, Word, read_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+    ReadsLine: TypeAlias = Callable[[str], Line | Unreadable]
 
 _SHELL_PLACES: Final = frozenset({"", "/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin"})
 _SHELL_FLAGS: Final = re.compile(r"-[eilux]+")
@@ -85,51 +86,50 @@ class _NotRead(Exception):
     """Raised with the reason."""
 
 
-@lru_cache(maxsize=32)
-def read_parts(command: tuple[str, ...] | None, shell: str | None, folder: str, home: str) -> Reading:
-    """What a command runs. `folder` is where it starts, absolute."""
-    if shell is None and not command:
+def read_parts(
+    argv: tuple[str, ...] | None, text: str | None, folder: str, home: str, read: ReadsLine = read_line
+) -> Reading:
+    """Return what a command runs, which is sent as words or as a line for a shell.
+
+    Args:
+        folder: where it starts, absolute.
+        read: reads a line; it is called for the lines inside of shells too.
+    """
+    if text is None and not argv:
         return Reading(unreadable="the agent did not send the command")
     try:
-        if shell is not None:
-            return Reading(tuple(_read_text(shell, folder, home, 0)))
-        words = tuple(Word(text) for text in command or ())
+        if text is not None:
+            return Reading(tuple(_read_text(text, folder, home, 0, read)))
+        words = tuple(map(Word, argv or ()))
         if not words[0].text:
             raise _NotRead("the name of a program is empty")
-        return Reading(tuple(_expand(Line((SimpleCommand(words),)), folder, home, 0)))
+        return Reading(tuple(_expand(Line((SimpleCommand(words),)), folder, home, 0, read)))
     except _NotRead as reason:
-        return Reading(unreadable=str(reason), text=shell if shell is not None else " ".join(command or ()))
+        return Reading(unreadable=str(reason), text=" ".join(argv or ()) if text is None else text)
 
 
-def _read_text(text: str, folder: str, home: str, depth: int) -> list[Part]:
-    line = read_line(text)
+def _read_text(text: str, folder: str, home: str, depth: int, read: ReadsLine) -> list[Part]:
+    line = read(text)
     if isinstance(line, Unreadable):
         raise _NotRead(line.reason)
-    return _expand(line, folder, home, depth)
+    return _expand(line, folder, home, depth, read)
 
 
-def what_runs(command: tuple[str, ...] | None, shell: str | None) -> Line | str | None:
-    """What a command runs behind shells, to compare two commands: its line, or its text if that cannot be read.
-
-    None if there is no command. Two equal results run the same: the same words, joined and redirected in the same way.
-    """
-    if shell is not None:
-        return _line_or_text(shell)
-    return unwrapped(Line((SimpleCommand(tuple(map(Word, command))),))) if command else None
+def what_runs(argv: tuple[str, ...] | None, text: str | None, read: ReadsLine = read_line) -> Line | str:
+    """Return what a command runs behind shells: its line, or its text if that cannot be read (`Command.runs`)."""
+    if text is None:
+        return unwrapped(Line((SimpleCommand(tuple(map(Word, argv))),)), read) if argv else ""
+    line = read(text)
+    return text.strip() if isinstance(line, Unreadable) else unwrapped(line, read)
 
 
-def unwrapped(line: Line) -> Line | str:
-    """The line inside a shell, if the whole line is a shell that runs one; otherwise the line itself."""
+def unwrapped(line: Line, read: ReadsLine = read_line) -> Line | str:
+    """Return the line inside a shell, if the whole line is a shell that runs one; otherwise the line itself."""
     command = line.commands[0]
     is_alone = len(line.commands) == 1 and not (command.assignments or command.redirections)
     has_glob = any(word.fixed is not None for word in command.words)
     inner = unwrap(command.argv) if is_alone and not has_glob else None
-    return line if inner is None else _line_or_text(inner)
-
-
-def _line_or_text(text: str) -> Line | str:
-    line = read_line(text)
-    return text.strip() if isinstance(line, Unreadable) else unwrapped(line)
+    return line if inner is None else what_runs(None, inner, read)
 
 
 def unwrap(argv: tuple[str, ...]) -> str | None:
@@ -144,8 +144,8 @@ def unwrap(argv: tuple[str, ...]) -> str | None:
     return rest[1] if len(rest) == 2 and _SHELL_COMMAND_FLAGS.fullmatch(rest[0]) else None
 
 
-def _expand(line: Line, folder: str, home: str, depth: int) -> list[Part]:
-    found: list[Part] = []
+def _expand(line: Line, folder: str, home: str, depth: int, read: ReadsLine) -> list[Part]:
+    parts: list[Part] = []
     current: tuple[str, ...] = (folder,)
     possible = current
     for number, command in enumerate(line.commands):
@@ -156,9 +156,9 @@ def _expand(line: Line, folder: str, home: str, depth: int) -> list[Part]:
         part = Part(command, current, is_fed=before == "pipe")
         inner = unwrap(part.argv)
         if inner is not None:
-            found += _inside(part, inner, home, depth)
+            parts += _inside(part, inner, home, depth, read)
         else:
-            found.append(part)
+            parts.append(part)
         if part.argv[0] in _MOVING or (
             part.argv[0] in ("builtin", "command") and (_MOVING | {"cd"}) & set(part.argv[1:])
         ):
@@ -172,7 +172,7 @@ def _expand(line: Line, folder: str, home: str, depth: int) -> list[Part]:
                 current = possible
             if len(possible) > _MAX_FOLDERS:
                 raise _NotRead("the folder changes too often")
-    return found
+    return parts
 
 
 def _moved(command: SimpleCommand, folder: str, home: str) -> str:
@@ -184,14 +184,14 @@ def _moved(command: SimpleCommand, folder: str, home: str) -> str:
     return paths.normalise(words[0].path, folder, home)
 
 
-def _inside(part: Part, line: str, home: str, depth: int) -> list[Part]:
+def _inside(part: Part, line: str, home: str, depth: int, read: ReadsLine) -> list[Part]:
     """The parts of a line inside a shell; what was redirected or assigned outside counts for each of them."""
     if depth == _MAX_SHELLS:
         raise _NotRead("shells run shells too deeply")
     if part.has_glob or len(part.folders) > 1:
         raise _NotRead("a shell runs a line that is not known")
     outer = part.command
-    parts = _read_text(line, part.folders[0], home, depth + 1)
+    parts = _read_text(line, part.folders[0], home, depth + 1, read)
     return [
         replace(
             inner,

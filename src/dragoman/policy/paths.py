@@ -162,7 +162,7 @@ def can_be_named(path: str) -> bool:
 
 def is_below(path: str, folder: str) -> bool:
     """Whether `path` is `folder` or inside it. Compares names only: callers resolve links and `..` first."""
-    return _below(path, folder) is not None
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def is_strictly_below(path: str, folder: str) -> bool:

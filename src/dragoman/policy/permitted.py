@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.policy.decide import Decision
-    from dragoman.policy.rule import Request
+    from dragoman.policy.request import Request
 
 _CHANGING: Final = frozenset({"edit", "delete", "move"})
 _MOST_LINES: Final = 1_000  # permitted commands that are remembered
@@ -48,8 +48,8 @@ class Permitted:
             if request.kind in _CHANGING:
                 self._paths.update(request.paths)
             # A rule may cover commands that its author did not think of; the user saw this one.
-            elif request.kind == "execute" and decision.decided_by in (USER, TURN_PERMISSION):
-                self._lines.append(request.shell or " ".join(request.command or ()))
+            elif request.command is not None and decision.decided_by in (USER, TURN_PERMISSION):
+                self._lines.append(request.command.line or " ".join(request.command.argv or ()))
                 del self._lines[:-_MOST_LINES]
         if decision.decided_by == USER and decision.option_kind == "allow_always":
             self._paths.update(posixpath.join(self._project, name) for name in self._own_files)

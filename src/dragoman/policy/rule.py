@@ -1,4 +1,4 @@
-"""Rules, and the requests they are compared with.
+"""Rules: what a user allows, denies or wants to be asked about.
 
 A rule is one line of text, the same in flags, files, answers and documentation: `[AGENT@]KIND[:PATTERN]`. Owns that
 grammar and refuses rules that could never mean what they seem to state. Matching a pattern belongs to `verdict.py`.
@@ -15,6 +15,7 @@ from msgspec import Struct
 from dragoman.errors import ConfigError
 from dragoman.policy import commands, paths
 from dragoman.policy.hosts import plain_host
+from dragoman.policy.request import PATH_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +26,6 @@ Action: TypeAlias = Literal["allow", "deny", "ask"]
 Scope: TypeAlias = Literal["pinned", "project", "session", "flag", "repository"]
 
 ACTIONS: Final = ("allow", "deny", "ask")
-PATH_KINDS: Final = frozenset({"read", "edit", "delete", "move", "search"})
 KINDS: Final = (
     "read",
     "edit",
@@ -52,36 +52,6 @@ class Rule(Struct, frozen=True):
     text: str
     scope: Scope
     source: str = ""
-
-
-class Request(Struct, frozen=True):
-    """What an agent wants to do, as far as it could be read. None or empty is "not known": no pattern matches that."""
-
-    agent: str
-    kind: str
-    title: str = ""
-    paths: tuple[str, ...] = ()
-    command: tuple[str, ...] | None = None  # an argv
-    shell: str | None = None  # a line for a shell, as given
-    cwd: str = ""  # where the command runs; empty is the project
-    host: str | None = None
-    mcp: tuple[str, str] | None = None  # server, tool
-    root: str = "/"  # the project; relative paths start here
-    home: str = ""
-    caution: str = ""  # why the user must be asked whatever the rules allow; set by the caller
-    guarded: str = ""  # why only a rule that names the host may allow this; set by the caller
-    unreadable: str = ""  # why it could not be read what this is about; set by the caller
-    is_inside: bool = False  # all paths are below the roots, links resolved; set by the caller
-    safe_parts: tuple[int, ...] = ()  # which parts of the command are safe, from `safe.safe_parts`; set by the caller
-
-
-class Verdict(Struct, frozen=True):
-    """The result of judging a request: the action, the rule that decided, and a sentence for users."""
-
-    action: Action
-    rule: Rule | None
-    why: str
-    is_uncovered: bool = False  # asked only because no rule covers it; nothing wants it to be asked about
 
 
 class Pattern(Struct, frozen=True):

@@ -10,7 +10,6 @@ The reader never recovers: a line is read completely, or it is `Unreadable`. Wha
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -98,8 +97,6 @@ class _Refused(Exception):
     """Raised inside the reader with the reason."""
 
 
-# A request is compared with its announcement, judged, and compared with what is run: the same line each time.
-@lru_cache(maxsize=32)
 def read_line(text: str) -> Line | Unreadable:
     """The commands of a shell line, or the reason why it cannot be read."""
     try:

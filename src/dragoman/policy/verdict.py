@@ -1,15 +1,17 @@
-"""Which rule decides about a request, and which rules an answer of "always" may write.
+"""The verdict about a request: which rule decides, and which rules an answer of "always" may write.
 
-A deny wins, and a guarded host is denied unless a rule names it; then the requests about which the user is always
-asked (protected paths, cautions); then ask rules, and denies that may apply although that cannot be seen; then
-allow rules; otherwise the user is asked. The order in which rules were written does not matter. Allow rules are read
-narrowly, deny and ask rules widely. A command line is judged by its parts (`lines.py`).
+The one place where what is known of a request (`request.py`) becomes a verdict. A deny wins, and a guarded host is
+denied unless a rule names it; then the requests about which the user is always asked (protected paths, cautions); then
+ask rules, and denies that may apply although that cannot be seen; then allow rules; otherwise the user is asked. The
+order in which rules were written does not matter. Allow rules are read narrowly, deny and ask rules widely. A command
+line is judged by its parts (`lines.py`).
 """
 
 from __future__ import annotations
 
 import posixpath
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -18,14 +20,16 @@ from msgspec.structs import replace
 from dragoman.policy import commands, lines, paths
 from dragoman.policy.hosts import plain_host
 from dragoman.policy.programs import is_listed, runs_anything
-from dragoman.policy.rule import PATH_KINDS, SAFE, Rule, Verdict, is_ignored, read_pattern
+from dragoman.policy.request import PATH_KINDS
+from dragoman.policy.rule import SAFE, Rule, is_ignored, read_pattern
 from dragoman.policy.safe import is_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dragoman.policy.parts import Part
-    from dragoman.policy.rule import Pattern, Request
+    from dragoman.policy.request import Request
+    from dragoman.policy.rule import Action, Pattern
 
 # These kinds change nothing: protected paths may be read without asking.
 _LOOKING: Final = frozenset({"read", "search", "think", "fetch"})
@@ -33,8 +37,34 @@ READING: Final = "reading a file of the project needs no rule"
 _SCOPES: Final = ("flag", "session", "project", "pinned", "repository")
 
 
+class Verdict(Struct, frozen=True):
+    """The result of judging a request: the action, the rule that decided, and a sentence for users."""
+
+    action: Action
+    rule: Rule | None
+    why: str
+    is_uncovered: bool = False  # asked only because no rule covers it; nothing wants it to be asked about
+
+
+class Judgement(Struct, frozen=True, dict=True):
+    """A request with what only the disk knows, and the verdict about it."""
+
+    request: Request
+    verdict: Verdict
+
+    @property
+    def is_acceptable_inside(self) -> bool:
+        """Whether this is a command that needs no permission in a sandbox: at most the lack of a rule is against it."""
+        return self.request.kind == "execute" and (self.verdict.action == "allow" or self.verdict.is_uncovered)
+
+    @cached_property
+    def proposals(self) -> tuple[str, ...]:
+        """The rules that "always" may write; none if the user has not to be asked."""
+        return proposals(self.request) if self.verdict.action == "ask" else ()
+
+
 def judge(rules: Iterable[Rule], request: Request) -> Verdict:
-    """The verdict of the rules about the request."""
+    """Return the verdict of the rules about a request that has been read; nothing more is looked up."""
     rules = tuple(rules)
     concerns = {rule: _concern(read_pattern(rule.text), request) for rule in rules if rule.action != "allow"}
     denying = _first(rule for rule, concern in concerns.items() if rule.action == "deny" and concern == "yes")
@@ -80,7 +110,7 @@ def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
 
 def _why_maybe(request: Request) -> str:
     if request.kind == "execute":
-        reason = request.unreadable or lines.reading_of(request).unreadable
+        reason = request.unreadable or request.reading.unreadable
         return f"the command cannot be read ({reason})" if reason else "it cannot be seen all that the command does"
     return f"it could not be read what this is about{f' ({request.unreadable})' if request.unreadable else ''}"
 
@@ -110,9 +140,9 @@ def _always_asked(request: Request) -> str | None:
     for path in request.paths:
         if is_kept(path, request.root, request.home):
             return f"{path} is protected: a change of it is always asked for"
-    if request.unreadable and not (request.kind == "execute" and (request.command or request.shell is not None)):
+    if request.unreadable and not (request.kind == "execute" and request.command is not None):
         return f"it could not be read what this changes ({request.unreadable})"
-    if request.kind in PATH_KINDS or (request.command is None and request.shell is None):
+    if request.kind in PATH_KINDS or request.command is None:
         return None
     return lines.names_protected(request)
 
@@ -181,18 +211,18 @@ class LineFindings:
         self.rule = _first(rule for rule, pattern in self._patterns if _is_everything(pattern, request))
         if self.rule is not None:
             return
-        reading = lines.reading_of(request)
+        reading = request.reading
         if reading.unreadable:
             # `execute` covers a command that was not sent, but not a line that cannot be read.
-            is_unknown = request.command is None and request.shell is None
-            kinds = (rule for rule, pattern in self._patterns if pattern.kind == "execute" and pattern.pattern is None)
-            self.rule = _first(rule for rule in kinds if is_unknown and _is_meant(read_pattern(rule.text), request))
+            kinds = [pair for pair in self._patterns if pair[1].kind == "execute" and pair[1].pattern is None]
+            if request.command is None:
+                self.rule = _first(rule for rule, pattern in kinds if _is_meant(pattern, request))
         elif all(self._look(index).is_covered for index in range(len(reading.parts))):
             self.rule = _first(finding.rule for finding in self._found if finding.rule is not None)
 
     def _look(self, index: int) -> PartFinding:
         if index == len(self._found):
-            part = lines.reading_of(self._request).parts[index]
+            part = self._request.reading.parts[index]
             found = _first(rule for rule, pattern in self._patterns if _covers_part(pattern, self._request, index))
             self._found.append(
                 PartFinding(
@@ -209,7 +239,7 @@ class LineFindings:
 
     def why_not(self) -> str | None:
         """Why no rule allows the line, if there is more to state than that."""
-        reading = lines.reading_of(self._request)
+        reading = self._request.reading
         if reading.unreadable:
             return f"the command cannot be read: {reading.unreadable}" if reading.text else None
         for index, part in enumerate(reading.parts):
@@ -242,7 +272,7 @@ def _covers_part(pattern: Pattern, request: Request, index: int) -> bool:
     """Whether an allow covers this part of a command, apart from the files it redirects to."""
     if not _is_meant(pattern, request):
         return False
-    part = lines.reading_of(request).parts[index]
+    part = request.reading.parts[index]
     if pattern.kind == SAFE:
         return index in request.safe_parts
     if pattern.kind != "execute" or part.argv[0] == "cd":
@@ -253,7 +283,7 @@ def _covers_part(pattern: Pattern, request: Request, index: int) -> bool:
 
 
 def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool:
-    edit = replace(request, kind="edit", paths=(path,), command=None, shell=None)
+    edit = replace(request, kind="edit", paths=(path,), command=None)
     return any(_covers(rule, edit) for rule in rules)
 
 
@@ -269,7 +299,7 @@ def _concern(pattern: Pattern, request: Request) -> commands.Concern:
     if pattern.pattern is None:
         return "yes"
     if pattern.command is not None:
-        return commands.concern(pattern.command, lines.reading_of(request))
+        return commands.concern(pattern.command, request.reading)
     if pattern.kind in PATH_KINDS:
         if not request.paths:
             return "maybe"
@@ -336,7 +366,7 @@ def proposals(request: Request) -> tuple[str, ...]:
 
 def _command_proposals(request: Request) -> list[str]:
     """Rules for the one part of a line that needs one; a line with several such parts is beyond one rule."""
-    reading = lines.reading_of(request)
+    reading = request.reading
     needing = [part for part in reading.parts if not (is_quiet(part) or lines.stays_inside(part, request))]
     needing = needing or [part for part in reading.parts if part.argv[0] != "cd"]
     if len(needing) != 1 or needing[0].has_glob or lines.is_elsewhere(needing[0], request):

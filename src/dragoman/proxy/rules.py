@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.reading import read_request
 from dragoman.errors import DragomanError
-from dragoman.policy.decide import judge_all, option_for, read_option
+from dragoman.policy.decide import Option, judge_all, option_for
 from dragoman.schema import decode, encode, v1
 from dragoman.state import SessionState, fold
 from dragoman.workspace.folders import SessionFolders
-from dragoman.workspace.safety import judge_in
+from dragoman.workspace.judging import judge_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -52,8 +52,8 @@ class RuleAnswers:
         folders = SessionFolders(folder)
         announced = state.tool_calls.get(request.tool_call.tool_call_id)
         evidence = read_request(request, state, announced, folders, agent=self._agent)
-        verdict, _ = judge_all(evidence.requests, lambda asked: judge_in(folders, rules, asked).verdict)
-        options = [read_option(each.option_id, each.name, each.kind, ()) for each in request.options]
+        verdict, _ = judge_all(evidence.requests, lambda asked: judge_in(rules, asked, folders).verdict)
+        options = [Option(option.option_id, option.name, option.kind) for option in request.options]
         chosen = option_for(verdict, options)
         return None if chosen is None else chosen.id
 

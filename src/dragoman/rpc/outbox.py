@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from time import monotonic
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,37 @@ if TYPE_CHECKING:
 _LEAST_SHARE: Final = 8
 
 
+class _DueFlushes:
+    """The outboxes of one loop that are flushed in its next turn: one step of the loop for all of them.
+
+    A host writes to hundreds of connections in a turn, and a step of its own for each costs as much as the flush.
+    """
+
+    __slots__ = ("_outboxes",)
+
+    def __init__(self) -> None:
+        self._outboxes: list[Outbox] = []
+
+    def add(self, outbox: Outbox, loop: asyncio.AbstractEventLoop) -> None:
+        if not self._outboxes:
+            loop.call_soon(self._flush)
+        self._outboxes.append(outbox)
+
+    def _flush(self) -> None:
+        # Emptied first: what is sent while these are flushed is due in a turn of its own.
+        outboxes, self._outboxes = self._outboxes, []
+        for outbox in outboxes:
+            try:
+                outbox.flush_due()
+            except Exception as error:  # of one transport: the others have frames to send as well
+                context = {"message": "an outbox was not flushed", "exception": error}
+                asyncio.get_running_loop().call_exception_handler(context)
+
+
+# None of them refers to its loop, which would live forever then.
+_due_flushes: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _DueFlushes]] = WeakKeyDictionary()
+
+
 class Outbox:
     """The buffer that every outgoing frame of a connection passes through."""
 
@@ -35,6 +67,7 @@ class Outbox:
         self._is_observed = bool(observers)
         self._give_up = give_up
         self._loop = asyncio.get_running_loop()
+        self._due = _due_flushes.setdefault(self._loop, _DueFlushes())
         self._frames: list[bytes] = []
         self._held_bytes = 0
         self._mark_bytes = limits.out_mark_bytes
@@ -71,7 +104,7 @@ class Outbox:
             self.flush()
         elif not self._is_flush_due:
             self._is_flush_due = True
-            self._loop.call_soon(self._flush_due)
+            self._due.add(self, self._loop)
         return self._budget <= 0 or self._transport.unsent_bytes > 0 or monotonic() > self._deadline
 
     def send(self, frame: bytes) -> None:
@@ -141,6 +174,12 @@ class Outbox:
             # At every further write too, until the end comes in a later turn; the first reason counts.
             self._give_up(f"the peer does not read: {unsent} bytes of output are waiting")
 
+    def flush_due(self) -> None:
+        """Write what was collected for a turn of the loop."""
+        self._is_flush_due = False
+        if self._frames:
+            self.flush()
+
     def drained(self) -> None:
         """Take note that the transport has room again."""
         rooms, self._rooms = self._rooms, []
@@ -156,11 +195,6 @@ class Outbox:
             if self._stall_timer is not None:
                 self._stall_timer.cancel()
             self.drained()
-
-    def _flush_due(self) -> None:
-        self._is_flush_due = False
-        if self._frames:
-            self.flush()
 
     def _watch_for_stall(self) -> None:
         self._stall_seen_bytes = self._written_bytes - self._transport.unsent_bytes

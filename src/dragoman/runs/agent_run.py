@@ -3,12 +3,16 @@
 Theory of operation
 -------------------
 `start` connects and, while the agent's program loads, begins everything else that takes time: the look at the folders,
-the protected files, the ledger. `open` opens the session and waits for these. `prompt` runs one turn and returns when
-what it changed is known. A run starts once and ends once; a host starts another one if the agent died.
+the protected files, the ledger. `open` opens the session and waits for these; if the agent wants a login first, it may
+be called again. `prompt` runs one turn and returns when what it changed is known. A run starts once and ends once; a
+program that outlives it starts another one.
 
 *Order.* `on_event` is called in the event loop, in the order of the wire: updates are reported while their message is
 handled, after they were folded into the session's state, and a request of the agent is decided in a task that begins
 after them. So a decision is reported behind the updates that led to it.
+
+*Between two turns* the folders are the user's. So the protected files are noted again before each prompt, and only a
+program that sends its first prompt at once has them noted, and its folders looked at, while the agent starts.
 
 *Two ways to stop.* `cancel` asks the agent, and lets `prompt` return after a while even if the agent does not react.
 Cancelling the task that runs `prompt` ends everything at once; `end_now` then completes the record without the loop.
@@ -19,20 +23,27 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import AsyncExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.connect import connect
+from dragoman.client.files import turn_label
 from dragoman.errors import ConnectionClosed, DragomanError
 from dragoman.rpc.limits import DEFAULT_LIMITS
 from dragoman.runs.events import EndOfTurn, Initialized, Noted, Opened, TurnEnded, TurnStarted, Updated
 from dragoman.runs.guard import RunGuard, own_meta
-from dragoman.runs.opening import apply_settings, current_mode, current_model, enter_asking_mode, open_session
+from dragoman.runs.opening import (
+    apply_settings,
+    can_reopen,
+    current_model,
+    enter_asking_mode,
+    open_session,
+)
 from dragoman.runs.record import RunRecord, describe_agent
-from dragoman.schema import v1
+from dragoman.schema import is_advertised, v1
 from dragoman.state.tools import ToolCallState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from dragoman.client import ClientOptions, PromptTurn, RemoteAgent, Session
     from dragoman.client.connect import Protocol
@@ -46,9 +57,12 @@ if TYPE_CHECKING:
     from dragoman.runs.opening import SessionOpening
     from dragoman.runs.result import LeftOut
     from dragoman.runs.terms import Terms
+    from dragoman.state import SessionState
     from dragoman.view.blocks import ShownTerminal
+    from dragoman.workspace import Change
 
 _log = logging.getLogger("dragoman.runs")
+_CALLS: Final = frozenset((v1.ToolCall, v1.ToolCallUpdate))
 
 
 class GuardedRun:
@@ -62,6 +76,10 @@ class GuardedRun:
         forms: answers forms and pages of the agent; without it the built-in agent asks no questions.
         observers: see every line between this program and the agent.
         limits: how much the connection may hold in memory.
+        serve: given the options of the connection; returns them with services of its own in place of some.
+        settle: awaited when the agent has answered a prompt, or was given up: ends what the turn left running, before
+            what it changed is compared.
+        is_prompted_at_once: whether the first prompt follows `open` at once.
     """
 
     def __init__(
@@ -73,21 +91,23 @@ class GuardedRun:
         forms: AnswersForms | None = None,
         observers: Sequence[Observer] = (),
         limits: Limits = DEFAULT_LIMITS,
+        serve: Callable[[ClientOptions], ClientOptions] | None = None,
+        settle: Callable[[EndOfTurn], Awaitable[None]] | None = None,
+        is_prompted_at_once: bool = True,
     ) -> None:
         self.terms = terms
-        self.agent: RemoteAgent | None = None
-        self.session: Session | None = None
         self.ledger: RunLedger | None = None
         """Set before `start`, if the turns are to be entered."""
         self.guard = RunGuard(terms, asker=asker, report=self._report)
-        self.record = RunRecord(terms, look=self.guard.look, written=self.guard.written)
+        self.record = RunRecord(terms, look=self.guard.look, written=self._written)
         """What is known of the last turn, at any moment."""
-        if terms.copies_before:
-            self.guard.before_permitted = self.record.copy_before()
         self._on_event = on_event
         self._forms = forms
         self._observers = observers
         self._limits = limits
+        self._serve = serve
+        self._settle = settle
+        self._is_prompted_at_once = is_prompted_at_once
         self._stack = AsyncExitStack()
         self._changes: RunChanges | None = None
         self._models: LegacyModels | None = None
@@ -95,8 +115,10 @@ class GuardedRun:
         self._turns = 0
         self._is_resumed = False
         self._turns_before: int | None = None  # in the state; None between two turns
-        self._is_cancelled = False
+        self._is_recorded = True
+        self._turn: PromptTurn | None = None
         self._given_up: asyncio.Future[None] | None = None
+        self._is_cancelled = False
 
     # Starting
 
@@ -120,13 +142,16 @@ class GuardedRun:
             "unstable": unstable,
             "protocol": protocol,
         }
+        if self._serve is not None:
+            options = self._serve(options)
         agent = await self._stack.enter_async_context(connect(transport, **options))
-        self.agent = self.guard.agent = agent
+        self.guard.agent = agent
         methods = tuple(str(getattr(method, "id", "")) for method in agent.auth_methods)
         described = describe_agent(self.terms, agent.info)
         self._report(Initialized(agent=described, protocol_version=agent.protocol_version, login_methods=methods))
-        # Not earlier: the look at the folders has the disk for itself while the agent's program loads.
-        self._preparing.append(asyncio.ensure_future(asyncio.to_thread(self.guard.arm)))
+        if self._is_prompted_at_once:
+            # Not earlier: the look at the folders has the disk for itself while the agent's program loads.
+            self._preparing.append(asyncio.ensure_future(asyncio.to_thread(self.guard.arm)))
 
     def offer_models(self) -> None:
         """Read which models an agent of an older draft offers; called before `start`, if a model is to be set."""
@@ -136,26 +161,28 @@ class GuardedRun:
         self._observers = [*self._observers, self._models]
 
     def _follow_changes(self) -> None:
-        if not self.terms.chosen.follows_changes:
+        terms = self.terms
+        if terms.entry is None or not terms.chosen.follows_changes:  # an agent in this process has no program to blame
             return
         from dragoman.runs.changes import RunChanges
 
-        terms = self.terms
-        self._changes = RunChanges(terms.ledger_name, terms.roots, self._note, left_out=terms.left_out)
-        self._changes.start()
+        name = terms.ledger_name or terms.agent
+        self._changes = RunChanges(name, terms.roots, self._note, left_out=terms.left_out)
+        self._changes.start(looks_now=self._is_prompted_at_once)
 
-    async def open(self, opening: SessionOpening) -> None:
+    async def open(self, opening: SessionOpening) -> bool:
         """Open the session, set mode, model and options, and wait for what has to be known before a prompt.
+
+        Returns whether the session was loaded, so that the agent may replay its history, also after this.
 
         Raises:
             ConfigError: the agent cannot reopen a session, or does not offer a setting.
             RequestError: the agent refuses.
         """
-        assert self.agent is not None
         agent, entry = self.agent, self.terms.entry
         replays_late = entry is not None and entry.quirks.replays_late
-        session = await open_session(agent, opening, self.terms.roots, replays_late=replays_late)
-        self.session = self.guard.session = session
+        session, is_loaded = await open_session(agent, opening, self.terms.roots, replays_late=replays_late)
+        self.guard.session = session
         self._is_resumed = opening.session_id is not None
         await apply_settings(session, opening, self._models)
         if opening.enters_asking_mode and entry is not None:
@@ -174,10 +201,42 @@ class GuardedRun:
             await preparing
         if self.ledger is not None:
             await self.ledger.join(agent, session)
-        if self._changes is not None:
+        if self._changes is not None and self._is_prompted_at_once:
             await self._changes.ready()
+        return is_loaded
 
     # What it is
+
+    @property
+    def agent(self) -> RemoteAgent:
+        """The agent, which has answered."""
+        assert self.guard.agent is not None
+        return self.guard.agent
+
+    @property
+    def session(self) -> Session:
+        """The session, which is open."""
+        assert self.guard.session is not None
+        return self.guard.session
+
+    @property
+    def state(self) -> SessionState | None:
+        """What the session shows; None if it is not open yet."""
+        return None if self.guard.session is None else self.guard.session.state
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the agent has answered, and is still there."""
+        return self.guard.agent is not None and self.guard.agent.is_open
+
+    def can(self, gate: str) -> bool:
+        """Return whether the agent advertised a capability, by its dotted path."""
+        return is_advertised(self.agent.capabilities, gate)
+
+    @property
+    def can_come_back(self) -> bool:
+        """Whether another process of the agent can open its sessions."""
+        return can_reopen(self.agent)
 
     @property
     def is_scripted(self) -> bool:
@@ -187,17 +246,17 @@ class GuardedRun:
     @property
     def model(self) -> str | None:
         """The model of the session, if the session states it."""
-        return None if self.session is None else current_model(self.session)
+        return None if self.guard.session is None else current_model(self.guard.session)
 
     @property
     def mode(self) -> str | None:
         """The mode of the session, if it has modes."""
-        return None if self.session is None else current_mode(self.session)
+        return self.guard.mode
 
     @property
     def is_prompted(self) -> bool:
         """Whether a prompt was sent."""
-        return self.session is not None and bool(self._turns) and bool(self.session.state.turns)
+        return bool(self._turns) and self.state is not None and bool(self.state.turns)
 
     # Turns
 
@@ -208,6 +267,8 @@ class GuardedRun:
         prompt_id: str = "",
         text: str = "",
         meta: Mapping[str, Any] | None = None,
+        is_recorded: bool = True,
+        copies_before: bool = False,
     ) -> EndOfTurn:
         """Run one turn; return when its changes and protected files were compared.
 
@@ -216,36 +277,54 @@ class GuardedRun:
             prompt_id: its id in the events.
             text: the prompt as a user reads it, for the ledger.
             meta: the request's `_meta`.
+            is_recorded: whether `record` is kept, and updates are reported; a program that shows them otherwise, and
+                needs no result, spares both.
+            copies_before: whether files are copied before the agent may change them, for a patch.
+
+        Raises:
+            CapabilityError: the agent does not take such a prompt.
         """
-        assert self.agent is not None
-        assert self.session is not None
         session = self.session
-        self._turns += 1
-        if self._turns > 1:
-            # What changed between two turns is the user's work.
-            self.record = self.record.next_turn()
-            await asyncio.to_thread(self.guard.arm)
-        self._is_cancelled = False
-        self.guard.begin_turn()
-        self._report(TurnStarted(prompt_id=prompt_id))
-        if self.ledger is not None:
-            is_new = self._turns == 1 and not self._is_resumed
-            self.ledger.begin(self.agent, session, content, text, is_new=is_new, is_scripted=self.is_scripted)
-        turn = session.prompt(content, meta=meta)
-        self._turns_before = len(session.state.turns)
-        self._given_up = asyncio.get_running_loop().create_future()
+        self._turn = turn = session.prompt(content, meta=meta)  # not sent before it is awaited
+        self._given_up = given_up = asyncio.get_running_loop().create_future()
+        self._is_cancelled, self._is_recorded = False, is_recorded
         try:
-            end = await self._finish(turn, self._given_up)
-        finally:  # also if the agent died or this task was cancelled
-            self._turns_before = None
-            self.guard.compare()
-        if end.response is not None and self._changes is not None:
+            await self._begin_turn(copies_before=copies_before)
+            if self._is_cancelled:
+                return EndOfTurn(was_cancelled=True, was_sent=False)
+            self._report(TurnStarted(prompt_id=prompt_id))
+            if self.ledger is not None:
+                is_new = self._turns == 1 and not self._is_resumed
+                self.ledger.begin(self.agent, session, content, text, is_new=is_new, is_scripted=self.is_scripted)
+            self._turns_before = before = len(session.state.turns)
+            end = await self._finish(turn, given_up, before)
+            if self._settle is not None:
+                await self._settle(end)
+            if self.guard.is_watching:
+                self.guard.note_changes(await asyncio.to_thread(self.guard.confinement.changes))
+        except asyncio.CancelledError:
+            self.guard.compare()  # blocks, because a task that was cancelled must not wait for a thread
+            raise
+        finally:
+            self._turn = self._given_up = self._turns_before = None
+        if self._changes is not None and not end.gave_up:
             await self._changes.finish(session)
-            self.record.changes = self._changes.result()
         self._report(TurnEnded(prompt_id=prompt_id, end=end))
         return end
 
-    async def _finish(self, turn: PromptTurn, given_up: asyncio.Future[None]) -> EndOfTurn:
+    async def _begin_turn(self, *, copies_before: bool) -> None:
+        self._turns += 1
+        if self._turns > 1:
+            self.record = self.record.next_turn()
+            if self._changes is not None:
+                self._changes.next_turn()
+        self.guard.before_permitted = self.record.copy_before() if copies_before else None
+        if self.guard.watches and (self._turns > 1 or not self._is_prompted_at_once):
+            # What changed before this prompt is the user's work.
+            await asyncio.to_thread(self.guard.arm)
+        self.guard.begin_turn()
+
+    async def _finish(self, turn: PromptTurn, given_up: asyncio.Future[None], turns_before: int) -> EndOfTurn:
         finishing: asyncio.Future[Any] = asyncio.ensure_future(_outcome(turn))
         try:
             await asyncio.wait({finishing, given_up}, return_when=asyncio.FIRST_COMPLETED)
@@ -255,23 +334,29 @@ class GuardedRun:
         if not finishing.done():
             return EndOfTurn(was_cancelled=True, gave_up=True)
         outcome = finishing.result()
-        if isinstance(outcome, v1.PromptResponse):
-            return EndOfTurn(response=outcome, was_cancelled=self._is_cancelled)
-        return EndOfTurn(error=outcome, was_cancelled=self._is_cancelled)
+        return EndOfTurn(
+            response=outcome if isinstance(outcome, v1.PromptResponse) else None,
+            error=outcome if isinstance(outcome, DragomanError) else None,
+            was_cancelled=self._is_cancelled,
+            was_sent=len(self.session.state.turns) > turns_before,
+        )
 
     async def cancel(self, *, give_up_seconds: float) -> None:
-        """Ask the agent to stop the turn; `prompt` returns at the latest after that time, with `gave_up`."""
-        self._is_cancelled = True
-        if self.session is None or self._given_up is None:
+        """Ask the agent to stop the turn; `prompt` returns at the latest after that time, with `gave_up`.
+
+        A prompt that was not sent yet is never sent.
+        """
+        if self._turn is None or self._given_up is None or self._is_cancelled:
             return
+        self._is_cancelled = True
         asyncio.get_running_loop().call_later(give_up_seconds, _settle, self._given_up)
         with suppress(ConnectionClosed):  # the turn fails for the same reason
-            await self.session.cancel()
+            await self._turn.cancel()
 
     def end_now(self) -> None:
-        """Complete the record of a turn that was interrupted. Blocks."""
+        """Complete the record with what the folders show, also of a turn that was interrupted. Blocks."""
         if self._changes is not None:
-            self._changes.end_now(self.session)
+            self._changes.end_now(self.guard.session)
             self.record.changes = self._changes.result()
 
     def make_patch(self) -> tuple[bytes, list[str], list[LeftOut]]:
@@ -279,16 +364,17 @@ class GuardedRun:
         whole = None if self._changes is None else self._changes.patch()
         if whole is not None:
             return whole
-        state = None if self.session is None else self.session.state
+        state = self.state
         if self.record.patch is None or state is None:
             return b"", [], []
-        return self.record.patch.build(self.guard.written(), state, state.turns[-1] if state.turns else None)
+        return self.record.patch.build(self._written(), state, state.turns[-1] if state.turns else None)
 
     def shown_terminals(self) -> list[ShownTerminal]:
         """What the terminals of the last turn's tool calls show now."""
-        if self.session is None or not self.session.state.turns:
+        state = self.state
+        if state is None or not state.turns:
             return []
-        calls = self.session.state.timeline[self.session.state.turns[-1].start :]
+        calls = state.timeline[state.turns[-1].start :]
         content = [item for call in calls if isinstance(call, ToolCallState) for item in call.content]
         looks = [self.guard.look(item.terminal_id) for item in content if isinstance(item, v1.Terminal)]
         if not looks:
@@ -316,12 +402,15 @@ class GuardedRun:
     # Inside
 
     def _updated(self, session_id: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
-        session = self.session
+        if not self._is_recorded and _CALLS.isdisjoint(map(type, updates)):
+            return  # nothing to judge, as in nearly all of a stream
+        session = self.guard.session
         # Before the prompt is sent: history that is replayed, or what an agent states about a new session. A turn in
         # version 2 may be over by now, because its end came together with its last updates.
         if session is None or self._turns_before is None or len(session.state.turns) <= self._turns_before:
             return
-        self._report(Updated(session_id=session_id, updates=updates, lines=lines))
+        if self._is_recorded:
+            self._report(Updated(session_id=session_id, updates=updates, lines=lines))
         if session_id != session.id:
             return
         self.record.copy_named(updates, session.state)
@@ -329,12 +418,17 @@ class GuardedRun:
             self.ledger.update()
         self.guard.judge_updates(updates)
 
+    def _written(self) -> Sequence[Change]:
+        """The files that this program wrote for the agent in the last turn."""
+        return () if self.guard.session is None else self.guard.written(turn_label(self.guard.session))
+
     def _note(self, sentence: str) -> None:
         self._report(Noted(text=sentence))
 
     def _report(self, event: RunEvent) -> None:
         # The record first: a view may ask what is known by now.
-        self.record.take(event)
+        if self._is_recorded:
+            self.record.take(event)
         try:
             self._on_event(event)
         except Exception:

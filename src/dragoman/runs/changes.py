@@ -344,16 +344,14 @@ class RunChanges:
         """What the client calls around each turn."""
         return self._service
 
-    @property
-    def has_changes(self) -> bool:
-        """Whether something changed in the folders, as far as that is known by now."""
-        return any(record.changes for record in self._records or ())
-
-    def start(self) -> None:
-        """Begin the look at the folders, in a thread."""
+    def start(self, *, looks_now: bool = True) -> None:
+        """Follow the session; `looks_now` begins the look at the folders for the first prompt, in a thread."""
         try:
-            self._service = SessionChanges(agent=self._agent, on_problem=self._note, left_out=self._left_out)
-            self._service.prepare(self._roots)
+            self._service = SessionChanges(
+                agent=self._agent, on_problem=self._note, on_end=self._ended, left_out=self._left_out
+            )
+            if looks_now:
+                self._service.prepare(self._roots)
         except OSError as error:
             self._service = None
             self._note(f"changes are not tracked: {error}")
@@ -368,10 +366,18 @@ class RunChanges:
             self._note_user("looking at the folder before the prompt is sent; --no-snapshots leaves that out")
         await looking
 
+    def next_turn(self) -> None:
+        """Forget what the last turn changed."""
+        self._records = None
+        self._problems.clear()
+
+    def _ended(self, records: Sequence[TurnChanges]) -> None:
+        self._records = list(records)
+
     async def finish(self, session: Session) -> None:
-        """Wait for the look after the turn."""
-        if self._service is not None and self._service.followed(session) is not None:
-            self._records = await self._service.records(session)
+        """Wait for the look after the turn; a prompt that was never sent has none."""
+        if self._service is not None:
+            await self._service.end_session(session)
 
     def end_now(self, session: Session | None) -> None:
         """The same for a run that was interrupted; blocks."""
@@ -422,11 +428,6 @@ def patch_of(records: Sequence[TurnChanges], folder: str) -> tuple[bytes, list[s
         files += [_shown(record.folder, name) for name in names]
         left_out += [LeftOut(_shown(record.folder, name), reason) for name, reason in missing.items()]
     return data, files, left_out
-
-
-def described_changes(records: Sequence[TurnChanges]) -> TreeChanges | None:
-    """What the folders of a turn show, for its result; None if they were not followed. Blocks."""
-    return _joined(list(records), []) if records else None
 
 
 def _joined(records: list[TurnChanges], problems: list[str]) -> TreeChanges:

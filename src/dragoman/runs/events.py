@@ -1,24 +1,25 @@
 """What happens in a run, as events: one agent, one session, turn by turn.
 
 The events are reported in the order of the wire. They are data, so that a view, a record of the turn and a host can
-take the same ones. Does not depend on where they are shown.
+take the same ones, and `read_event` reads those that another process has encoded. Does not depend on where they are
+shown.
 """
 
 from __future__ import annotations
 
 from time import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import Struct, convert, field
+
+from dragoman.runs.result import RunAgent, RunViolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.errors import ConnectionClosed
     from dragoman.policy.decide import Decision
     from dragoman.process.sandbox import ProtectedChange
     from dragoman.process.sandbox.confinement import FinishedCommand
-    from dragoman.runs.result import RunAgent, RunViolation
     from dragoman.schema import v1
 
 
@@ -31,6 +32,8 @@ class EndOfTurn(Struct, frozen=True, kw_only=True):
     """This side asked the agent to stop. It may still report that it is done."""
     gave_up: bool = False
     """The agent did not react to that in time; nothing is known about what it does."""
+    was_sent: bool = True
+    """The agent got the prompt, as far as that is known here; otherwise it may be sent to another one."""
 
 
 class Initialized(Struct, frozen=True, kw_only=True, tag=True):
@@ -121,13 +124,6 @@ class Noted(Struct, frozen=True, kw_only=True, tag=True):
     at: float = field(default_factory=time)
 
 
-class AgentEnded(Struct, frozen=True, kw_only=True, tag=True):
-    """The connection to the agent has ended, by either side."""
-
-    reason: ConnectionClosed | None
-    at: float = field(default_factory=time)
-
-
 class TurnEnded(Struct, frozen=True, kw_only=True, tag=True):
     """The turn is over, and what it changed is known."""
 
@@ -148,6 +144,39 @@ RunEvent: TypeAlias = (
     | ProtectedChanged
     | Violated
     | Noted
-    | AgentEnded
     | TurnEnded
 )
+
+
+def read_event(written: dict[str, Any]) -> RunEvent | None:
+    """Read an event that a host has sent; None for one of a kind that hosts do not send, or that is not known.
+
+    Raises:
+        msgspec.ValidationError: it is not such an event.
+    """
+    match written.get("type"):
+        case "Decided":
+            from dragoman.policy.decide import Decision
+
+            return Decided(decision=convert(written["decision"], Decision), at=written["at"])
+        case "CommandEnded":
+            return CommandEnded(command=_read_command(written["command"]), hint=written["hint"], at=written["at"])
+        case "Initialized" | "Opened" | "TurnStarted" | "Asking" | "TerminalOutput" | "Violated":
+            return convert(written, Initialized | Opened | TurnStarted | Asking | TerminalOutput | Violated)
+        case _:
+            return None
+
+
+def _read_command(written: dict[str, Any]) -> FinishedCommand:
+    from dragoman.policy import Request
+    from dragoman.process.sandbox import Denial, ProtectedChange
+    from dragoman.process.sandbox.confinement import FinishedCommand
+
+    return FinishedCommand(
+        **{
+            **written,
+            "request": convert(written["request"], Request),
+            "denials": convert(written["denials"], tuple[Denial, ...]),
+            "changes": convert(written["changes"], tuple[ProtectedChange, ...]),
+        }
+    )

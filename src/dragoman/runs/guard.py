@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dragoman.state.tools import ToolCallState
     from dragoman.workspace import Change, Workspace
 
-PROTECTED: Final = "protected file"
+BY_PROTECTION: Final = "protected file"
 """`decided_by` of a violation that no rule has to name."""
 
 
@@ -105,23 +105,24 @@ class RunGuard:
     @cached_property
     def permissions(self) -> ClientPermissions:
         """What decides. Made, and loaded, with the first request: a plain turn needs none of it."""
-        from dragoman.client.permission import AllowAll, ClientPermissions, Guarding
+        from dragoman.client.permission import ClientPermissions, Guarding
 
         terms, asker = self.terms, self._asker
         entry, remember = terms.entry, terms.remember
         return ClientPermissions(
             lambda: terms.rules(self.mode),
             agent=terms.agent,
-            asker=AllowAll() if terms.allows_all else None if asker is None else ReportedAsker(asker, self._report),
+            asker=None if asker is None else ReportedAsker(asker, self._report),
             # An "always" that no user chose must not outlive the run.
             remember=None if terms.allows_all or remember is None else lambda text, action, _: remember(text, action),
             on_decision=lambda decision: self._report(Decided(decision=decision)),
             root=terms.project,
             guarding=Guarding(
                 confines=self._confines,
+                allows_all=terms.allows_all,
                 reads_reasons=lambda: self.reads_reasons,
                 own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
-                before_permitted=self.before_permitted,
+                before_permitted=self._copy_before,
             ),
         )
 
@@ -178,6 +179,10 @@ class RunGuard:
         """The mode of the session, if it has modes."""
         return None if self.session is None else current_mode(self.session)
 
+    def _copy_before(self, paths: Sequence[str]) -> None:
+        if self.before_permitted is not None:  # it is another one in each turn
+            self.before_permitted(paths)
+
     def _confines(self) -> bool:
         """Whether commands that the agent asks permission for are then run here, in the sandbox."""
         entry = self.terms.entry
@@ -216,14 +221,27 @@ class RunGuard:
 
     # Violations
 
+    @property
+    def watches(self) -> bool:
+        """Whether protected files are compared: not for an agent in this process, whose changes are the program's own.
+
+        A client that serves the files itself also guards them.
+        """
+        return self.terms.entry is not None and self.terms.watches()
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the protected files were noted, and can be compared."""
+        return self.confinement.is_armed and self.watches
+
     def arm(self) -> None:
-        """Note the protected files as they are. Blocks. A client that serves the files itself also guards them."""
-        if self.terms.watches():
+        """Note the protected files as they are. Blocks."""
+        if self.watches:
             self.confinement.arm()
 
     def compare(self) -> None:
         """Report the protected files that the agent changed itself; called when no command runs. Blocks."""
-        if self.confinement.is_armed and self.terms.watches():
+        if self.is_watching:
             self.confinement.compare()
 
     def begin_turn(self) -> None:
@@ -276,7 +294,7 @@ class RunGuard:
                 title=f"{change.path} was {change.happened}",
                 kind="delete" if change.happened == "deleted" else "edit",
                 rule=None,
-                decided_by=PROTECTED,
+                decided_by=BY_PROTECTION,
                 tool_call_id=None,
                 paths=[change.path],
                 command=command,

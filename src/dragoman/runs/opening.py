@@ -32,6 +32,8 @@ class SessionOpening(Struct, frozen=True, kw_only=True):
 
     session_id: str | None = None
     """The session to continue; None for a new one."""
+    with_history: bool = False
+    """Whether the history of a session to continue is wanted: it is loaded then, if the agent can."""
     flag: str = "--resume"
     """How the user named it, for an error."""
     servers: Sequence[v1.McpServer] = ()
@@ -46,10 +48,22 @@ class SessionOpening(Struct, frozen=True, kw_only=True):
     """Whether a well-known agent is put into the mode in which it asks."""
 
 
+class EnteredSession(NamedTuple):
+    """A session, and whether it was loaded: then the agent replays its history."""
+
+    session: Session
+    is_loaded: bool = False
+
+
+def can_reopen(agent: RemoteAgent) -> bool:
+    """Return whether another process of the agent can open its sessions."""
+    return any(is_advertised(agent.capabilities, gate) for gate in ("sessionCapabilities.resume", "loadSession"))
+
+
 async def open_session(
     agent: RemoteAgent, opening: SessionOpening, roots: Sequence[str], *, replays_late: bool = False
-) -> Session:
-    """Open a new session, or the one to continue, without its history if the agent can: it is not shown.
+) -> EnteredSession:
+    """Open a new session, or the one to continue, without its history if the agent can and it is not wanted.
 
     Args:
         agent: the agent, initialized.
@@ -62,16 +76,17 @@ async def open_session(
         RequestError: the agent refuses.
     """
     cwd, id = roots[0], opening.session_id
-    given: dict[str, Any] = {"mcp_servers": opening.servers, "additional_directories": roots[1:]}
-    given["meta"] = opening.meta or None
+    members: dict[str, Any] = {"mcp_servers": opening.servers, "additional_directories": roots[1:]}
+    members["meta"] = opening.meta or None
     if opening.system_prompt is not None:
-        given["append_system_prompt"] = opening.system_prompt
+        members["append_system_prompt"] = opening.system_prompt
     if id is None:
-        return await agent.new_session(cwd, **given)
+        return EnteredSession(await agent.new_session(cwd, **members))
     can_load = is_advertised(agent.capabilities, "loadSession")
-    if is_advertised(agent.capabilities, "sessionCapabilities.resume"):
+    can_resume = is_advertised(agent.capabilities, "sessionCapabilities.resume")
+    if can_resume and not (can_load and opening.with_history):
         try:
-            return await agent.resume_session(id, cwd, **given)
+            return EnteredSession(await agent.resume_session(id, cwd, **members))
         except RequestError as error:  # one real agent offers it and does not have it
             if error.code != METHOD_NOT_FOUND or not can_load:
                 raise
@@ -80,7 +95,7 @@ async def open_session(
             f"{opening.flag}: this agent can neither resume nor load a session",
             hint=f"leave out {opening.flag} for a new session; what was done before: dragoman sessions list",
         )
-    session = await agent.load_session(id, cwd, **given)
+    session = await agent.load_session(id, cwd, **members)
     if replays_late:
         # Wait until the agent has sent its commands, which it does after the history.
         with suppress(TimeoutError):
@@ -89,7 +104,7 @@ async def open_session(
                     async for received in session.updates():
                         if isinstance(received.update, v1.AvailableCommandsUpdate):
                             break
-    return session
+    return EnteredSession(session, is_loaded=True)
 
 
 class OfferedValue(NamedTuple):

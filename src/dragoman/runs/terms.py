@@ -84,8 +84,6 @@ class Terms(Struct, frozen=True, kw_only=True):
     """The agent as the ledger and the records of changes have it."""
     asks_inside: bool = False
     """Whether a command is asked about although it would run in the sandbox."""
-    copies_before: bool = False
-    """`--patch`: a file is copied before the answer that permits its change."""
     watches: Callable[[], bool] = _always
     """False while a client serves the files itself: it also guards them."""
     left_out: tuple[str, ...] = ()
@@ -138,7 +136,8 @@ def restricting_rules(rules: Sequence[Rule], agent: str, project: str) -> list[s
     It reads the user's other rules by itself. Patterns of files become absolute, because the folder of the session is
     not always the project's.
     """
-    from dragoman.policy.rule import PATH_KINDS, read_pattern
+    from dragoman.policy.request import PATH_KINDS
+    from dragoman.policy.rule import read_pattern
 
     found = []
     for rule in rules:

@@ -7,11 +7,10 @@ terminals of their own in `_meta`. Owns that reading, and the limits of what is 
 from __future__ import annotations
 
 import re
-import shlex
 from time import gmtime, strftime
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.client.tool_input import ToolInput
+from dragoman.client.reading import ToolInput
 from dragoman.runs import result as results
 from dragoman.schema import UNSET, v1
 from dragoman.state.reported_exit import own_terminal_end, own_terminal_output, reported_exit
@@ -156,8 +155,7 @@ def _diff(diff: v1.Diff) -> results.RunDiff:
 
 
 def _command(found: ToolInput) -> str | None:
-    lines = [command.line if command.line is not None else shlex.join(command.argv or ()) for command in found.commands]
-    return "\n".join(lines) or None
+    return "\n".join(command.text for command in found.commands) or None
 
 
 def _text_of(raw: Any) -> str:

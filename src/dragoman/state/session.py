@@ -149,6 +149,11 @@ class SessionState:
         return View(self._turns.items)
 
     @property
+    def turn_count(self) -> int:
+        """How many `turns` there are."""
+        return len(self._turns.items)
+
+    @property
     def text(self) -> str:
         """The agent's text of the last turn."""
         turns = self._turns.items

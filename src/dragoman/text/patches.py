@@ -133,9 +133,9 @@ def _read_hunk(lines: list[str], at: int, old_count: int, new_count: int) -> tup
         at += 1
         mark, rest = line[:1], line[1:]
         if mark == "\\":
-            for each, previous in ((old, " -"), (new, " +")):
-                if each and lines[at - 2][:1] in previous:
-                    each[-1] = each[-1].removesuffix("\n")
+            for side, previous in ((old, " -"), (new, " +")):
+                if side and lines[at - 2][:1] in previous:
+                    side[-1] = side[-1].removesuffix("\n")
             continue
         if mark in (" ", "-", "\n"):
             old.append(rest if mark != "\n" else "\n")

@@ -31,9 +31,9 @@ class JsonMask:
         """Mask a JSON value with everything in it; true, false and null stay."""
         match value:
             case dict():
-                return {self.name(name): self.value(each) for name, each in value.items()}
+                return {self.name(name): self.value(part) for name, part in value.items()}
             case list():
-                return [self.value(each) for each in value]
+                return [self.value(part) for part in value]
             case str():
                 return mask(value)
             case bool() | None:

@@ -48,14 +48,14 @@ class Secrets:
     """The keys of one environment, with the text that replaces each: `[ANTHROPIC_API_KEY]`."""
 
     def __init__(self, *environments: "Mapping[str, str | None]") -> None:
-        self._found: list[tuple[str, str]] = []
-        self._found_bytes: list[tuple[bytes, bytes]] = []
+        self._masks: list[tuple[str, str]] = []
+        self._masks_bytes: list[tuple[bytes, bytes]] = []
         for environment in (*environments, *_remembered):
             self.learn(environment)
 
     def __bool__(self) -> bool:
         """Whether any key is known."""
-        return bool(self._found)
+        return bool(self._masks)
 
     def learn(self, environment: "Mapping[str, str | None]") -> None:
         """Mask the keys of this environment, too."""
@@ -63,22 +63,22 @@ class Secrets:
 
     def add(self, keys: "Mapping[str, str]") -> None:
         """Mask these keys, too, each by its own text. What is too short for a key is left out."""
-        found = dict(self._found)
+        masks = dict(self._masks)
         for key, mask in keys.items():
             value = key.strip()
             # A number is not a key, and replacing it would break JSON, where numbers stand without quotes.
             if len(value) >= SHORTEST_KEY and not value.isdigit():
-                found.setdefault(value, mask)
+                masks.setdefault(value, mask)
         # The longest first: one key may be the beginning of another.
-        self._found = sorted(found.items(), key=lambda item: -len(item[0]))
-        escaped = [(key.replace("/", "\\/"), mask) for key, mask in self._found if "/" in key]
-        self._found_bytes = [
-            (key.encode(errors="surrogateescape"), mask.encode()) for key, mask in (*escaped, *self._found)
+        self._masks = sorted(masks.items(), key=lambda item: -len(item[0]))
+        escaped = [(key.replace("/", "\\/"), mask) for key, mask in self._masks if "/" in key]
+        self._masks_bytes = [
+            (key.encode(errors="surrogateescape"), mask.encode()) for key, mask in (*escaped, *self._masks)
         ]
 
     def mask(self, text: str) -> str:
         """Return the text with every key replaced by the name of its variable."""
-        if not any(key in text for key, _ in self._found):
+        if not any(key in text for key, _ in self._masks):
             return text
         return self.mask_bytes(text.encode(errors="surrogatepass")).decode(errors="surrogatepass")
 
@@ -99,17 +99,17 @@ class Secrets:
         """Return how many bytes at the end of `data` may be the beginning of a key that is not complete yet."""
         at = 0
         while True:
-            found = self._next(data, at)
+            complete = self._next(data, at)
             place = self._beginning(data, at)
             # A complete key that comes first is masked, and what follows it is looked at by itself.
-            if found is None or (place is not None and place <= found[0]):
+            if complete is None or (place is not None and place <= complete[0]):
                 return 0 if place is None else len(data) - place
-            at = found[0] + len(found[1])
+            at = complete[0] + len(complete[1])
 
     def _next(self, data: bytes, at: int) -> "tuple[int, bytes, bytes] | None":
         """Find the first complete key from a place on, and its mask; of several that begin there the longest."""
         first: tuple[int, bytes, bytes] | None = None
-        for key, mask in self._found_bytes:
+        for key, mask in self._masks_bytes:
             start = data.find(key, at)
             if start >= 0 and (first is None or (start, -len(key)) < (first[0], -len(first[1]))):
                 first = start, key, mask
@@ -117,7 +117,7 @@ class Secrets:
 
     def _beginning(self, data: bytes, at: int) -> int | None:
         """Find the first place from which on the data is the beginning of a longer key."""
-        keys = [key for key, _ in self._found_bytes]
+        keys = [key for key, _ in self._masks_bytes]
         for start in range(max(at, len(data) - max(map(len, keys), default=1) + 1), len(data)):
             tail = data[start:]
             if any(len(key) > len(tail) and key.startswith(tail) for key in keys):

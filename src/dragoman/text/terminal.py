@@ -65,14 +65,14 @@ def printed(text: str, *, has_colour: bool, can_redraw: bool) -> str:
     """Return text that is about to be written to a stream, without controls; colours and `REDRAW` stay if they may."""
     pieces = re.split(_OWN, text)
     pieces[::2] = map(_without_acting, pieces[::2])
-    pieces[1::2] = [own if _is_shown(own, has_colour, can_redraw) else "" for own in pieces[1::2]]
+    pieces[1::2] = [sequence if _is_shown(sequence, has_colour, can_redraw) else "" for sequence in pieces[1::2]]
     return "".join(pieces)
 
 
-def _is_shown(own: str, has_colour: bool, can_redraw: bool) -> bool:
-    if own == REDRAW:
+def _is_shown(sequence: str, has_colour: bool, can_redraw: bool) -> bool:
+    if sequence == REDRAW:
         return can_redraw
-    return has_colour and _CONCEAL not in re.sub(_WIDE_COLOUR, "", own[2:-1]).split(";")
+    return has_colour and _CONCEAL not in re.sub(_WIDE_COLOUR, "", sequence[2:-1]).split(";")
 
 
 def one_line(text: str) -> str:

@@ -66,7 +66,7 @@ class ListedAttachment(NamedTuple):
 
 
 def clean_paste(text: str) -> str:
-    """Pasted text without anything that acts on a terminal; every kind of line end is `\\n`."""
+    """Return pasted text without anything that acts on a terminal; every kind of line end is `\\n`."""
     return harmless(re.sub(_LOCALE_BREAKS, "\n", text))
 
 
@@ -104,8 +104,8 @@ def _free(name: str, taken: Mapping[str, Chip]) -> str:
 
 def chips_in(text: str, chips: Mapping[str, Chip]) -> list[Chip]:
     """Return the chips that stand in a text, in the order in which they do."""
-    found = [(text.find(word), chip) for word, chip in chips.items() if word in text]
-    return [chip for _, chip in sorted(found, key=lambda each: each[0])]
+    placed = [(text.find(word), chip) for word, chip in chips.items() if word in text]
+    return [chip for _, chip in sorted(placed, key=lambda item: item[0])]
 
 
 def chip_before(text: str, cursor: int, chips: Mapping[str, Chip]) -> Chip | None:
@@ -152,10 +152,10 @@ def listed(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) -
     """Return what would be sent with a text, for the line above the input. Looks at the files; for a thread."""
     rows = [ListedAttachment(label(chip.word[1:-1], 60), "") for chip in chips_in(text, chips)]
     for mentioned in mentions(text)[:_MOST_FILES]:
-        found = _existing(mentioned, folder)
-        if found is None:
+        file = _existing(mentioned, folder)
+        if file is None:
             continue
-        word, path = found
+        word, path = file
         status = os.stat(path)
         name, how_much = label(word.rstrip("/"), 60), _size(status.st_size)
         if stat.S_ISDIR(status.st_mode):
@@ -184,9 +184,9 @@ def build(text: str, folder: str, chips: Mapping[str, Chip], can: AgentInput) ->
             resource = v1.TextResourceContents(chip.text, f"attachment:{number}/{name}", "text/plain")
             made.blocks.append(v1.EmbeddedResource(resource))
     words = mentions(text)
-    for found in (_existing(word, folder) for word in words[:_MOST_FILES]):
-        if found is not None:
-            _add_file(made, found[1], found[0], can)
+    for file in (_existing(word, folder) for word in words[:_MOST_FILES]):
+        if file is not None:
+            _add_file(made, file[1], file[0], can)
     if len(words) > _MOST_FILES:
         made.notes.append(f"only the first {_MOST_FILES} files behind @ are attached")
     return made

@@ -60,12 +60,12 @@ def is_local(env: Mapping[str, str]) -> bool:
 
 def copy_commands(env: Mapping[str, str]) -> list[Sequence[str]]:
     """Return the programs that put a text from stdin where the user can paste it: tmux, then one of this machine."""
-    found: list[Sequence[str]] = []
+    commands: list[Sequence[str]] = []
     if in_tmux(env) and _has("tmux", env):
-        found.append(("tmux", "load-buffer", "-w", "-"))
+        commands.append(("tmux", "load-buffer", "-w", "-"))
     if is_local(env):
-        found += _local_commands(env)[:1]
-    return found
+        commands += _local_commands(env)[:1]
+    return commands
 
 
 def _local_commands(env: Mapping[str, str]) -> list[Sequence[str]]:

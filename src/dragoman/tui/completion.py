@@ -58,7 +58,7 @@ class Suggestion(NamedTuple):
     """Where it comes from: the agent, this client, or the project."""
 
 
-class OwnCommand(NamedTuple):
+class ClientCommand(NamedTuple):
     """A slash command of this client."""
 
     name: str
@@ -92,23 +92,23 @@ def word_at(text: str, cursor: int) -> CompletedWord | None:
         while end < len(text) and not text[end].isspace():
             end += 1
         return CompletedWord("command", text[1:cursor], 0, end)
-    for found in _MENTION.finditer(text):
-        if found.start() < cursor <= found.end():
-            typed = text[found.start() + 1 : cursor]
-            if typed.startswith('"') and found[2] and cursor == found.end():
+    for match in _MENTION.finditer(text):
+        if match.start() < cursor <= match.end():
+            typed = text[match.start() + 1 : cursor]
+            if typed.startswith('"') and match[2] and cursor == match.end():
                 return None  # the path is complete
-            return CompletedWord("file", typed.lstrip('"'), found.start(), found.end())
+            return CompletedWord("file", typed.lstrip('"'), match.start(), match.end())
     return None
 
 
 def mentions(text: str) -> list[str]:
     """Return the paths behind `@` in a text, in their order, each once, whether or not there is such a file."""
-    found: list[str] = []
+    paths: list[str] = []
     for match in _MENTION.finditer(text):
         path = match[1] if match[1] is not None else match[3] or ""
-        if path and path not in found:
-            found.append(path)
-    return found
+        if path and path not in paths:
+            paths.append(path)
+    return paths
 
 
 def spoken(path: str) -> list[str]:
@@ -122,7 +122,7 @@ def mention(path: str) -> str:
 
 
 def command_suggestions(
-    query: str, agent: Iterable[AgentCommand], own: Iterable[OwnCommand], agent_name: str = "agent"
+    query: str, agent: Iterable[AgentCommand], client: Iterable[ClientCommand], agent_name: str = "agent"
 ) -> list[Suggestion]:
     """Return the commands that match. The agent's own wins where both have a name; ours is `/dragoman:NAME` then."""
     theirs = list(agent)
@@ -134,9 +134,9 @@ def command_suggestions(
             f"/{command.name} ", f"/{label(command.name, 40)}", label(detail, 200, ""), label(agent_name, 20)
         )
         rows.append((command.name, row))
-    for mine in own:
-        name = f"dragoman:{mine.name}" if mine.name in taken else mine.name
-        rows.append((mine.name, Suggestion(f"/{name} ", f"/{name}", mine.help, "client")))
+    for ours in client:
+        name = f"dragoman:{ours.name}" if ours.name in taken else ours.name
+        rows.append((ours.name, Suggestion(f"/{name} ", f"/{name}", ours.help, "client")))
     return ranked(query, rows)
 
 
@@ -157,14 +157,14 @@ def ranked(query: str, rows: Iterable[tuple[str, T]]) -> list[T]:
     wanted = query[:_LONGEST_QUERY]
     if not wanted:
         return [row for _, row in _first(rows)]
-    known = list(rows)
+    named = list(rows)
     scored: list[tuple[int, int, T]] = []
-    for number in _matching(wanted, [name for name, _ in known]):
-        name, row = known[number]
+    for number in _matching(wanted, [name for name, _ in named]):
+        name, row = named[number]
         score = match_score(wanted, name)
         if score is not None:
             scored.append((-score, number, row))
-    scored.sort(key=lambda each: each[:2])
+    scored.sort(key=lambda item: item[:2])
     return [row for _, _, row in scored[:MOST_SHOWN]]
 
 
@@ -203,12 +203,16 @@ def match_score(query: str, name: str) -> int | None:
         return 10_000 + (2_000 if at >= 0 else 0) + (1_000 if starts else 0) - min(len(name), 900)
     score, position, row = 0, 0, 0
     for letter in query:
-        found = folded.find(letter, position)
-        if found < 0:
+        next_place = folded.find(letter, position)
+        if next_place < 0:
             return None
-        row = row + 1 if found == position else 0
-        score += 5 * row + (10 if found == 0 or folded[found - 1] in _BOUNDARIES else 0) + (4 if found >= base else 0)
-        position = found + 1
+        row = row + 1 if next_place == position else 0
+        score += (
+            5 * row
+            + (10 if next_place == 0 or folded[next_place - 1] in _BOUNDARIES else 0)
+            + (4 if next_place >= base else 0)
+        )
+        position = next_place + 1
     return score * 10 - min(len(name), 900)
 
 
@@ -254,21 +258,21 @@ def list_files(
     from dragoman.workspace.ignore import IgnoreStack
 
     end = monotonic() + seconds
-    found: list[str] = []
+    paths: list[str] = []
     waiting: list[tuple[str, IgnoreStack]] = [("", IgnoreStack.above(folder))]
     while waiting:
         deeper: list[tuple[str, IgnoreStack]] = []
         for before, rules in waiting:
             if is_over() or monotonic() > end:
-                return found, True
+                return paths, True
             for path, inner in _entries(folder, before, rules):
-                if len(found) >= most:
-                    return found, True
-                found.append(path)
+                if len(paths) >= most:
+                    return paths, True
+                paths.append(path)
                 if inner is not None:
                     deeper.append((path, inner))
         waiting = deeper
-    return found, False
+    return paths, False
 
 
 def _entries(start: str, before: str, rules: IgnoreStack) -> Iterator[tuple[str, IgnoreStack | None]]:

@@ -337,7 +337,7 @@ class HostedConversation:
             self.started_at = self.clock()
 
     def updated(self, session_id: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
-        """A session went on. Those of subagents are not open here: they are shown inside of their parent."""
+        """Follow a session that went on. Those of subagents are not open here: they are shown in their parent."""
         is_loading = self.phase == "opening"  # then its children are not known yet
         if session_id != self.session_id and (is_loading or session_id in self.state.subagents):
             for update in updates:
@@ -347,23 +347,23 @@ class HostedConversation:
     # Messages of the host's own
 
     def note(self, text: str) -> None:
-        """The host has a sentence for the user."""
+        """Show a sentence of the host to the user."""
         self._interface.note(text)
 
     def turn_started(self, params: dict[str, Any]) -> None:
-        """The host began a prompt, of ours or of another client."""
+        """Note that the host began a prompt, of ours or of another client."""
         self.last_sign = self.clock()
         id = params.get("promptId")
         self._turn_id = id if isinstance(id, str) else None
-        own = self._sent.find(id)
-        if own is None:
+        prompt = self._sent.find(id)
+        if prompt is None:
             self._begin_foreign()
-        elif not own.has_started:
-            self._sent.begin(own)
+        elif not prompt.has_started:
+            self._sent.begin(prompt)
         self._interface.changed()
 
     def turn_ended(self, params: dict[str, Any]) -> None:
-        """A turn of another client ended, or a prompt of it that waited."""
+        """Note the end of a turn of another client, or of a prompt of it that waited."""
         id = params.get("promptId")
         if self._sent.find(id) is not None or (self._turn_id is not None and id not in (None, self._turn_id)):
             return  # the answer to it follows; or it never had a turn
@@ -397,7 +397,7 @@ class HostedConversation:
         """
         if not self.asking.reject(question, reason):
             return False
-        if not question.details.get("readsReasons"):
+        if not question.details.reads_reasons:
             _ = self.send(reason)
         return True
 
@@ -428,7 +428,7 @@ class HostedConversation:
             _ = self.send(prompt.text, [block for block in prompt.blocks if not isinstance(block, v1.TextContent)])
 
     def dismiss_trouble(self) -> None:
-        """The user has read it."""
+        """Drop a failure that the user has read."""
         self._sent.give_back_unsent("it was not sent", with_waiting=False)
         self.trouble = None
         self.last_sign = self.clock()

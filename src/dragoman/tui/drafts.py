@@ -71,12 +71,12 @@ class DraftFolder:
 
     def load(self, session_id: str | None) -> Draft | None:
         """Return the draft of a session, unless it is in the input of another client that lives."""
-        found = _read(self._path(session_id))
-        return None if found is None or _is_elsewhere(found) else found
+        draft = _read(self._path(session_id))
+        return None if draft is None or _is_elsewhere(draft) else draft
 
     def take_left(self) -> Draft | None:
         """Return the newest draft that a client of this folder left at its end, and remove it: one client takes it."""
-        found: list[tuple[float, str, Draft]] = []
+        drafts: list[tuple[float, str, Draft]] = []
         try:
             names = [name for name in os.listdir(self._folder) if name.endswith(".json")][:_MOST_FILES]
         except FileNotFoundError:
@@ -88,8 +88,8 @@ class DraftFolder:
                 with suppress(OSError):
                     os.unlink(path)
             elif draft.is_shown and not _is_elsewhere(draft):
-                found.append((draft.at, path, draft))
-        for _, path, draft in sorted(found, key=lambda each: each[0], reverse=True):
+                drafts.append((draft.at, path, draft))
+        for _, path, draft in sorted(drafts, key=lambda item: item[0], reverse=True):
             try:
                 os.unlink(path)
             except FileNotFoundError:
@@ -145,14 +145,14 @@ class DraftKeeper:
     def begin(self) -> Draft | None:
         """Return the draft to begin with: that of the session, else one that a client of this folder left."""
         try:
-            found = None if self._session is None else self._drafts.load(self._session)
-            return found if found is not None else self._drafts.take_left()
+            draft = None if self._session is None else self._drafts.load(self._session)
+            return draft if draft is not None else self._drafts.take_left()
         except OSError as error:
             self._failed(error)
             return None
 
     def changed(self, text: str, chips: Sequence[Chip]) -> None:
-        """The text of the input is another one."""
+        """Note that the text of the input is another one."""
         now = monotonic()
         if self._unsaved is None:
             self._first_at = now
@@ -198,13 +198,13 @@ class DraftKeeper:
             self._folder, self._drafts = folder, DraftFolder(folder)
         self._shown = ("", ())
         try:
-            found = None if session is None else self._drafts.load(session)
+            draft = None if session is None else self._drafts.load(session)
         except OSError as error:
             self._failed(error)
-            found = None
-        found = found or self._without_session.pop(conversation, None) or Draft("")
-        self._shown = (found.text, found.chips)
-        return found
+            draft = None
+        draft = draft or self._without_session.pop(conversation, None) or Draft("")
+        self._shown = (draft.text, draft.chips)
+        return draft
 
     def put_before(self, conversation: HostedConversation, text: str, chips: Sequence[Chip]) -> None:
         """Put a text before the draft of a conversation, on disk: its input is not on the screen."""

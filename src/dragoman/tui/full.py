@@ -1,4 +1,4 @@
-"""Starts the full screen, and leaves the last exchange in the terminal when it ends.
+"""The start of the full screen, and its end, which leaves the last exchange in the terminal.
 
 The host is looked for, and started, while Textual is being imported, and the terminal is asked for its background
 meanwhile: all take their time.

@@ -65,7 +65,7 @@ class PromptHistory:
             self.problem = f"the history of the input cannot be read: {error.strerror}"
 
     def add(self, text: str, written: str | None = None) -> None:
-        """A text was sent; `written` is what is kept on disk, where attachments do not stand behind their words."""
+        """Add a text that was sent; `written` is kept on disk, where attachments do not stand behind their words."""
         self._place = None
         if not self._entries or self._entries[-1] != text:
             self._entries = [*self._entries[-MOST_ENTRIES + 1 :], text]
@@ -130,7 +130,7 @@ class PromptHistory:
         return self._entries[self._place]
 
     def stay(self) -> None:
-        """The text that is shown was changed: it is the draft from here on."""
+        """Take the text that is shown as the draft from here on: the user changed it."""
         self._place = None
 
     def find(self, words: str, before: int | None = None) -> tuple[int, str] | None:
@@ -143,13 +143,13 @@ class PromptHistory:
 
 
 def _read_lines(data: bytes) -> list[str]:
-    found: list[str] = []
+    lines: list[str] = []
     for line in data.split(b"\n"):
         with suppress(msgspec.DecodeError, UnicodeDecodeError):  # empty, or cut off by a kill
             text = msgspec.json.decode(line, type=str)
-            if text and (not found or found[-1] != text):
-                found.append(text)
-    return found[-MOST_ENTRIES:]
+            if text and (not lines or lines[-1] != text):
+                lines.append(text)
+    return lines[-MOST_ENTRIES:]
 
 
 def _last_that_fit(entries: Sequence[str]) -> list[str]:

@@ -12,31 +12,31 @@ class Interface(Protocol):
     """What a conversation calls: all of it is synchronous, and only notes that something is to be drawn."""
 
     def changed(self) -> None:
-        """The state, the phase, the prompts or the settings changed."""
+        """Note that the state, the phase, the prompts or the settings changed."""
 
     def asked(self, question: AskedQuestion) -> None:
-        """The agent asks for permission."""
+        """Ask the user for a permission."""
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        """A question is not open any more: it was answered elsewhere, or the agent took it back."""
+        """Close a question that is not open any more: it was answered elsewhere, or the agent took it back."""
 
     def form(self, form: OpenForm) -> None:
-        """The agent asks for values."""
+        """Ask the user for values."""
 
     def form_withdrawn(self, form: OpenForm) -> None:
-        """A form is not open any more."""
+        """Close a form that is not open any more."""
 
     def ended(self, prompt: TypedPrompt | None, stop_reason: str | None, error: str) -> None:
-        """A turn ended: of a prompt of ours, or of another client if None."""
+        """Note the end of a turn: of a prompt of ours, or of another client if None."""
 
     def returned(self, text: str, why: str) -> None:
-        """A text that was sent did not run, and is nowhere but here: the user gets it back."""
+        """Give the user a text back that was sent and did not run: it is nowhere but here."""
 
     def note(self, text: str) -> None:
-        """A sentence for the user."""
+        """Show a sentence."""
 
     def reloaded(self) -> None:
-        """`state` is another object, with the history of the session."""
+        """Begin again with `state`, which is another object with the history of the session."""
 
 
 class Opening(Protocol):

@@ -43,14 +43,14 @@ def values_of(option: KnownOption, *, with_name: bool = False) -> list[OptionVal
         return [
             OptionValue(id, value, name, title, "", current is value) for value, name in ((True, "on"), (False, "off"))
         ]
-    found: list[OptionValue] = []
+    values: list[OptionValue] = []
     for offer in option.options:
         is_group = isinstance(offer, v1.SessionConfigSelectGroup)
         heading = " · ".join(filter(None, [title if with_name else "", offer.name if is_group else ""]))
         for value in offer.options if isinstance(offer, v1.SessionConfigSelectGroup) else (offer,):
             note = value.description if isinstance(value.description, str) else ""
-            found.append(OptionValue(id, value.value, value.name, heading, note, value.value == current))
-    return found
+            values.append(OptionValue(id, value.value, value.name, heading, note, value.value == current))
+    return values
 
 
 def options_of(state: SessionState, category: str) -> list[KnownOption]:
@@ -77,11 +77,11 @@ def modes_of(state: SessionState) -> list[OptionValue]:
 
 
 def all_values(state: SessionState) -> list[OptionValue]:
-    """Modes and the values of every option."""
-    found = [] if options_of(state, "mode") else modes_of(state)
+    """Return modes and the values of every option."""
+    values = [] if options_of(state, "mode") else modes_of(state)
     for option in known_options(state):
-        found += values_of(option, with_name=True)
-    return found
+        values += values_of(option, with_name=True)
+    return values
 
 
 def named(values: Sequence[OptionValue], name: str) -> list[OptionValue]:

@@ -35,7 +35,7 @@ KEYS: Final = (
 
 
 class PlainTerminal:
-    """Reads lines from stdin and appends lines to stdout."""
+    """A terminal that gives lines from stdin, and gets lines appended to stdout."""
 
     has_status = False
     answers_by_line = True
@@ -92,11 +92,11 @@ class PlainTerminal:
 
         def read() -> None:
             try:
-                found = sys.stdin.readline()
+                line = sys.stdin.readline()
             except (OSError, ValueError, UnicodeDecodeError):
-                found = ""
+                line = ""
             with suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(_settle, ready, found.rstrip("\n") if found else None)
+                loop.call_soon_threadsafe(_settle, ready, line.rstrip("\n") if line else None)
 
         threading.Thread(target=read, daemon=True, name="dragoman-stdin").start()
         return await ready

@@ -9,16 +9,18 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from dragoman.host.working.question_details import read_details
 from dragoman.schema import UNSET, encode, v1
 from dragoman.text.colour import BOLD, GREEN, RED, YELLOW, Painter
 from dragoman.text.visible import label, spelled, wrapped
-from dragoman.tui.values import host_details
 from dragoman.view.build import command_of, piece_of
 from dragoman.view.diffs import diff_piece
 from dragoman.view.labels import kind_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from dragoman.host.working.question_details import AlwaysDetails
 
 _KINDS: Final = {
     "allow_once": "yes, this time",
@@ -47,16 +49,18 @@ class NumberedAnswer(NamedTuple):
 
 def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:
     """Yield the question without its answers. Hidden characters of a command or a path are spelled out."""
-    call, own = request.tool_call, host_details(request)
-    commands = _commands(call, own)
+    call, details = request.tool_call, read_details(request)
+    commands = list(details.commands)
+    named = command_of(call.raw_input)
+    if named is not None and named not in commands:
+        commands.insert(0, named)
     yield from _head(call, commands, width, paint)
-    if commands and isinstance(own.get("cwd"), str):
-        yield from _spelled("in", own["cwd"], width)
+    if commands and details.cwd:
+        yield from _spelled("in", details.cwd, width)
     for command in commands:
         yield from _spelled("command", command, width)
-    count = own.get("commandCount")
-    if isinstance(count, int) and count > 1:
-        yield f"  {count} commands run with this answer"
+    if details.command_count > 1:
+        yield f"  {details.command_count} commands run with this answer"
     content = call.content if isinstance(call.content, list | tuple) else ()
     changes = [item for item in content if isinstance(item, v1.Diff)]
     texts = [getattr(piece_of(item.content), "text", "") for item in content if isinstance(item, v1.Content)]
@@ -67,10 +71,10 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
             yield from _spelled("file", path, width)
     if not commands and not changes:
         yield from _input(call.raw_input, [*places, *texts], width)
-    for path in _texts(own.get("outside")):
+    for path in details.outside:
         yield from _spelled("outside the project", path, width)
-    if isinstance(own.get("why"), str) and own["why"]:
-        yield from _spelled("why", own["why"], width)
+    if details.why:
+        yield from _spelled("why", details.why, width)
     for item in changes:
         yield from _diff(item, width, paint)
     for line in "\n".join(texts).splitlines():
@@ -93,21 +97,20 @@ def answers_of(request: v1.RequestPermissionRequest, width: int = 130) -> list[N
 
     The name is the agent's text, and is cut rather than what the answer means: that must be in sight.
     """
-    written = host_details(request).get("options")
-    found = []
+    always = read_details(request).options
+    answers = []
     for number, option in enumerate(request.options, 1):
         meaning = _KINDS.get(str(option.kind), "a kind that this version does not know")
-        own = written.get(option.option_id) if isinstance(written, dict) else None
-        found.append(
+        answers.append(
             NumberedAnswer(
                 number,
                 f"{label(option.name, max(8, min(80, width - len(meaning) - 10)))} ({meaning})",
-                _writes(option, own if isinstance(own, dict) else {}),
+                _writes(option, always.get(option.option_id)),
                 _is_clear(option, request.options),
                 str(option.kind),
             )
         )
-    return found
+    return answers
 
 
 def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:
@@ -123,32 +126,24 @@ def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painte
                 yield f"     {part}" if not number else f"       {part}"
 
 
-def _writes(option: v1.PermissionOption, own: dict[str, Any]) -> str:
+def _writes(option: v1.PermissionOption, always: AlwaysDetails | None) -> str:
     """Return what an answer of "always" writes, and who keeps it."""
     if option.kind not in ("allow_always", "reject_always"):
         return ""
-    rule, kept = own.get("rule"), _KEPT.get(str(own.get("kept")), "in its own way")
-    if not isinstance(rule, str):
+    if always is None or always.rule is None:
         return "writes no rule here; the agent remembers it in its own way"
     action = "allow" if option.kind == "allow_always" else "deny"
-    if own.get("by") == "host":
-        where = f", in {spelled(str(own['file']))}" if isinstance(own.get("file"), str) else ""
-        return f"writes the rule: {action} {spelled(rule)}, {kept}{where}"
-    return f"the agent writes the rule: {action} {spelled(rule)}, {kept}"
+    rule, kept = spelled(always.rule), _KEPT.get(always.kept or "", "in its own way")
+    if always.by == "host":
+        where = "" if always.file is None else f", in {spelled(always.file)}"
+        return f"writes the rule: {action} {rule}, {kept}{where}"
+    return f"the agent writes the rule: {action} {rule}, {kept}"
 
 
 def _is_clear(option: v1.PermissionOption, options: Sequence[v1.PermissionOption]) -> bool:
     """Return whether an option has one known meaning: two kinds under one id look the same on the wire."""
     twins = {other.kind for other in options if other.option_id == option.option_id}
     return len(twins) == 1 and option.kind in _KINDS
-
-
-def _commands(call: v1.ToolCallPatch, own: dict[str, Any]) -> list[str]:
-    commands = _texts(own.get("commands"))
-    named = command_of(call.raw_input)
-    if named is not None and named not in commands:
-        commands.insert(0, named)
-    return commands
 
 
 def _input(raw: Any, shown: Sequence[str], width: int) -> Iterator[str]:
@@ -159,10 +154,6 @@ def _input(raw: Any, shown: Sequence[str], width: int) -> Iterator[str]:
         text = value if isinstance(value, str) else encode(value).decode()
         if not any(text in line for line in shown):
             yield from _spelled(f"input {label(str(name), 40, '')}".rstrip(), text, width)
-
-
-def _texts(value: object) -> list[str]:
-    return [word for word in value if isinstance(word, str)] if isinstance(value, list | tuple) else []
 
 
 def _spelled(name: str, text: str, width: int) -> Iterator[str]:

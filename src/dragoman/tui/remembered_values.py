@@ -49,11 +49,11 @@ def prepare_by(preferences: Preferences | None, note: Callable[[str], None]) -> 
 async def _prepare(session: Session, option: str, value: str | bool) -> None:
     state = session.state
     if option == MODE:
-        known = [] if state.modes is None else [mode.id for mode in state.modes.available_modes]
-        if value in known and value != state.mode:
+        modes = [] if state.modes is None else [mode.id for mode in state.modes.available_modes]
+        if value in modes and value != state.mode:
             await session.set_mode(str(value))
         return
     for offered_option in known_options(state):
-        offered = [found.value for found in values_of(offered_option)]
+        offered = [value_offered.value for value_offered in values_of(offered_option)]
         if offered_option.id == option and value in offered and value != offered_option.current_value:
             await session.set_config_option(option, value)

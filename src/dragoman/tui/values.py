@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from dragoman.host.working.question_details import read_details
 from dragoman.schema import v1
 from dragoman.text.visible import label
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.client.elicitation.form import Outcome
+    from dragoman.host.working.question_details import QuestionDetails
     from dragoman.state import SessionState
 
 Phase: TypeAlias = Literal["connecting", "opening", "ready", "lost", "failed"]
@@ -68,13 +70,6 @@ class TypedPrompt:
         return "the agent has it for the turn that runs" if self.is_steered else "its turn runs already"
 
 
-def host_details(request: v1.RequestPermissionRequest) -> dict[str, Any]:
-    """Return what the host knows about a question, as `_meta.dragoman` of the request has it."""
-    meta = request.meta if isinstance(request.meta, dict) else {}
-    own = meta.get("dragoman")
-    return own if isinstance(own, dict) else {}
-
-
 def completed(request: v1.RequestPermissionRequest, state: SessionState) -> v1.RequestPermissionRequest:
     """Return the request with what was reported of its tool call before: many agents send only the id with it."""
     asked = request.tool_call
@@ -107,9 +102,9 @@ class AskedQuestion:
         return list(self.request.options)
 
     @property
-    def details(self) -> dict[str, Any]:
-        """What the host knows about it: `why`, `cwd`, `commands`, `commandCount`, `options`, `readsReasons`."""
-        return host_details(self.request)
+    def details(self) -> QuestionDetails:
+        """What the host knows about it."""
+        return read_details(self.request)
 
     @property
     def rejecting(self) -> v1.PermissionOption | None:

@@ -38,7 +38,7 @@ _TABLE_RULE: Final = re.compile(r"\|\s{0,20}:?-+:?\s{0,20}(?:\|\s{0,20}:?-+:?\s{
 
 
 class AppendedLines:
-    """Writes one session."""
+    """The writer of one session."""
 
     def __init__(self, width: int, paint: Painter) -> None:
         self._width = max(20, width)
@@ -85,11 +85,11 @@ class AppendedLines:
             is_over: nothing more comes in this turn, so that an unfinished sentence is written too.
         """
         self._watched = watched
-        known = {**(watched.terminals if watched is not None else {}), **(terminals or {})}
-        yield from self._go_on(state, known)
+        all_terminals = {**(watched.terminals if watched is not None else {}), **(terminals or {})}
+        yield from self._go_on(state, all_terminals)
         while self._next < len(state.timeline):
             yield from self._end_message(state)
-            yield from self._begin(state, self._next, known)
+            yield from self._begin(state, self._next, all_terminals)
             self._next += 1
         if is_over:
             yield from self._end_message(state)
@@ -177,13 +177,13 @@ class AppendedLines:
                 yield from self._wrapped("  ", part)
 
     def _end_of_sentence(self, text: str) -> int:
-        """Where the last whole line or sentence of a growing text ends."""
-        found = text.rfind("\n", self._written) + 1 or self._written
-        if _is_code(text[self._written : found], is_code=self._is_code) or _is_row(text[found:]):
-            return found  # code, and a row of a table, are written by whole lines
-        for match in _SENTENCE.finditer(text, found):
-            found = match.end()
-        return found
+        """Return where the last whole line or sentence of a growing text ends."""
+        end = text.rfind("\n", self._written) + 1 or self._written
+        if _is_code(text[self._written : end], is_code=self._is_code) or _is_row(text[end:]):
+            return end  # code, and a row of a table, are written by whole lines
+        for match in _SENTENCE.finditer(text, end):
+            end = match.end()
+        return end
 
     def _end_message(self, state: SessionState) -> Iterator[str]:
         yield from self._grow(state, is_over=True)

@@ -1,4 +1,4 @@
-"""Makes blocks of a session's state.
+"""The way from a session's state to blocks.
 
 Owns which part of an item is shown. A command, an output and an exit code are read from where real agents put them;
 what cannot be read is left out. Costs as much as the state is long: programs that draw often keep blocks by `position`.
@@ -68,17 +68,17 @@ def blocks_of(
     for turn in state.turns:
         if turn.end is not None:
             ends.setdefault(turn.end, []).append(turn)
-    found: list[Block] = []
+    blocks: list[Block] = []
     shown = {**watched.terminals, **agent_terminals(state), **(terminals or {})}
     for position, item in enumerate(state.timeline[first:], first):
-        found += (turn_end(turn, watched) for turn in ends.get(position, ()))
-        found += block_of(item, position, shown, watched)
-    found += (turn_end(turn, watched) for turn in ends.get(len(state.timeline), ()))
-    return found
+        blocks += (turn_end(turn, watched) for turn in ends.get(position, ()))
+        blocks += block_of(item, position, shown, watched)
+    blocks += (turn_end(turn, watched) for turn in ends.get(len(state.timeline), ()))
+    return blocks
 
 
 def agent_terminals(state: SessionState) -> dict[str, ShownTerminal]:
-    """The terminals that an agent of version 2 reports itself."""
+    """Return the terminals that an agent of version 2 reports itself."""
     made = {}
     for terminal in state.terminals.values():
         output, is_cut = tail(terminal.text)

@@ -69,7 +69,7 @@ def _hunks(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffHunk]:
 
 
 def _equal_ends(before: Sequence[str], after: Sequence[str]) -> tuple[int, int]:
-    """How many lines are equal at the beginning, and how many of the rest at the end."""
+    """Count how many lines are equal at the beginning, and how many of the rest at the end."""
     most = min(len(before), len(after))
     start = next((n for n in range(most) if before[n] != after[n]), most)
     rest = most - start

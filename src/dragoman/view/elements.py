@@ -65,12 +65,12 @@ def make(tag: str, attributes: Mapping[str, str] | str = "", *children: ElementC
 
     Raises: ValueError for a tag, an attribute or an address that a page must not have.
     """
-    given = ({"class": attributes} if attributes else {}) if isinstance(attributes, str) else dict(attributes)
-    if tag not in TAGS or not given.keys() <= ATTRIBUTES:
-        raise ValueError(f"not an element of a page: {tag} {sorted(given)}")
-    if "href" in given and not is_web(given["href"]):
+    named = ({"class": attributes} if attributes else {}) if isinstance(attributes, str) else dict(attributes)
+    if tag not in TAGS or not named.keys() <= ATTRIBUTES:
+        raise ValueError(f"not an element of a page: {tag} {sorted(named)}")
+    if "href" in named and not is_web(named["href"]):
         raise ValueError("a link must be an address that begins with http:// or https://")
-    return Element(tag, given, tuple(shown(child) if isinstance(child, str) else child for child in children if child))
+    return Element(tag, named, tuple(shown(child) if isinstance(child, str) else child for child in children if child))
 
 
 def is_web(uri: str) -> bool:
@@ -94,14 +94,14 @@ def write(elements: Iterable[ElementChild]) -> str:
 
 
 def _write(elements: Iterable[ElementChild], pieces: list[str]) -> None:
-    for each in elements:
-        if isinstance(each, str):
-            pieces.append(escape(each))
+    for element in elements:
+        if isinstance(element, str):
+            pieces.append(escape(element))
             continue
         attributes = "".join(
-            f' {name}="{escape(shown(value))}"' if value else f" {name}" for name, value in each.attributes.items()
+            f' {name}="{escape(shown(value))}"' if value else f" {name}" for name, value in element.attributes.items()
         )
-        pieces.append(f"<{each.tag}{attributes}>")
-        if each.tag not in _VOID:
-            _write(each.children, pieces)
-            pieces.append(f"</{each.tag}>")
+        pieces.append(f"<{element.tag}{attributes}>")
+        if element.tag not in _VOID:
+            _write(element.children, pieces)
+            pieces.append(f"</{element.tag}>")

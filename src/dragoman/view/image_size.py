@@ -15,8 +15,8 @@ def image_size(data: str) -> tuple[int, int] | None:
         start = b64decode(data[: min(len(data), _READ) // 4 * 4])
     except (NotBase64, ValueError):
         return None
-    found = _png(start) or _gif(start) or _webp(start) or _jpeg(start)
-    return found if found is not None and all(0 < each < 1_000_000 for each in found) else None
+    size = _png(start) or _gif(start) or _webp(start) or _jpeg(start)
+    return size if size is not None and all(0 < side < 1_000_000 for side in size) else None
 
 
 def _png(data: bytes) -> tuple[int, int] | None:

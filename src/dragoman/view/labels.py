@@ -23,7 +23,7 @@ _ENDINGS: Final = {
 
 
 def ending(block: TurnBlock) -> str:
-    """How a turn ended, in a few words."""
+    """Return how a turn ended, in a few words."""
     if block.is_lost:
         return "The agent ended during the turn"
     if block.stop_reason is None:
@@ -32,14 +32,14 @@ def ending(block: TurnBlock) -> str:
 
 
 def tokens(block: TurnBlock) -> str:
-    """The tokens of a turn; empty if the agent did not report them."""
+    """Return the tokens of a turn; empty if the agent did not report them."""
     if block.input_tokens is None or block.output_tokens is None:
         return ""
     return f"{size(block.input_tokens)} tokens in, {size(block.output_tokens)} out"
 
 
 def outcome(block: ToolBlock) -> str:
-    """How a tool call ended: a command that failed counts as failed, whatever status the agent reports."""
+    """Return how a tool call ended: a command that failed counts as failed, whatever status the agent reports."""
     for piece in block.content:
         if isinstance(piece, ShownTerminal):
             if piece.signal:
@@ -50,12 +50,12 @@ def outcome(block: ToolBlock) -> str:
 
 
 def kind_word(kind: str) -> str:
-    """The kind of a tool call in a word of everyday."""
+    """Return the kind of a tool call in a word of everyday."""
     return _KINDS.get(kind, kind)
 
 
 def age_text(seconds: float) -> str:
-    """How long ago something was, in words: `just now`, `3 h`, `yesterday`."""
+    """Return how long ago something was, in words: `just now`, `3 h`, `yesterday`."""
     if seconds < 60:
         return "just now"
     if seconds < 3600:
@@ -67,7 +67,7 @@ def age_text(seconds: float) -> str:
 
 
 def seconds_text(seconds: float | None) -> str:
-    """A duration as it is read: `0.2 s`, `4 min 12 s`, whole seconds as `3 s`; empty if it is not known."""
+    """Write a duration as it is read: `0.2 s`, `4 min 12 s`, whole seconds as `3 s`; empty if it is not known."""
     if seconds is None or seconds < 0:
         return ""
     if isinstance(seconds, int) and seconds < 100:
@@ -80,7 +80,7 @@ def seconds_text(seconds: float | None) -> str:
 
 
 def described(piece: ToolPiece) -> str:
-    """Content that is not text, in a few words: `[image 640x480 png, 84 KB]`."""
+    """Describe content that is not text in a few words: `[image 640x480 png, 84 KB]`."""
     match piece:
         case MediaPiece():
             kind, _, form = label(piece.media_type, 60).partition("/")
@@ -97,7 +97,7 @@ def described(piece: ToolPiece) -> str:
 
 
 def size_text(size_bytes: int) -> str:
-    """A size as it is read: `84 KB`."""
+    """Write a size as it is read: `84 KB`."""
     if size_bytes < 1000:
         return f"{size_bytes} bytes"
     return f"{size_bytes / 1000:.0f} KB" if size_bytes < 999_500 else f"{size_bytes / 1_000_000:.1f} MB"

@@ -85,36 +85,36 @@ class SessionLayout:
         return not self._estimated
 
     def lines(self, start: int, count: int, state: SessionState) -> list[RailLine]:
-        """The lines from a place on; fewer at the end."""
-        found: list[RailLine] = []
+        """Return the lines from a place on; fewer at the end."""
+        shown: list[RailLine] = []
         self._sum()
         index = max(0, bisect_right(self._starts, start) - 1)
-        while index < len(self._heights) and len(found) < count:
+        while index < len(self._heights) and len(shown) < count:
             lines = self._lines_of(state, index - len(self._older))
             self._sum()  # its height may have been an estimate
-            skipped = max(0, start - self._starts[index]) if not found else 0
-            found += lines[skipped : skipped + count - len(found)]
+            skipped = max(0, start - self._starts[index]) if not shown else 0
+            shown += lines[skipped : skipped + count - len(shown)]
             index += 1
-        return found
+        return shown
 
     def item_at(self, line: int) -> int | None:
-        """The position of the item that a line belongs to."""
+        """Return the position of the item that a line belongs to."""
         if not 0 <= line < self.height:
             return None
         return max(0, bisect_right(self._starts, line) - 1) - len(self._older)
 
     def place_of(self, position: int) -> tuple[int, int]:
-        """The first line of an item, and how many it has."""
+        """Return the first line of an item, and how many it has."""
         self._sum()
         index = position + len(self._older)
         return self._starts[index], self._heights[index]
 
     def blocks_at(self, position: int, state: SessionState) -> list[Block]:
-        """The blocks of an item."""
+        """Return the blocks of an item."""
         return list(block_of(self.item(position, state), position, self._terminals, self._watched))
 
     def item(self, position: int, state: SessionState) -> TimelineItem:
-        """The item at a position."""
+        """Return the item at a position."""
         return state.timeline[position] if position >= 0 else self._older[position]
 
     # Changing
@@ -181,25 +181,25 @@ class SessionLayout:
         self._terminals = self._watched.terminals
         if state.terminals:
             self._terminals = {**self._terminals, **agent_terminals(state)}
-        known, count = len(self._heights) - len(self._older), len(state.timeline)
-        changed = self._changed(state, known) | self._ended_turns(state, known)
-        changed |= {position for position in noted if position < known}
+        laid_out, count = len(self._heights) - len(self._older), len(state.timeline)
+        changed = self._changed(state, laid_out) | self._ended_turns(state, laid_out)
+        changed |= {position for position in noted if position < laid_out}
         for position in changed:
             self._drop(position)
             self._measure(state, position)
-        if known < count:
-            self._append(state, known, count)
-        return bool(changed) or known < count
+        if laid_out < count:
+            self._append(state, laid_out, count)
+        return bool(changed) or laid_out < count
 
     def tick(self, state: SessionState) -> bool:
         """Write the calls near the end again whose time grows; False if there is none."""
-        found = False
+        has_dropped = False
         for position in range(max(0, len(state.timeline) - _NEAR_END), len(state.timeline)):
             item = state.timeline[position]
             if isinstance(item, ToolCallState) and item.is_running and self._watched.is_running(item.id):
                 self._drop(position)
-                found = True
-        return found
+                has_dropped = True
+        return has_dropped
 
     def settle(self, state: SessionState, count: int, anchor: int | None = None) -> int:
         """Measure some heights that were estimated, those of the end first.
@@ -217,14 +217,14 @@ class SessionLayout:
 
     # What changed
 
-    def _changed(self, state: SessionState, known: int) -> set[int]:
+    def _changed(self, state: SessionState, laid_out: int) -> set[int]:
         self._mark, places = state.changed_since(self._mark)
         timeline = state.timeline
         if places is None:  # more than the state remembers
-            places = frozenset(range(known))
+            places = frozenset(range(laid_out))
         changed = set()
         for position in places:
-            if position < known:
+            if position < laid_out:
                 changed.add(position)
                 self._watch(position, timeline[position])
         for position, revision in list(self._live.items()):
@@ -241,20 +241,20 @@ class SessionLayout:
             while len(self._live) > _GROWING:
                 self._live.popitem(last=False)
 
-    def _ended_turns(self, state: SessionState, known: int) -> set[int]:
-        """Where turns have ended since the last look: the end is drawn behind the last item of the turn."""
+    def _ended_turns(self, state: SessionState, laid_out: int) -> set[int]:
+        """Find where turns have ended since the last look: the end is drawn behind the last item of the turn."""
         changed = set()
         turns = state.turns
         while self._turns < len(turns) and (end := turns[self._turns].end) is not None:
             if end > 0:
                 self._ends.setdefault(end - 1, []).append(self._turns)
-                if end - 1 < known:
+                if end - 1 < laid_out:
                     changed.add(end - 1)
             self._turns += 1
         return changed
 
-    def _append(self, state: SessionState, known: int, count: int) -> None:
-        for position in range(known, count):
+    def _append(self, state: SessionState, laid_out: int, count: int) -> None:
+        for position in range(laid_out, count):
             item = state.timeline[position]
             if position >= count - _GROWING:
                 self._watch(position, item)
@@ -297,29 +297,29 @@ class SessionLayout:
 
     def _sum(self) -> None:
         """Find the first lines of the items behind the last one whose first line is known."""
-        known = len(self._starts)
-        if known < len(self._heights):
-            first = self._starts[-1] + self._heights[known - 1] if known else 0
-            sums = accumulate(self._heights[known:-1], initial=first)
+        summed = len(self._starts)
+        if summed < len(self._heights):
+            first = self._starts[-1] + self._heights[summed - 1] if summed else 0
+            sums = accumulate(self._heights[summed:-1], initial=first)
             self._starts += sums
 
     # Lines
 
     def _lines_of(self, state: SessionState, position: int) -> list[RailLine]:
-        found = self._cache.get(position)
-        if found is not None:
+        lines = self._cache.get(position)
+        if lines is not None:
             self._cache.move_to_end(position)
-            return found
-        found = self._write(state, position, is_drawn=True)
+            return lines
+        lines = self._write(state, position, is_drawn=True)
         if position in self._estimated:
             self._estimated.discard(position)
-        self._set_height(position, len(found))
-        self._cache[position] = found
-        self._cached_lines += len(found)
+        self._set_height(position, len(lines))
+        self._cache[position] = lines
+        self._cached_lines += len(lines)
         while len(self._cache) > _KEPT_BLOCKS or (self._cached_lines > _KEPT_LINES and len(self._cache) > 1):
             _, gone = self._cache.popitem(last=False)
             self._cached_lines -= len(gone)
-        return found
+        return lines
 
     def _drop(self, position: int) -> None:
         self._cached_lines -= len(self._cache.pop(position, ()))
@@ -344,7 +344,7 @@ class SessionLayout:
         return lines
 
     def _child_lines(self, session_id: str, view: RailView) -> list[RailLine]:
-        """The session of a subagent, moved to the right: its last blocks, or all of them if it is opened."""
+        """Write the session of a subagent, moved to the right: its last blocks, or all of them if it is opened."""
         child = self._watched.children.get(session_id)
         if child is None:
             return []
@@ -360,21 +360,21 @@ class SessionLayout:
         return lines
 
     def _growing(self, position: int, item: TimelineItem, view: RailView) -> MarkdownLines | None:
-        """The lines of a message of the agent that were written before, for one that still grows."""
+        """Return the lines of a message of the agent that were written before, for one that still grows."""
         if position not in self._live or not isinstance(item, Message) or item.role != "agent" or item.meta:
             return None
-        found = self._markdown.get(position)
-        if found is None:
+        growing = self._markdown.get(position)
+        if growing is None:
             from dragoman.view.rails.markdown import MarkdownLines
 
-            found = self._markdown[position] = MarkdownLines(view.glyphs.agent, view)
+            growing = self._markdown[position] = MarkdownLines(view.glyphs.agent, view)
             while len(self._markdown) > _GROWING:
                 self._markdown.popitem(last=False)
-        return found
+        return growing
 
 
 def text_of(state: SessionState, view: RailView, *, last: int | None = None) -> str:
-    """The session as text with rails: for a pager, or to be printed when the screen is left.
+    """Return the session as text with rails: for a pager, or to be printed when the screen is left.
 
     Args:
         state: the session.

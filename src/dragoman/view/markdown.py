@@ -62,7 +62,7 @@ def to_markdown(blocks: Iterable[Block], title: str, facts: Sequence[tuple[str, 
 def _paragraphs(block: Block) -> Iterator[str]:
     match block:
         case MessageBlock(role="thought"):
-            text = "\n\n".join(each for piece in block.content for each in _piece(piece))
+            text = "\n\n".join(paragraph for piece in block.content for paragraph in _piece(piece))
             yield "\n".join(f"> {line}".rstrip() for line in f"*Thought*\n\n{text}".split("\n"))
         case MessageBlock():
             for piece in block.content:
@@ -141,16 +141,16 @@ def _diff_lines(piece: DiffPiece) -> Iterator[str]:
 
 
 def _message(text: str) -> str:
-    """A message is Markdown already; HTML in it is shown as text, and an open code block is closed."""
+    """Write a message, which is Markdown already; HTML in it is shown as text, and an open code block is closed."""
     lines = []
     fence = ""
     for line in plain(text).strip("\n").split("\n"):
-        found = _FENCE.match(line)
+        marker = _FENCE.match(line)
         if fence:
-            if found and found[1].startswith(fence) and not line.strip().strip(fence[0]):
+            if marker and marker[1].startswith(fence) and not line.strip().strip(fence[0]):
                 fence = ""
-        elif found:
-            fence = found[1]
+        elif marker:
+            fence = marker[1]
         else:
             line = _without_html(line)
         lines.append(line)

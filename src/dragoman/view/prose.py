@@ -46,12 +46,12 @@ def prose(text: str) -> list[Element]:
 
 
 def _blocks(lines: list[str], depth: int) -> list[Element]:
-    found: list[Element] = []
+    elements: list[Element] = []
     paragraph: list[str] = []
 
     def close() -> None:
         if any(line.strip() for line in paragraph):
-            found.append(make("p", "", *inline("\n".join(paragraph).strip())))
+            elements.append(make("p", "", *inline("\n".join(paragraph).strip())))
         paragraph.clear()
 
     at = 0
@@ -60,7 +60,7 @@ def _blocks(lines: list[str], depth: int) -> list[Element]:
         if fence := _FENCE.fullmatch(line):
             close()
             body, at = _fenced(lines, at, fence[1])
-            found.append(
+            elements.append(
                 make("pre", {"class": "code", "title": fence[2]} if fence[2] else "code", make("code", "", body))
             )
             continue
@@ -68,30 +68,32 @@ def _blocks(lines: list[str], depth: int) -> list[Element]:
             close()
         elif heading := _HEADING.fullmatch(line):
             close()
-            found.append(make(f"h{min(6, len(heading[1]) + 2)}", "", *inline(heading[2].strip().rstrip("#").rstrip())))
+            elements.append(
+                make(f"h{min(6, len(heading[1]) + 2)}", "", *inline(heading[2].strip().rstrip("#").rstrip()))
+            )
         elif _RULE.fullmatch(line):
             close()
-            found.append(make("hr"))
+            elements.append(make("hr"))
         elif depth < _DEEPEST and _QUOTE.fullmatch(line):
             close()
             inner, at = _quoted(lines, at)
-            found.append(make("blockquote", "", *_blocks(inner, depth + 1)))
+            elements.append(make("blockquote", "", *_blocks(inner, depth + 1)))
             continue
         elif depth < _DEEPEST and (item := _ITEM.fullmatch(line)) and (not paragraph or not item[2][0].isdigit()):
             close()
             element, at = _list(lines, at, depth)
-            found.append(element)
+            elements.append(element)
             continue
         elif "|" in line and at + 1 < len(lines) and _is_table_rule(lines[at + 1]):
             close()
             element, at = _table(lines, at)
-            found.append(element)
+            elements.append(element)
             continue
         else:
             paragraph.append(line)
         at += 1
     close()
-    return found
+    return elements
 
 
 def _fenced(lines: list[str], at: int, fence: str) -> tuple[str, int]:
@@ -176,12 +178,12 @@ def inline(text: str) -> list[ElementChild]:
     """Return the elements of one paragraph."""
     if len(text) > _LONGEST:
         return [text]
-    found: list[ElementChild] = []
+    parts: list[ElementChild] = []
     at = 0
     for match in _INLINE.finditer(text):
-        found += [text[at : match.start()], *_span(match)]
+        parts += [text[at : match.start()], *_span(match)]
         at = match.end()
-    return [each for each in (*found, text[at:]) if each]
+    return [part for part in (*parts, text[at:]) if part]
 
 
 def _span(match: re.Match[str]) -> list[ElementChild]:
@@ -203,7 +205,7 @@ def _span(match: re.Match[str]) -> list[ElementChild]:
 
 
 def _emphasis(text: str) -> list[ElementChild]:
-    """Code inside emphasis is code; other marks inside each other stay text."""
+    """Return a mark as elements: code inside emphasis is code; other marks inside each other stay text."""
     pieces = re.split(r"`([^`\n]{1,500})`", text)
     return [make("code", "", piece) if number % 2 else piece for number, piece in enumerate(pieces) if piece]
 

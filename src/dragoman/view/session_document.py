@@ -18,14 +18,14 @@ _ENDINGS: Final = {".md": "md", ".markdown": "md", ".html": "html", ".htm": "htm
 
 
 def form_of(path: str, default: str = "md") -> str:
-    """The form that the name of a file stands for."""
+    """Return the form that the name of a file stands for."""
     return _ENDINGS.get(path[path.rfind(".") :].lower() if "." in path else "", default)
 
 
 def session_document(
     form: str, blocks: Sequence[Block], title: str, facts: Sequence[tuple[str, str]], about: Mapping[str, Any]
 ) -> str:
-    """A session in one of `FORMS`.
+    """Write a session in one of `FORMS`.
 
     Args:
         blocks: the conversation.
@@ -45,6 +45,6 @@ def session_document(
 
 
 def json_document(blocks: Sequence[Block], about: Mapping[str, Any]) -> bytes:
-    """A session as JSON; keys that are known are masked."""
+    """Write a session as JSON; keys that are known are masked."""
     whole = {"schema": "dragoman.session/1", **about, "blocks": list(blocks)}
     return known_keys.mask_bytes(msgspec.json.format(msgspec.json.encode(whole), indent=2))

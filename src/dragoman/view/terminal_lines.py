@@ -139,7 +139,7 @@ class _Machine:
                 take = 3 if codes[at + 1] == "5" else 5
                 value = codes[at : at + take]
                 at += take
-                if len(value) == take and all(int(each) < 256 for each in value[2:]):
+                if len(value) == take and all(int(number) < 256 for number in value[2:]):
                     self._codes["fg" if code == 38 else "bg"] = ";".join(value)
                 continue
             self._colour(code)

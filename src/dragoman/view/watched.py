@@ -80,7 +80,7 @@ class WatchedSession:
         return self._shown
 
     def take_changed(self) -> set[str]:
-        """The calls of which something was noted since the last time, by id."""
+        """Take the calls of which something was noted since the last time, by id."""
         changed, self._changed = self._changed, set()
         return changed
 
@@ -90,7 +90,7 @@ class WatchedSession:
         return self._children
 
     def take_changed_children(self) -> set[str]:
-        """The sessions of subagents that changed since the last time."""
+        """Take the sessions of subagents that changed since the last time."""
         changed, self._changed_children = self._changed_children, set()
         return changed
 
@@ -110,16 +110,16 @@ class WatchedSession:
         id = update.tool_call_id
         self._changed.add(id)
         self._note_meta(id, update.meta or None)
-        known = self._times.get(id)
-        if known is None and update.status in FINISHED:
+        times = self._times.get(id)
+        if times is None and update.status in FINISHED:
             return  # reported when it was over: how long it took is not known
-        if known is None or (known[1] is not None and isinstance(update, v1.ToolCall)):
-            known = self._times[id] = (now, None)
+        if times is None or (times[1] is not None and isinstance(update, v1.ToolCall)):
+            times = self._times[id] = (now, None)
             self._times.move_to_end(id)
             _bound(self._times, _CALLS)
         status = update.status
-        if status in FINISHED and known[1] is None:
-            self._times[id] = (known[0], now)
+        if status in FINISHED and times[1] is None:
+            self._times[id] = (times[0], now)
 
     def adopt(self, state: SessionState) -> None:
         """Take what a replayed history reports in the `_meta` of its calls."""
@@ -127,11 +127,11 @@ class WatchedSession:
             self._note_meta(call.id, call.meta)
 
     def begin_turn(self, index: int, now: float) -> None:
-        """A turn began."""
+        """Note that a turn began."""
         self._turns[index] = (now, None)
 
     def end_turn(self, index: int, now: float) -> None:
-        """A turn ended: calls that still run have no time any more."""
+        """Note that a turn ended: calls that still run have no time any more."""
         if index in self._turns:
             self._turns[index] = (self._turns[index][0], now)
         for id, (start, end) in list(self._times.items()):
@@ -140,16 +140,16 @@ class WatchedSession:
                 self._changed.add(id)
 
     def note_turn(self, index: int, seconds: float) -> None:
-        """A turn of the past took so long."""
+        """Note how long a turn of the past took."""
         self._turns[index] = (0.0, seconds)
 
     def turn_seconds(self, index: int | None) -> float | None:
-        """How long a turn took; None if it was not seen."""
+        """Return how long a turn took; None if it was not seen."""
         start, end = self._turns.get(index, (0.0, None)) if index is not None else (0.0, None)
         return None if end is None else end - start
 
     def seconds(self, call_id: str) -> float | None:
-        """How long a call took, or has taken so far; None if it was not seen."""
+        """Return how long a call took, or has taken so far; None if it was not seen."""
         known = self._times.get(call_id)
         return None if known is None else (self.now if known[1] is None else known[1]) - known[0]
 
@@ -159,14 +159,14 @@ class WatchedSession:
         return known is not None and known[1] is None
 
     def depth(self, call_id: str) -> int:
-        """How many calls of subagents a call is inside of."""
+        """Count how many calls of subagents a call is inside of."""
         depth, at = 0, self._parents.get(call_id)
         while at is not None and depth < _DEEPEST:
             depth, at = depth + 1, self._parents.get(at)
         return depth
 
     def depth_in(self, meta: Mapping[str, Any] | None) -> int:
-        """The same for a message, by its `_meta`."""
+        """Count the same for a message, by its `_meta`."""
         parent = parent_of(meta)
         return 0 if parent is None else self.depth(parent) + 1
 
@@ -195,18 +195,18 @@ class WatchedSession:
     def _terminal(self, id: object) -> _Terminal:
         name = str(id)
         self._shown.pop(name, None)
-        found = self._terminals.get(name)
-        if found is None:
-            found = self._terminals[name] = _Terminal()
+        terminal = self._terminals.get(name)
+        if terminal is None:
+            terminal = self._terminals[name] = _Terminal()
             while len(self._terminals) > _TERMINALS:
                 gone, _ = self._terminals.popitem(last=False)
                 self._shown.pop(gone, None)
         self._terminals.move_to_end(name)
-        return found
+        return terminal
 
 
 def parent_of(meta: Mapping[str, Any] | None) -> str | None:
-    """The call of a subagent that a call or a message belongs to, where real agents put it."""
+    """Return the call of a subagent that a call or a message belongs to, where real agents put it."""
     for value in (meta or {}).values():
         if isinstance(value, dict):
             for name in ("parentToolUseId", "parentToolCallId", "parent_tool_use_id"):

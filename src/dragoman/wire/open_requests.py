@@ -51,6 +51,11 @@ class OpenRequests(Generic[T]):
         """Iterate over the open requests, the oldest first; they may be closed meanwhile."""
         return iter([(request_id, about) for (_, request_id), about in self._open.items()])
 
+    @property
+    def is_full(self) -> bool:
+        """Whether so many are open that no other one is taken."""
+        return len(self._open) >= self._most
+
     def refusal(self, request_id: Id) -> RefusedRequest | None:
         """Return why a request with this id cannot be opened; None if it can."""
         if request_id is None and not self._takes_null:

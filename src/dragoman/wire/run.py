@@ -34,7 +34,9 @@ def decode_run(frames: Sequence[Frame], decode: Callable[[bytes], T], start: int
     rest: Sequence[Any] = frames[start:] if start else frames
     take = run.append
     try:
-        if _is_plain(rest):
+        if len(rest) == 1 and isinstance(rest[0], bytes) and len(rest[0]) <= RUN_LINE_BYTES and rest[0].isascii():
+            take(decode(rest[0]))  # as below, without making one text of many lines
+        elif _is_plain(rest):
             for frame in rest:
                 take(decode(frame))
         else:

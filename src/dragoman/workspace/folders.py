@@ -17,7 +17,7 @@ from dragoman.policy.paths import is_below
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.policy.rule import Request
+    from dragoman.policy.request import Request
 
 
 class SessionFolders:
@@ -41,24 +41,24 @@ class SessionFolders:
         return os.path.realpath(self.given_project)
 
     @cached_property
-    def added(self) -> tuple[str, ...]:
-        """The real paths of the additional folders."""
-        return tuple(os.path.realpath(folder) for folder in self.given[1:])
+    def real(self) -> tuple[str, ...]:
+        """The real paths of the session's folders, its own first."""
+        return tuple(map(os.path.realpath, self.given))
 
     def resolve(self, path: str) -> str:
-        """The absolute path with links resolved; one that cannot be resolved stays as written."""
-        found = self._resolved.get(path)
-        if found is None:
+        """Return the absolute path with links resolved; one that cannot be resolved stays as written."""
+        real = self._resolved.get(path)
+        if real is None:
             whole = os.path.join(self.given_project, os.path.expanduser(path))
-            found = self._resolved[path] = path if "\0" in path else os.path.realpath(whole)
-        return found
+            real = self._resolved[path] = path if "\0" in path else os.path.realpath(whole)
+        return real
 
-    def enter(self, start: str, folder: str, *, knows_home: bool = False) -> str:
-        """The real path of a folder that a command changes to; `knows_home` if `~` is the user's home to it."""
-        return os.path.realpath(os.path.join(start, os.path.expanduser(folder) if knows_home else folder))
+    def enter(self, start: str, path: str, *, knows_home: bool = False) -> str:
+        """Return the real path that a command in a folder means; `knows_home` if `~` is the user's home to it."""
+        return os.path.realpath(os.path.join(start, os.path.expanduser(path) if knows_home else path))
 
     def settle(self, path: str) -> tuple[str, ...]:
-        """The path as written, made absolute, and with links resolved."""
+        """Return the path as written, made absolute, and with links resolved."""
         if "\0" in path:
             return (path,)
         whole = os.path.normpath(os.path.join(self.given_project, os.path.expanduser(path)))
@@ -68,7 +68,10 @@ class SessionFolders:
         return written, self.resolve(path)
 
     def settle_request(self, request: Request, agent: str) -> Request:
-        """The same request with its agent and project filled in, and every path as `settle` gives it."""
+        """Return the request with its agent and project filled in, and every path as `settle` gives it."""
+        command = request.command
+        if command is not None and command.cwd:
+            command = command.moved(self.enter(self.given_project, command.cwd))
         paths = dict.fromkeys(settled for path in request.paths for settled in self.settle(path) if settled)
         return replace(
             request,
@@ -76,10 +79,13 @@ class SessionFolders:
             root=self.project,
             home=request.home or os.path.expanduser("~"),
             paths=tuple(paths),
-            cwd=self.enter(self.given_project, request.cwd) if request.cwd else "",
+            command=command,
         )
 
+    def hold(self, real: str) -> bool:
+        """Return whether a real path is below one of the session's folders."""
+        return any(is_below(real, root) for root in self.real)
+
     def hold_all(self, paths: Sequence[str]) -> bool:
-        """Whether there are paths, and all of them are below the folders of the session or the project."""
-        roots = (self.project, os.path.realpath(self.given[0]), *self.added)
-        return bool(paths) and all(any(is_below(path, root) for root in roots) for path in paths)
+        """Return whether there are paths, and all of them are below the folders of the session or the project."""
+        return bool(paths) and all(self.hold(path) or is_below(path, self.project) for path in paths)

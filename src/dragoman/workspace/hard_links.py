@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from dragoman.policy.lines import reading_of
 from dragoman.policy.paths import MAX_PATH, fixed_folder, matches_glob, normalise
-from dragoman.policy.rule import Request, read_pattern
+from dragoman.policy.rule import read_pattern
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from dragoman.policy.request import Request
     from dragoman.policy.rule import Rule
 
 # Reading the names of this many files takes about 30 ms. A larger tree is not searched for each read.
@@ -67,7 +67,7 @@ def _files(request: Request) -> Iterator[str]:
         yield from (path for path in request.paths if "\0" not in path)
         return
     words = 0
-    for part in reading_of(request).parts:
+    for part in request.reading.parts:
         for word in part.command.words[1:]:
             words += 1
             if words > _MOST_WORDS:

@@ -10,14 +10,13 @@ from glob import iglob
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.policy.lines import reading_of
 from dragoman.policy.paths import SECRET_PLACES, is_below
-from dragoman.policy.rule import SAFE, Request, Verdict, read_pattern
+from dragoman.policy.request import Request
+from dragoman.policy.rule import SAFE, read_pattern
 from dragoman.policy.safe import SafetyFacts, safe_parts
-from dragoman.policy.verdict import READING, judge
+from dragoman.policy.verdict import judge
 from dragoman.workspace.git_config import git_runs_no_program
 from dragoman.workspace.hard_links import with_other_names
 
@@ -33,56 +32,16 @@ _SYSTEM_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/b
 _MOST_MATCHES: Final = 1_000  # files that a glob may stand for; each is looked at
 
 
-def with_facts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) -> Request:
-    """Return the request with what only the disk knows: other names of its files, and its safe parts.
-
-    Args:
-        roots: the session's folders.
-    """
-    return with_safe_parts(rules, with_other_names(rules, request), roots)
-
-
-class Judgement(Struct, frozen=True):
-    """A request with what only the disk knows, and the verdict about it."""
-
-    request: Request
-    verdict: Verdict
-
-    @property
-    def is_acceptable_inside(self) -> bool:
-        """Whether this is a command that needs no permission in a sandbox: at most the lack of a rule is against it."""
-        return self.request.kind == "execute" and (self.verdict.action == "allow" or self.verdict.is_uncovered)
-
-
-def judge_in(folders: SessionFolders, rules: Sequence[Rule], request: Request) -> Judgement:
-    """Judge a request whose paths are settled, by the rules and the disk.
-
-    Reading below the folders of the session is allowed unless a rule restricts it.
-    """
-    request = with_facts(rules, request, folders.given)
-    # The session's additional folders belong to the project: a command in one of them is not outside.
-    is_added = any(is_below(request.cwd, folder) for folder in folders.added)
-    verdict = judge(rules, replace(request, cwd="") if is_added else request)
-    if request.kind != "read" or verdict.action != "ask" or verdict.rule is not None or request.caution:
-        return Judgement(request, verdict)
-    return Judgement(request, Verdict("allow", None, READING) if folders.hold_all(request.paths) else verdict)
-
-
-def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str]) -> Request:
-    """Return the request with its safe parts filled in, if a rule `safe` may use them.
-
-    Args:
-        roots: the session's folders.
-    """
+def with_safe_parts(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Request:
+    """Return the request with its safe parts filled in, if a rule `safe` may use them."""
     if request.kind != "execute" or all(rule.text.rpartition("@")[2] != SAFE for rule in rules):
         return request
-    real_roots = [os.path.realpath(root) for root in roots]
     home = request.home or os.path.expanduser("~")
-    secrets = [place for name in SECRET_PLACES if os.path.lexists(place := os.path.realpath(os.path.join(home, name)))]
+    secrets = [place for name in SECRET_PLACES if os.path.lexists(place := folders.enter(home, name))]
 
     def is_inside(path: str, folder: str) -> bool:
-        real = os.path.realpath(os.path.join(folder, os.path.expanduser(path)))
-        if not any(is_below(real, root) for root in real_roots):
+        real = folders.enter(folder, path, knows_home=True)
+        if not folders.hold(real):
             return False
         # A folder that contains keys is not safe either: `grep -r` reads everything in it.
         if any(is_below(real, place) or is_below(place, real) for place in secrets):
@@ -95,21 +54,21 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str
     def is_system(name: str) -> bool:
         import shutil  # it loads every compression module, and few commands get here
 
-        found = shutil.which(name)
-        folder = os.path.dirname(found) if found else ""
-        return folder in _SYSTEM_FOLDERS and not any(is_below(os.path.realpath(folder), root) for root in real_roots)
+        program = shutil.which(name)
+        folder = os.path.dirname(program) if program else ""
+        return folder in _SYSTEM_FOLDERS and not folders.hold(folders.resolve(folder))
 
     def is_glob_inside(glob: str, folder: str) -> bool:
         # Shells and this module read these letters differently.
         if "[^" in glob or "[:" in glob or "[." in glob or "[=" in glob or "\\" in glob:
             return False
         # Some users' shells look at hidden names as well.
-        found = list(islice(iglob(glob, root_dir=folder, include_hidden=True), _MOST_MATCHES + 1))
-        if len(found) > _MOST_MATCHES:
+        matches = list(islice(iglob(glob, root_dir=folder, include_hidden=True), _MOST_MATCHES + 1))
+        if len(matches) > _MOST_MATCHES:
             return False
-        return all(not path.startswith("-") and is_inside(path, folder) for path in found)
+        return all(not path.startswith("-") and is_inside(path, folder) for path in matches)
 
-    reading = reading_of(request)
+    reading = request.reading
     # git uses the repository of the folder that `cd` left, which may be another one than that of the session.
     git_folders = {folder for part in reading.parts if "git" in part.argv[0] for folder in part.folders}
     facts = SafetyFacts(
@@ -118,10 +77,10 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, roots: Sequence[str
         git_is_harmless=all(map(git_runs_no_program, git_folders)),
         is_glob_inside=is_glob_inside,
     )
-    found = safe_parts(reading, facts)
+    safe = safe_parts(reading, facts)
     if any(rule.action != "allow" and read_pattern(rule.text).kind == "read" for rule in rules):
-        found = tuple(index for index in found if not _reads_unnamed(reading.parts[index]))
-    return replace(request, safe_parts=found)
+        safe = tuple(index for index in safe if not _reads_unnamed(reading.parts[index]))
+    return replace(request, safe_parts=safe)
 
 
 def _reads_unnamed(part: Part) -> bool:

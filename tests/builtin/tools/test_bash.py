@@ -9,6 +9,7 @@ import pytest
 from dragoman.builtin.tools.bash import lacked
 from dragoman.builtin.tools.command_text import plain
 from dragoman.builtin.tools.tool import CommandResult
+from dragoman.policy import Command
 from dragoman.process.sandbox import Denial
 from dragoman.testing import ScriptedClient
 from tests.builtin.tools.fixtures import TOOLS, FakeContext, with_editor
@@ -188,9 +189,9 @@ def test_colours_and_lines_written_over_are_left_out(written: str, shown: str) -
 def test_permission_is_requested_for_the_command_and_its_folder(tmp_path: Path) -> None:
     context = FakeContext(tmp_path)
     [request] = context.requests("bash", command="npm test", cwd="sub")
-    assert (request.agent, request.kind, request.shell) == ("dragoman", "execute", "npm test")
-    assert (request.cwd, request.root, request.title) == (str(tmp_path / "sub"), str(tmp_path), "`npm test`")
-    assert request.command is None
+    assert (request.agent, request.kind) == ("dragoman", "execute")
+    assert request.command == Command(line="npm test", cwd=str(tmp_path / "sub"))
+    assert (request.root, request.title) == (str(tmp_path), "`npm test`")
 
 
 @pytest.mark.parametrize(

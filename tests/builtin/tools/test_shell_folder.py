@@ -22,7 +22,8 @@ async def test_the_next_command_runs_where_the_last_one_ended(context: FakeConte
     assert await context.text("bash", command="cd sub") == f"[no output, exit code 0]\n{MOVED}"
     assert await context.text("bash", command="pwd") == f"{context.cwd}/sub"
     [request] = context.requests("bash", command="make")
-    assert request.cwd == f"{context.cwd}/sub"
+    assert request.command
+    assert request.command.cwd == f"{context.cwd}/sub"
     assert "deep from now on" in await context.text("bash", command="cd deep; ls nothing 2>/dev/null; true")
     assert await context.text("bash", command="pwd") == f"{context.cwd}/sub/deep"
     back = await context.text("bash", command=f"cd {context.cwd} && echo back")
@@ -58,7 +59,8 @@ async def test_a_folder_that_becomes_a_link_out_is_left(context: FakeContext, tm
     (tmp_path / "root" / "sub").rename(tmp_path / "root" / "was")
     (tmp_path / "root" / "sub").symlink_to("/")
     [request] = context.requests("bash", command="ls")
-    assert request.cwd == context.cwd
+    assert request.command
+    assert request.command.cwd == context.cwd
     assert "[sub is gone: commands run in the working folder again]" in await context.text("bash", command="ls")
 
 
@@ -73,7 +75,8 @@ async def test_a_call_runs_in_the_folder_that_was_judged(context: FakeContext) -
     context.tool_call_id = "call_2"
     await context.call("bash", command="cd sub")
     context.tool_call_id = "call_1"
-    assert await context.text("bash", command="pwd") == request.cwd == context.cwd
+    assert request.command
+    assert await context.text("bash", command="pwd") == request.command.cwd == context.cwd
     assert await context.text("bash", command="pwd") == f"{context.cwd}/sub"
 
 

@@ -22,8 +22,8 @@ from dragoman.builtin.subagents.declaration import AgentDeclaration
 from dragoman.builtin.subagents.run import RunEnd
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.errors import ConfigError, DragomanError, StoreError
-from dragoman.policy import Request
-from dragoman.schema import UNSET, is_advertised, v1
+from dragoman.policy import Command, Request
+from dragoman.schema import UNSET, v1
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_to_row
 from dragoman.store.sessions import UsageRow
@@ -105,7 +105,7 @@ def permission_of(declared: AgentDeclaration, cwd: str) -> Request:
         "project and run commands"
     )
     home = os.path.expanduser("~")
-    return Request("dragoman", "execute", title, command=("subagent", declared.name), root=cwd, home=home)
+    return Request("dragoman", "execute", title, command=Command(("subagent", declared.name)), root=cwd, home=home)
 
 
 class ExternalRun:
@@ -179,14 +179,11 @@ class ExternalRun:
         showing = asyncio.ensure_future(self._show_events())
         try:
             await run.start(await self._started(entry, inside))
-            assert run.agent is not None
             own = self._row.metadata["subagent"]
             earlier = own.get("session")
-            offered = ("sessionCapabilities.resume", "loadSession")
-            if earlier is not None and not any(is_advertised(run.agent.capabilities, name) for name in offered):
+            if earlier is not None and not run.can_come_back:
                 raise ToolError(f"the agent {self._declared.agent} cannot go on with a session; start a new task")
             await run.open(SessionOpening(session_id=None if earlier is None else str(earlier), mode=mode))
-            assert run.session is not None
             if earlier is None:
                 metadata = {**self._row.metadata, "subagent": {**own, "session": run.session.id}}
                 await self._subagents.note_metadata(self._row, metadata)
@@ -256,7 +253,7 @@ class ExternalRun:
         while True:
             event = await self._events.get()
             try:
-                if isinstance(event, Updated) and self._run is not None and self._run.session is not None:
+                if isinstance(event, Updated) and self._run is not None:
                     for update in event.updates if event.session_id == self._run.session.id else ():
                         await self._take(update)
                 elif isinstance(event, ProtectedChanged):

@@ -98,9 +98,11 @@ class BashTool(Tool):
         return Preview(f"{title} in the background" if arguments.get("background") is True else title)
 
     def requests(self, arguments: BashArguments, context: ToolContext) -> tuple[Request, ...]:
+        from dragoman.policy import Command
+
         title = self.preview({"command": arguments.command}, context.cwd).title
         folder = paths.real_path(folder_of(arguments.command, arguments.cwd, context), context.roots)
-        return (paths.request("execute", title, context, shell=arguments.command, cwd=folder),)
+        return (paths.request("execute", title, context, command=Command(line=arguments.command, cwd=folder)),)
 
     async def run(self, arguments: BashArguments, context: ToolContext) -> ToolOutput:
         if not arguments.command.strip() or "\0" in arguments.command:

@@ -64,11 +64,11 @@ def observed(line: str) -> ObservedLine:
 
 def folder_after(line: str, folder: str) -> str | None:
     """Return where a line that succeeded has ended, as far as it can be read from the line; None if it cannot."""
-    from dragoman.policy.parts import read_parts
+    from dragoman.policy import Command
 
     if "#" in line:  # what is added behind a comment would not be read
         return None
-    reading = read_parts(None, f"{line.rstrip()} && true", folder, os.path.expanduser("~"))
+    reading = Command(line=f"{line.rstrip()} && true").reading(folder, os.path.expanduser("~"))
     folders = reading.parts[-1].folders if reading.parts else ()
     return folders[0] if len(folders) == 1 else None
 

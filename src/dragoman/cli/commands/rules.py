@@ -126,8 +126,8 @@ def _explain(call: CliCall, project: str, folder: str) -> int:
 
 
 def _request(call: CliCall, project: str, folder: str) -> Request:
-    from dragoman.policy import KINDS, Request
-    from dragoman.policy.rule import PATH_KINDS
+    from dragoman.policy import KINDS, Command, Request
+    from dragoman.policy.request import PATH_KINDS
 
     kind, words = call.given.rule, call.program or ()
     if kind not in KINDS:
@@ -138,7 +138,7 @@ def _request(call: CliCall, project: str, folder: str) -> Request:
     given: dict[str, Any] = {}
     if kind == "execute" and words:
         # A single word with spaces in it is a shell line, as agents send it.
-        given = {"shell": words[0]} if len(words) == 1 else {"command": words}
+        given = {"command": Command(line=words[0]) if len(words) == 1 else Command(tuple(words))}
     elif kind in PATH_KINDS:
         given = {"paths": tuple(word if word.startswith("~/") else os.path.join(folder, word) for word in words)}
     elif kind == "fetch" and len(words) == 1:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dragoman.cli.exec.activity import Doing
     from dragoman.cli.exec.options import ProgressForm
-    from dragoman.runs.agent_run import GuardedRun
+    from dragoman.cli.exec.view import ShownRun
 
 _STATUS_SECONDS: Final = 1.0
 _HEARTBEAT_SECONDS: Final = 30.0
@@ -40,7 +40,7 @@ class Heartbeat:
         if form == "none":
             yield
             return
-        seconds = _STATUS_SECONDS if form == "terminal" else self.seconds / 2
+        seconds = self.interval(form)
         handle: asyncio.TimerHandle | None = None
 
         def beat() -> None:
@@ -54,6 +54,10 @@ class Heartbeat:
         finally:
             handle.cancel()
 
+    def interval(self, form: ProgressForm) -> float:
+        """Return how many seconds are between two ticks."""
+        return _STATUS_SECONDS if form == "terminal" else self.seconds / 2
+
     def is_due(self, count: int = 0) -> bool:
         """Return whether nothing was shown for the time of a heartbeat; `count` changes with what is shown."""
         now = monotonic()
@@ -64,30 +68,29 @@ class Heartbeat:
         self._count, self._shown_at = count + 1, now  # the line that is shown now is counted as well
         return True
 
-    def status(self, run: GuardedRun | None, doing: Doing, seconds: float) -> str:
+    def status(self, run: ShownRun | None, doing: Doing, seconds: float) -> str:
         """Return the text of the status line."""
         from dragoman.text.visible import label
 
         parts = [self._agent(run), *self._model(run), _elapsed(seconds), _words(doing), *_tokens(run)]
         return " · ".join(label(part, 80) for part in parts)
 
-    def still(self, run: GuardedRun | None, doing: Doing, seconds: float) -> str:
+    def still(self, run: ShownRun | None, doing: Doing, seconds: float) -> str:
         """Return the line for a log."""
         return ", ".join([f"still waiting for {doing.phrase}", _elapsed(seconds), *_tokens(run)])
 
-    def opened(self, run: GuardedRun) -> str:
+    def opened(self, run: ShownRun) -> str:
         """Return the line about the session that was opened."""
-        model = "".join(f", model {each}" for each in self._model(run))
-        session = "" if run.session is None else f", session {run.session.id}"
-        return f"{self._agent(run)}{model}{session}"
+        model = "".join(f", model {name}" for name in self._model(run))
+        return f"{self._agent(run)}{model}, session {run.record.session_id}"
 
-    def _agent(self, run: GuardedRun | None) -> str:
-        if run is None or run.agent is None:
+    def _agent(self, run: ShownRun | None) -> str:
+        if run is None:
             return self.name
-        found = run.record.agent
-        return " ".join(filter(None, (found.name or found.title or self.name, found.version)))
+        agent = run.record.agent
+        return " ".join(filter(None, (agent.name or agent.title or self.name, agent.version)))
 
-    def _model(self, run: GuardedRun | None) -> list[str]:
+    def _model(self, run: ShownRun | None) -> list[str]:
         return [run.model] if run is not None and run.model else []
 
 
@@ -103,8 +106,8 @@ def _elapsed(seconds: float) -> str:
     return f"{minutes}m{rest:02}s" if minutes else f"{rest}s"
 
 
-def _tokens(run: GuardedRun | None) -> list[str]:
-    usage = None if run is None or run.session is None else run.session.state.usage
+def _tokens(run: ShownRun | None) -> list[str]:
+    usage = None if run is None or run.state is None else run.state.usage
     if usage is None or not usage.used:
         return []
     from dragoman.text.terminal import size

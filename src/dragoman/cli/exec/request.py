@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from dragoman.process.launch import Launched
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Observer
+    from dragoman.runs.result import RunAgent
     from dragoman.runs.terms import Terms
     from dragoman.schema import v1
 
@@ -56,6 +57,12 @@ class RunRequest(NamedTuple):
     def allows_all(self) -> bool:
         """Whether everything that no rule denies is allowed, by the option or by the settings of the agent."""
         return self.options.allows_all or self.entry.allows_all
+
+    def described_agent(self) -> RunAgent:
+        """The agent as it is configured, for an event."""
+        from dragoman.runs.record import describe_agent
+
+        return describe_agent(self.terms())
 
     def terms(self) -> Terms:
         """The terms of the run; made when the agent's program was started."""
@@ -84,7 +91,6 @@ class RunRequest(NamedTuple):
             restores=self.restores_protected,
             remember=lambda text, action: remember_rule(project, text, action),
             ledger_name=ledger_name(self.entry),
-            copies_before=options.patch is not None,
             left_out=tuple(_own_files(options)),
         )
 

@@ -81,7 +81,7 @@ class Run:
         """
         self._request = read_request(call, self._view)
         self._program = start_program(self._request)
-        self._view.starting(self._request)
+        self._view.starting(self._request.entry.name, self._request.described_agent)
 
     def work(self) -> None:
         """Run the turn; its result is written as soon as the agent has answered, before the agent is ended.
@@ -131,13 +131,11 @@ class Run:
             # The only unstable member that a run may send is the system prompt.
             is_draft = request.passed.system_prompt is not None
             await run.start(transport, protocol=protocol_of(options), unstable=is_draft)
-            assert run.agent is not None
             content = blocks(request.prompt, run.agent.capabilities.prompt_capabilities or None)
             await run.open(await make_opening(run.agent, request))
-            end = await run.prompt(content, text=request.prompt.text)
+            end = await run.prompt(content, text=request.prompt.text, copies_before=options.patch is not None)
             if end.error is not None:
                 raise end.error
-            assert run.session is not None
             self.facts.stop_reason = run.record.stop_reason
             self.facts.is_empty = run.record.is_empty(run.session.state)
             if not self._can_retry():
@@ -195,7 +193,7 @@ class Run:
         self._activity.restart()
         self._request = again(self._request, number, self._view)
         self._program = start_program(self._request)
-        self._view.starting(self._request)
+        self._view.starting(self._request.entry.name, self._request.described_agent)
         return True
 
     # How a run ends
@@ -236,9 +234,9 @@ class Run:
 
         If the agent has answered already, the answer counts, and a signal only ends the agent sooner.
         """
-        session = None if self._run is None else self._run.session
+        state = None if self._run is None else self._run.state
         is_prompted = self._run is not None and self._run.is_prompted
-        if is_prompted and session is not None and not session.state.is_running:
+        if is_prompted and state is not None and not state.is_running:
             if number:
                 self._is_stopping = True
                 self._task.cancel()
@@ -249,9 +247,7 @@ class Run:
             self.facts.signal = self.facts.signal or number
         elif is_first:
             self.facts.is_timed_out = True
-            self.facts.waiting_for = self._activity.now(
-                None if session is None else session.state, self._view.stderr_tail
-            )
+            self.facts.waiting_for = self._activity.now(state, self._view.stderr_tail)
         else:
             return
         if is_first and is_prompted:
@@ -263,8 +259,8 @@ class Run:
         """Note a violation, and cancel the turn at the first one if the user wants that."""
         assert self._request is not None
         self.facts.has_violation = True
-        session = None if self._run is None else self._run.session
-        is_running = session is not None and session.state.is_running
+        state = None if self._run is None else self._run.state
+        is_running = state is not None and state.is_running
         if self._request.options.stops_on_violation and is_running and not self._is_stopping:
             self._is_stopping = True
             self._cancel("cancelling the turn because of the violation")
@@ -291,7 +287,7 @@ class Run:
         result.retries = list(self._retries)
         self._result = result
         run = self._run
-        self._view.finish(result, run.session.state if run is not None and run.session and run.is_prompted else None)
+        self._view.finish(result, run.state if run is not None and run.is_prompted else None)
         if run is not None and run.ledger is not None:
             run.ledger.end(result)
 
@@ -300,8 +296,7 @@ class Run:
         from dragoman.runs.result import RunResult
 
         if self._run is not None:
-            session = self._run.session
-            return self._run.record.result(None if session is None else session.state)
+            return self._run.record.result(self._run.state)
         if self._request is not None:
             from dragoman.runs.record import RunRecord
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dragoman.cli import console, exits
 from dragoman.cli.exec.heartbeat import Heartbeat
@@ -24,12 +24,10 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.activity import Activity
     from dragoman.cli.exec.events import Event
     from dragoman.cli.exec.options import Form, Options, ProgressForm
-    from dragoman.cli.exec.request import RunRequest
     from dragoman.cli.prompt.progress import Progress
     from dragoman.client.connection import HasStderr
     from dragoman.policy.decide import Decision
     from dragoman.rpc import Observer
-    from dragoman.runs.agent_run import GuardedRun
     from dragoman.runs.events import (
         Asking,
         CommandEnded,
@@ -43,11 +41,25 @@ if TYPE_CHECKING:
         Updated,
         Violated,
     )
-    from dragoman.runs.result import Error, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
+    from dragoman.runs.record import RunRecord
+    from dragoman.runs.result import Error, RunAgent, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
     from dragoman.runs.tool_calls import ToolWatch
     from dragoman.schema import v1
     from dragoman.state import SessionState
     from dragoman.text.secrets import SplitMask
+
+
+class ShownRun(Protocol):
+    """A run, as far as it is shown: of an agent of our own, or of the local host."""
+
+    @property
+    def state(self) -> SessionState | None: ...
+
+    @property
+    def record(self) -> RunRecord: ...
+
+    @property
+    def model(self) -> str | None: ...
 
 
 class ExecView:
@@ -59,7 +71,7 @@ class ExecView:
         """The folder of the run."""
         self.progress: Progress | None = None
         self.progress_form: ProgressForm = "none"
-        self.run: GuardedRun | None = None
+        self.run: ShownRun | None = None
         self.transport: HasStderr | None = None
         """Leads to the agent's program."""
         self._options: Options | None = None
@@ -80,8 +92,8 @@ class ExecView:
         """Show progress on stderr in the chosen form, from the start of the agent's program on."""
         self.progress_form, self._options = options.progress, options
 
-    def _begin_progress(self) -> None:
-        """Create the progress. Only now: loading what it needs would delay the start of the program."""
+    def begin_progress(self) -> None:
+        """Create the progress. Not earlier: loading what it needs would delay the start of the program."""
         options = self._options
         if options is None or self.progress is not None or options.progress in ("none", "json"):
             return
@@ -103,15 +115,6 @@ class ExecView:
             has_status=options.progress == "terminal" and os.environ.get("TERM", "dumb") != "dumb",
         )
 
-    def begin_progress(self) -> None:
-        """Show progress from now on: there is no program of an agent to start."""
-        self._begin_progress()
-
-    def write_event(self, event: Event) -> None:
-        """Write an event that has no place of its own here, if events are written."""
-        if self._has_events:
-            self._event(event)
-
     @property
     def _has_events(self) -> bool:
         return self.form == "events" or self.progress_form == "json"
@@ -126,18 +129,21 @@ class ExecView:
 
     # What happens, in order
 
-    def starting(self, request: RunRequest) -> None:
-        """The agent's program was started."""
-        self._begin_progress()
-        self._heartbeat.name = request.entry.name
+    def starting(self, name: str, describe: Callable[[], RunAgent]) -> None:
+        """Show that the agent's program was started."""
+        self.begin_progress()
+        self._heartbeat.name = name
         if self.progress_form in ("plain", "github"):
-            self.note(f"starting {request.entry.name}")
+            self.note(f"starting {name}")
         self.tick()
+        self.started(describe)
+
+    def started(self, describe: Callable[[], RunAgent]) -> None:
+        """Write the first event of a run: the agent's program is there."""
         if self._has_events:
             from dragoman.cli.exec.events import StartingEvent
-            from dragoman.runs.record import describe_agent
 
-            self._event(StartingEvent(agent=describe_agent(request.terms())))
+            self._event(StartingEvent(agent=describe()))
 
     def take(self, event: RunEvent) -> None:
         """Show an event of the run."""
@@ -146,13 +152,12 @@ class ExecView:
 
     def _on_updated(self, event: Updated) -> None:
         run = self.run
-        session = None if run is None else run.session
-        if run is None or session is None or event.session_id != session.id:
+        if run is None or run.state is None or event.session_id != run.record.session_id:  # a subagent's
             return
         for update in event.updates:
             if self.activity is not None:
                 self.activity.note_update(update)
-            self.update(update, session.state, run.record.tools)
+            self.update(update, run.state, run.record.tools)
 
     def _on_decided(self, event: Decided) -> None:
         from dragoman.runs.result import permission
@@ -399,6 +404,11 @@ class ExecView:
 
     # What goes on
 
+    @property
+    def tick_seconds(self) -> float:
+        """How often `tick` is to be called."""
+        return self._heartbeat.interval(self.progress_form)
+
     def ticking(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
         """While entered, show from time to time that the run goes on."""
         return self._heartbeat.ticking(loop, self.progress_form, self.tick)
@@ -411,8 +421,7 @@ class ExecView:
         if self.activity is None or self._is_finished:
             return
         self.activity.has_open_form = self.progress is not None and self.progress.is_held
-        session = None if self.run is None else self.run.session
-        state = None if session is None else session.state
+        state = None if self.run is None else self.run.state
         doing = self.activity.now(state, self.stderr_tail)
         if self.progress_form == "terminal" and self.progress is not None:
             self.progress.show_status(self._heartbeat.status(self.run, doing, self.activity.elapsed_seconds))

@@ -160,7 +160,8 @@ def _commands(question: Question, paint: Painter, width: int) -> list[str]:
     """Return the lines of all commands that the answer permits."""
     lines: list[str] = []
     first = (question.argv, question.shell, question.cwd)
-    for argv, shell, cwd in (first, *((also.command, also.shell, also.cwd) for also in question.also)):
+    others = [also.command for also in question.also if also.command is not None]
+    for argv, shell, cwd in (first, *((other.argv, other.line, other.cwd) for other in others)):
         if argv is not None:
             lines += _rows("runs", " ".join(map(quoted, argv)), paint, width)
         elif shell is not None:
@@ -200,7 +201,7 @@ def _body(question: Question, state: SessionState, paint: Painter, width: int) -
     for item in content:
         if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
             lines += paragraphs(item.content.text, wide)
-    is_command = any(request.command or request.shell for request in (question.request, *question.also))
+    is_command = any(request.command is not None for request in (question.request, *question.also))
     if not lines and not is_command:
         lines = _input(raw, wide)
     title = _title(question, wide)

@@ -132,9 +132,10 @@ class Progress:
         self._end_thought()
         word, style = _DECISIONS.get(decision.action, ("cancelled", RED))
         # An agent that asks, and then writes or runs a command through the client, is judged twice for one thing.
-        from dragoman.policy.parts import what_runs
+        from dragoman.policy import Command
 
-        what_for = decision.paths or decision.title if decision.command is None else what_runs(None, decision.command)
+        line = decision.command
+        what_for = decision.paths or decision.title if line is None else Command(line=line).runs
         same = (decision.action, decision.kind, what_for, decision.decided_by)
         count, shown = self._decided
         if count != self._lines.count:

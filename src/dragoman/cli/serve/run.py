@@ -17,7 +17,7 @@ from dragoman.cli.named_agent import find_agent, folder
 from dragoman.cli.serve.guard import guard_notes, read_terms
 from dragoman.cli.serve.places import ServePlaces
 from dragoman.errors import ConfigError, StoreError
-from dragoman.host.host import Host, HostSettings
+from dragoman.host.host import Host, HostSettings, collect_rarely
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
 from dragoman.host.serving.limits import ServeLimits
@@ -60,6 +60,7 @@ def serve(call: CliCall) -> int:
     places = ServePlaces(given.data)
     lock = places.lock()
     try:
+        collect_rarely()
         return asyncio.run(_Serving(given, options, agents, addresses, tls, places, terms).run())
     finally:
         os.close(lock)

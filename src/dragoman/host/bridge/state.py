@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
+
+if TYPE_CHECKING:
+    from dragoman.wire.ids import Id
 
 
 class OpenRequest:
@@ -27,8 +30,9 @@ class OpenRequest:
 class OpenQuestion:
     """A request of the host that the editor has not answered yet."""
 
-    def __init__(self, editor_id: int, host_id: Any, session: str | None, question_id: str | None) -> None:
-        self.editor_id = editor_id
+    def __init__(self, host_id: Any, session: str | None, question_id: str | None) -> None:
+        self.editor_id: Id = None
+        """Set when it is opened towards the editor."""
         self.host_id = host_id
         """Of the line that is open now; None without one."""
         self.session = session

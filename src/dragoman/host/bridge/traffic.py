@@ -25,15 +25,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, REQUEST_CANCELLED
 from dragoman.host.bridge.state import BridgedSession, LoadedHistory, OpenQuestion, OpenRequest
+from dragoman.wire.open_requests import OpenRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dragoman.host.bridge.paths import PathMap
+    from dragoman.wire.ids import Id
 
 Json = dict[str, Any]
 _OPENING: Final = frozenset(("session/load", "session/resume"))
 _CANCEL: Final = "$/cancel_request"
+_MOST_OPEN: Final = 10_000  # of each kind; an editor has tens
 
 
 class Traffic:
@@ -62,11 +65,10 @@ class Traffic:
         self._note = note
         self.is_host = False
         """Whether the other end keeps sessions while the line is cut."""
-        self._last_id = 0
-        self._requests: dict[int, OpenRequest] = {}
-        self._resumes: dict[int, tuple[BridgedSession, int | None]] = {}
+        self._requests: OpenRequests[OpenRequest] = OpenRequests(_MOST_OPEN)
+        self._resumes: OpenRequests[tuple[BridgedSession, int | None]] = OpenRequests(_MOST_OPEN, prefix="resume-")
         self._sessions: dict[str, BridgedSession] = {}
-        self._asked: dict[int, OpenQuestion] = {}
+        self._asked: OpenRequests[OpenQuestion] = OpenRequests(_MOST_OPEN)
         self._questions: dict[str, OpenQuestion] = {}
         self._held: list[tuple[str | None, Json]] = []
         self._own_prompts: set[str] = set()
@@ -79,7 +81,7 @@ class Traffic:
     @property
     def is_asking(self) -> bool:
         """Whether the editor waits for an answer that comes soon: not for the end of a turn."""
-        return any(request.prompt_id is None for request in self._requests.values())
+        return any(request.prompt_id is None for _, request in self._requests)
 
     # The editor
 
@@ -90,14 +92,16 @@ class Traffic:
             error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {method}"}
             self._to_editor({"jsonrpc": "2.0", "id": message["id"], "error": error})
             return
+        if self._requests.is_full:  # while the line is cut everything waits here
+            error = {"code": INTERNAL_ERROR, "message": "too many requests are open"}
+            self._to_editor({"jsonrpc": "2.0", "id": message["id"], "error": error})
+            return
         params = self._paths.request_to_remote(method, message.get("params"))
         session = params.get("sessionId") if isinstance(params, dict) else None
         request = OpenRequest(message["id"], method, params, session if isinstance(session, str) else None)
         if isinstance(params, dict):
             self._prepare(request, params)
-        id = self._new_id()
-        self._requests[id] = request
-        self._send_if_possible(id, request)
+        self._send_if_possible(self._requests.open_own(request), request)
 
     def _prepare(self, request: OpenRequest, params: Json) -> None:
         if request.method == "session/prompt" and request.session is not None:
@@ -129,7 +133,7 @@ class Traffic:
 
     def answer_from_editor(self, message: Json) -> None:
         """The answer to a question. It is kept until the host confirms that the question is decided."""
-        question = self._asked.pop(message["id"], None) if isinstance(message.get("id"), int) else None
+        question = self._asked.close(message["id"]) if isinstance(message.get("id"), int) else None
         if question is None:
             return  # withdrawn, or never asked
         question.answer = {name: message[name] for name in ("result", "error") if name in message}
@@ -140,7 +144,7 @@ class Traffic:
             self._to_host({"jsonrpc": "2.0", "id": question.host_id, **question.answer})
 
     def _cancel_request(self, editor_id: Any) -> None:
-        for id, request in self._requests.items():
+        for id, request in self._requests:
             if request.editor_id == editor_id:
                 request.is_cancelled = True
                 if request.is_sent and self._to_host is not None:
@@ -154,10 +158,10 @@ class Traffic:
 
         `session/cancel` on a new line could reach the turn of another client.
         """
-        own = [(id, each) for id, each in self._requests.items() if each.session == session and each.prompt_id]
-        if not own or all(request.is_sent and not request.was_sent for _, request in own):
+        prompts = [(id, asked) for id, asked in self._requests if asked.session == session and asked.prompt_id]
+        if not prompts or all(request.is_sent and not request.was_sent for _, request in prompts):
             return False
-        for id, request in own:
+        for id, request in prompts:
             request.is_cancelled = True
             if request.is_sent and self._to_host is not None:
                 self._to_host(_notification(_CANCEL, {"requestId": id}))
@@ -165,8 +169,10 @@ class Traffic:
                 self._never_sent(id)
         return True
 
-    def _never_sent(self, id: int) -> None:
-        request = self._requests.pop(id)
+    def _never_sent(self, id: Id) -> None:
+        request = self._requests.close(id)
+        if request is None:
+            return
         if request.prompt_id is not None:
             self._reply(request, {"result": {"stopReason": "cancelled"}})
         else:
@@ -185,24 +191,22 @@ class Traffic:
     def line_lost(self) -> None:
         """Nothing can be sent for now."""
         self._to_host = None
-        self._resumes.clear()
-        for request in self._requests.values():
+        self._resumes.close_all()
+        for _, request in self._requests:
             request.was_sent = request.was_sent or request.is_sent
             request.is_sent = False
         for session in self._sessions.values():
             if session.state != "opening":
                 session.state = "away"
-        for question in list(self._asked.values()) + list(self._questions.values()):
+        for question in [asked for _, asked in self._asked] + list(self._questions.values()):
             question.host_id = None
-            if question.question_id is None and question.editor_id in self._asked:
-                del self._asked[question.editor_id]
+            if question.question_id is None and self._asked.close(question.editor_id) is not None:
                 self._to_editor(_notification(_CANCEL, {"requestId": question.editor_id}))
 
     def fail_all(self, sentence: str, reason: str) -> None:
         """Answer everything that is open with an error."""
-        requests, self._requests = self._requests, {}
         self._held.clear()
-        for request in requests.values():
+        for _, request in self._requests.close_all():
             data: Json = {"reason": reason}
             if request.prompt_id is not None:
                 data |= {"promptId": request.prompt_id, "maybeExecuted": request.was_sent or request.is_sent}
@@ -213,8 +217,7 @@ class Traffic:
     def _resume(self, session: BridgedSession, after: int | None) -> None:
         assert self._to_host is not None
         session.state = "resuming"
-        id = self._new_id()
-        self._resumes[id] = (session, after)
+        id = self._resumes.open_own((session, after))
         params: Json = {"sessionId": session.id, "cwd": session.cwd, "mcpServers": session.servers}
         if after is not None:
             params = _with_own(params, {"after": after})
@@ -243,9 +246,9 @@ class Traffic:
         self._send_waiting(session.id)
 
     def _fail_session(self, session: str, error: Json) -> None:
-        for id, request in list(self._requests.items()):
+        for id, request in self._requests:
             if request.session == session:
-                del self._requests[id]
+                self._requests.close(id)
                 self._reply(request, {"error": error})
         for question in list(self._questions.values()):
             if question.session == session:
@@ -253,7 +256,7 @@ class Traffic:
 
     def _send_waiting(self, session: str | None) -> None:
         """Send what waits: for one session that is back, or for none in particular."""
-        for id, request in list(self._requests.items()):
+        for id, request in self._requests:
             if not request.is_sent:
                 self._send_if_possible(id, request)
         held, self._held = self._held, []
@@ -270,11 +273,11 @@ class Traffic:
         else:
             self._held.append((session, message))
 
-    def _send_if_possible(self, id: int, request: OpenRequest) -> None:
+    def _send_if_possible(self, id: Id, request: OpenRequest) -> None:
         if self._to_host is None or not self._is_ready(request.session):
             return
         if request.was_sent and not _may_repeat(request.method):
-            del self._requests[id]
+            self._requests.close(id)
             sentence = "the line broke before the answer came; it is not known whether this was done"
             self._reply(request, {"error": {"code": INTERNAL_ERROR, "message": sentence, "data": {"reason": "line"}}})
             return
@@ -302,13 +305,13 @@ class Traffic:
 
     def _answer_from_host(self, message: Json) -> None:
         id = message.get("id")
-        if not isinstance(id, int):
+        if not isinstance(id, int | str):
             return
-        resumed = self._resumes.pop(id, None)
+        resumed = self._resumes.close(id)
         if resumed is not None:
             self._resumed(*resumed, message)
             return
-        request = self._requests.pop(id, None)
+        request = self._requests.close(id)
         if request is None:
             return
         if "error" in message:
@@ -358,12 +361,11 @@ class Traffic:
             self._answer(known)
             return
         question = OpenQuestion(
-            self._new_id(),
             message["id"],
             session if isinstance(session, str) else None,
             question_id if isinstance(question_id, str) else None,
         )
-        self._asked[question.editor_id] = question
+        question.editor_id = self._asked.open_own(question)
         if question.question_id is not None:
             self._questions[question.question_id] = question
         params = _without_own(self._paths.request_to_local(method, params))
@@ -372,7 +374,7 @@ class Traffic:
     def _decided(self, question_id: str | None) -> None:
         """A question needs no answer any more."""
         question = self._questions.pop(question_id, None) if question_id is not None else None
-        if question is not None and self._asked.pop(question.editor_id, None) is not None:
+        if question is not None and self._asked.close(question.editor_id) is not None:
             self._to_editor(_notification(_CANCEL, {"requestId": question.editor_id}))
 
     def _notification_from_host(self, method: str, message: Json) -> None:
@@ -388,7 +390,7 @@ class Traffic:
             self._to_editor({**message, "params": params} if params is not None else message)
 
     def _withdrawn(self, host_id: Any) -> None:
-        for question in list(self._asked.values()):
+        for _, question in self._asked:
             if question.host_id == host_id:
                 if question.question_id is None:
                     self._to_editor(_notification(_CANCEL, {"requestId": question.editor_id}))
@@ -431,9 +433,9 @@ class Traffic:
             self._note(str(params.get("text")))
 
     def _turn_ended(self, params: Json) -> None:
-        for id, request in list(self._requests.items()):
+        for id, request in self._requests:
             if request.prompt_id is not None and request.prompt_id == params.get("promptId"):
-                del self._requests[id]
+                self._requests.close(id)
                 name = "error" if "error" in params else "result"
                 self._reply(request, {name: params.get(name)})
 
@@ -441,10 +443,6 @@ class Traffic:
 
     def _reply(self, request: OpenRequest, answer: Json) -> None:
         self._to_editor({"jsonrpc": "2.0", "id": request.editor_id, **answer})
-
-    def _new_id(self) -> int:
-        self._last_id += 1
-        return self._last_id
 
 
 def _may_repeat(method: str) -> bool:

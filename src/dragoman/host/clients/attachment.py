@@ -43,10 +43,13 @@ class Attachment:
         self.client = client
         self.cursor = cursor
         self._id = msgspec.json.encode(session.id)
+        self._outbox = client.peer.outbox
         self._is_waiting = False
         self._is_reading = False
         self._is_held = False
         self._is_over = False
+        self.takes_events = False
+        """It gets the events of its runs, terminals included, and shows a tool call's terminals from them."""
         self._prompts: dict[int, bytes] = {}
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._terminals = TerminalView(self)
@@ -85,8 +88,7 @@ class Attachment:
             return
         if self._is_held or self._is_over:
             return
-        log = self.session.log
-        outbox, knows_us = self.client.peer.outbox, self.client.kind.knows_us
+        log, outbox, knows_us = self.session.log, self._outbox, self.client.kind.knows_us
         while self.cursor < log.head and not self._is_over:
             if outbox.is_full:
                 self._wait()
@@ -190,7 +192,7 @@ class Attachment:
 
     async def _go_on(self) -> None:
         try:
-            await self.client.peer.outbox.room()
+            await self._outbox.room()
         finally:
             self._is_waiting = False
             if self._stalled is not None:
@@ -244,7 +246,7 @@ class Attachment:
     def _update(self, stored: StoredUpdate, number: int) -> None:
         update, meta, child, variant = stored
         kind = self.client.kind
-        if variant in _TOOLS and b'"terminal' in update:
+        if variant in _TOOLS and b'"terminal' in update and not self.takes_events:
             self._terminals.update(update, meta, number)
             return
         converted = kind.convert(update, variant)
@@ -304,8 +306,8 @@ class Attachment:
 
     def _extension(self, event: LogEvent) -> None:
         found: dict[str, Any] = msgspec.json.decode(event.body)
-        child = found.get("child")
-        if child is not None and not self.client.kind.unstable:
+        child, by = found.get("child"), found.get("by")
+        if (child is not None and not self.client.kind.unstable) or (by is not None and by != self.client.key):
             return
         params = {"sessionId": child or self.session.id, **found.get("params", {})}
         self.client.peer.post(write_notification(str(found.get("method")), msgspec.json.encode(params)))

@@ -17,6 +17,7 @@ from dragoman.host.clients.request_scope import RequestScope
 if TYPE_CHECKING:
     from msgspec import Raw
 
+    from dragoman.client import RemoteAgent
     from dragoman.host.connection import HostConnection
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
@@ -45,26 +46,26 @@ class ExtensionCalls:
         id = found.get("sessionId")
         # One that is not in memory has no agent that runs.
         session = self._host.find_live(id, self._client.visitor) if isinstance(id, str) else None
-        agent = None if session is None else session.agent.running
+        run = None if session is None else session.agent.run
         if session is None and self._client.agent is not None and "sessionId" not in found:
-            agent = self._host.running_agent(self._client.agent, self._client.visitor)
-        if agent is not None and self._client.may("prompt", "" if session is None else session.id):
-            _ = self._client.run(self._send(agent, method, self._for_agent(found, session)))
+            run = self._host.running_agent(self._client.agent, self._client.visitor)
+        if run is not None and self._client.may("prompt", "" if session is None else session.id):
+            _ = self._client.run(self._send(run.agent, method, self._for_agent(found, session)))
 
     async def _forward(self, call: Call, params: dict[str, Any], session: HostedSession | None) -> object:
         params = self._for_agent(params, session)
         if session is not None:
-            return await (await session.agent.ensure()).remote.request(call.method, params)
+            return await (await session.agent.ensure()).agent.request(call.method, params)
         name = self._client.agent or ""
-        agent = self._host.running_agent(name, self._client.visitor)
-        if agent is not None:
-            return await agent.remote.request(call.method, params)
+        run = self._host.running_agent(name, self._client.visitor)
+        if run is not None:
+            return await run.agent.request(call.method, params)
         async with self._host.logins.short_agent(name, RequestScope(self._client, call.id)) as started:
-            return await started.remote.request(call.method, params)
+            return await started.request(call.method, params)
 
-    async def _send(self, agent: Any, method: str, params: dict[str, Any]) -> None:
+    async def _send(self, agent: RemoteAgent, method: str, params: dict[str, Any]) -> None:
         with suppress(ConnectionClosed):  # it would have been ignored
-            await agent.remote.notify(method, params)
+            await agent.notify(method, params)
 
     async def _session(self, params: dict[str, Any]) -> HostedSession | None:
         id = params.get("sessionId")

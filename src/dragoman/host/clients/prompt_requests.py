@@ -52,12 +52,12 @@ class PromptRequests:
         text = params.get("text")
         if not isinstance(text, str) or not text:
             raise RequestError.invalid_params("text must be a non-empty string", path="$.text")
-        method, agent = steering_method(session, self._host), session.agent.running
+        method, run = steering_method(session, self._host), session.agent.run
         if method is None:
             raise RequestError.method_not_found(call.method)
-        if agent is None or not agent.is_open or session.prompts.running is None:
+        if run is None or not run.is_open or session.prompts.running is None:
             return {"accepted": False}
-        answer = await agent.remote.request(method, {"sessionId": session.agent_session, "text": text})
+        answer = await run.agent.request(method, {"sessionId": session.agent_session, "text": text})
         return {"accepted": isinstance(answer, dict) and answer.get("accepted") is True}
 
     async def _reorder(self, call: Call) -> object:

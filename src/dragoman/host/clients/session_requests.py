@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _REPLAY_PAGE: Final = 512
 # What a client may ask for after its turn, by the name in the `_meta` of its prompt.
-_WANTED: Final = ("report", "result", "patch")
+_WANTED: Final = ("report", "result", "patch", "events")
 
 
 class SessionRequests:
@@ -236,6 +236,7 @@ class SessionRequests:
         if own.get("queue") is False and session.is_busy:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
         attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
+        attachment.takes_events = attachment.takes_events or own.get("events") is True
         id = session.prompts.submit(
             self._client,
             request,

@@ -48,7 +48,7 @@ class TerminalView:
     def output(self, event: LogEvent) -> None:
         """TerminalPiece of a terminal that the host, or the client it delegates to, runs."""
         output = logged_output(event.body)
-        if output.terminal in self._owned() or not (output.text or output.is_over):
+        if self._to.takes_events or output.terminal in self._owned() or not (output.text or output.is_over):
             return
         if output.terminal not in self._announced:
             self._refresh(output.terminal, event.number, is_over=output.is_over)

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from dragoman.client import Session
-    from dragoman.host.agents import RunningAgent
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
+    from dragoman.runs.agent_run import GuardedRun
     from dragoman.store.ledger import Ledger
 
 _log = logging.getLogger("dragoman.host")
@@ -44,7 +44,7 @@ class SessionLedger:
         self._session: Session | None = None
         self._secrets = Secrets(os.environ)
 
-    def begin(self, hosted: HostedSession, agent: RunningAgent, item: HostedPrompt) -> None:
+    def begin(self, hosted: HostedSession, agent: GuardedRun, item: HostedPrompt) -> None:
         """A turn begins."""
         self._ledger = self._host.ledger_for(hosted)
         if self._ledger is None:
@@ -61,7 +61,7 @@ class SessionLedger:
             title=_title(agent.session),
             first_prompt=secrets.mask(" ".join(text.split())),
             can_reopen=agent.can_come_back,
-            is_scripted=getattr(source, "is_scripted", False) or _is_marked_scripted(agent.remote.capabilities.meta),
+            is_scripted=getattr(source, "is_scripted", False) or _is_marked_scripted(agent.agent.capabilities.meta),
         )
         self._session = agent.session
         with suppress(StoreError):

@@ -26,7 +26,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import DragomanError
-from dragoman.host.host import Visitor
+from dragoman.host.host import Visitor, collect_rarely
 from dragoman.host.local.build import build_stamp, hello
 from dragoman.host.local.local_host import open_local_host
 from dragoman.host.local.network_files import why_not_here
@@ -55,6 +55,7 @@ def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
     place = HostPlace(folder, mark)
     settle_process(lock, ready)
     keep_short_log()
+    collect_rarely()
     try:
         owner = own_log(data_dir())
         try:

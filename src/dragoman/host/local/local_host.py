@@ -229,12 +229,10 @@ class LocalHost(Host):
     async def _report(self, client: HostConnection, call: Call) -> object:
         """What the host decided and did in the turn of a prompt."""
         params = _params(call)
-        id = str(params.get("sessionId", ""))
-        guard = self.services.guard_of(id) if await self.find(id, client.visitor) is not None else None
-        if guard is None:
+        session = await self.find(str(params.get("sessionId", "")), client.visitor)
+        if session is None:
             return {"report": None}
-        prompt = str(params.get("promptId", ""))
-        return {"report": guard.report(prompt)}
+        return {"report": session.agent.reports.find(str(params.get("promptId", "")))}
 
     async def _release(self, client: HostConnection, call: Call) -> object:
         """Close a session and let its name go, so that the next prompt with this name opens another one."""

@@ -6,12 +6,12 @@ holds for the session: the rules of the host are not changed by those who use it
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.serving.programs import WITHHELD
-from dragoman.host.working.session_guard import host_environment
 from dragoman.runs.terms import SessionTerms, rules_for
 from dragoman.settings import find_project, load_settings
 from dragoman.settings.places import config_dir
@@ -52,5 +52,5 @@ class ProjectServices(HostServices):
             entry=self._find_entry(session.record.agent),
             project=str(project),
             restores=load_settings(config_dir(), project).restores_protected,
-            environment=lambda: host_environment(WITHHELD),
+            environment=lambda: {name: value for name, value in os.environ.items() if name not in WITHHELD},
         )

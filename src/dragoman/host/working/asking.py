@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from dragoman.host.clients.attachment import Attachment
     from dragoman.host.connection import HostConnection
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.question_details import QuestionDetails
     from dragoman.host.working.questions import Method
     from dragoman.store.event_log import LogEvent
 
@@ -54,7 +55,7 @@ class SessionQuestions:
         method: Method,
         params: dict[str, Any],
         child: str | None = None,
-        details: dict[str, Any] | None = None,
+        details: QuestionDetails | None = None,
     ) -> dict[str, Any]:
         """Ask every attached client that can show it; the answer for the agent.
 

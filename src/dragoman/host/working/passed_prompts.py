@@ -35,15 +35,15 @@ class PassedPrompts:
     async def pass_on(self, item: HostedPrompt) -> None:
         """Send a prompt that waits to the agent, if that takes text in a turn, and the turn goes on."""
         session = self._session
-        turn, agent = session.prompts.running, session.agent.running
+        turn, run = session.prompts.running, session.agent.run
         method = steering_method(session, self._host)
         is_on_time = turn is not None and not turn.is_cancelled and session.prompts.is_waiting(item)
-        if agent is None or not agent.is_open or method is None or not item.text or not is_on_time:
+        if run is None or not run.is_open or method is None or not item.text or not is_on_time:
             return
         self._items.append(item)  # before the answer: the message of the user may come before it
         problem = ""
         try:
-            answer = await agent.remote.request(method, {"sessionId": session.agent_session, "text": item.text})
+            answer = await run.agent.request(method, {"sessionId": session.agent_session, "text": item.text})
             is_accepted = isinstance(answer, dict) and answer.get("accepted") is True
         except DragomanError as error:
             is_accepted, problem = False, f": {error}"
@@ -76,9 +76,9 @@ class PassedPrompts:
 
 def steering_method(session: HostedSession, host: Host) -> str | None:
     """The method that the agent of a session announced for text that reaches a running turn."""
-    agent = session.agent.running
-    if agent is not None:
-        meta: Any = agent.remote.capabilities.meta
+    run = session.agent.run
+    if run is not None:
+        meta: Any = run.agent.capabilities.meta
     else:
         described = host.description_of(session.record.agent)
         meta = None if described is None else described.capabilities.get("_meta")

@@ -11,31 +11,30 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict, deque
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from dragoman.errors import ConnectionClosed, DragomanError, RequestError
+from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.host.history.facts import note_prompt
 from dragoman.host.history.restore import OUTCOMES
 from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.passed_prompts import PassedPrompts
 from dragoman.host.working.prompt_blocks import blocks_for
 from dragoman.host.working.prompts import TAKEN, HostedPrompt, error_outcome, session_lost
-from dragoman.schema import encode, v1
+from dragoman.runs.events import EndOfTurn
+from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from dragoman.client import PromptTurn
     from dragoman.errors import StoreError
-    from dragoman.host.agents import RunningAgent
     from dragoman.host.connection import HostConnection
     from dragoman.host.history.restore import LeftOpen
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
+    from dragoman.schema import v1
     from dragoman.store.event_log import LogEvent
 
 QUEUED: Final = 16
@@ -56,8 +55,6 @@ class PromptQueue:
         self._host = host
         self._waiting: deque[HostedPrompt] = deque()
         self._runner: asyncio.Task[None] | None = None
-        self._given_up: asyncio.Future[None] | None = None
-        self._timer: asyncio.TimerHandle | None = None
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
         # Prompts whose outcome is known and not committed yet: the same prompt must not be taken for a new one.
         self._ending: set[str] = set()
@@ -96,7 +93,8 @@ class PromptQueue:
             prompt_id: Its id, if the client gave it one.
             meta: The `_meta` for the agent.
             steers: It is for the turn that runs, if the agent takes it; else it is the next one.
-            wants: What the client asks for afterwards, `report`, `result` or `patch`; made only then.
+            wants: What the client asks for: afterwards `report`, `result` or `patch`, meanwhile `events`; made only
+                then.
 
         Raises:
             RequestError: it cannot be accepted.
@@ -117,6 +115,7 @@ class PromptQueue:
         item = HostedPrompt(id, client.key, request.prompt, meta)
         item.steers = steers
         item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
+        item.wants_events = "events" in wants
         place = sum(each.steers for each in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
@@ -185,7 +184,7 @@ class PromptQueue:
         return [item.id for item in self._waiting]
 
     def _cancel_turn(self, client: HostConnection | None) -> None:
-        item, agent = self.running, self._session.agent.running
+        item, run = self.running, self._session.agent.run
         if item is None:
             return
         if not item.is_cancelled:
@@ -193,18 +192,12 @@ class PromptQueue:
             self._session.agent.open_calls.cancel()
         item.is_cancelled = True
         self._session.questions.close_all()
-        if agent is not None and agent.is_open and self._timer is None and self._given_up is not None:
-            _ = self._host.run(_cancel(agent.session))
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(self._host.settings.cancel_seconds, self._give_up)
+        if run is not None:
+            _ = self._host.run(run.cancel(give_up_seconds=self._host.settings.cancel_seconds))
 
     def _log_cancel(self, id: str, client: HostConnection | None) -> None:
         by = {} if client is None else {"by": client.key, "who": client.who}
         self._session.append("cancel", {"promptId": id, **by})
-
-    def _give_up(self) -> None:
-        if self._given_up is not None and not self._given_up.done():
-            self._given_up.set_result(None)
 
     def await_outcome(self, id: str, waiting: asyncio.Future[dict[str, Any]]) -> None:
         """A client that is not attached any more waits for the outcome of its prompt."""
@@ -278,12 +271,9 @@ class PromptQueue:
             except RequestError as error:
                 outcome = error_outcome(error)
             finally:
-                self._end_cancelling()
                 session.agent.end_turn()
                 self.passed.end_turn()
-            session.questions.close_all()
-            await session.release_terminals()
-            await self._host.services.turn_ends(session, item)
+            session.questions.close_all()  # also those of an agent that was started and got no prompt
             self.running = None
             self._ending.add(item.id)
             session.turn_ended(item.id, outcome)
@@ -296,52 +286,34 @@ class PromptQueue:
         session.append("start", started)
         if note_prompt(session.facts, item.blocks):
             session.describe()
-        await self._host.services.turn_begins(session)
-        agent = await session.agent.ensure()  # last: from here to the prompt nothing waits, so that it is there
-        if item.is_cancelled:
-            return _CANCELLED
-        blocks = blocks_for(item.blocks, session.record.agent, agent.can)
-        session.agent.begin_turn(blocks)
-        self._host.services.prompted(session, item)
-        turn = agent.session.prompt(blocks, meta=item.meta)
-        session.ledger.begin(session, agent, item)
-        self._given_up = given_up = asyncio.get_running_loop().create_future()
-        finishing = self._host.run(_finish(turn))
-        await asyncio.wait({finishing, given_up}, return_when=asyncio.FIRST_COMPLETED)
-        await self._end_commands(item, agent)
-        if not finishing.done():
-            session.agent.is_stuck = True
-            return _CANCELLED
-        await agent.end_of_changes()
-        result = finishing.result()
-        self._host.services.answered(session, item, result)
-        if isinstance(result, v1.PromptResponse):
-            return {"result": msgspec.json.decode(encode(result))}
-        if isinstance(result, RequestError):
-            raise result
-        if not isinstance(result, ConnectionClosed):  # it does not fit the session
-            raise RequestError(-32602, str(result))
+        end = await self._send(item)
+        if not end.was_sent and isinstance(end.error, ConnectionClosed) and not item.is_cancelled:
+            end = await self._send(item)  # its process died before it got the prompt; once, because this may go on
+        if end.response is not None:
+            return {"result": msgspec.json.decode(encode(end.response))}
+        if end.error is None:
+            return _CANCELLED  # and the agent has not reacted, or has not got the prompt
+        if isinstance(end.error, RequestError):
+            raise end.error
+        if not isinstance(end.error, ConnectionClosed):  # it does not fit the session
+            raise RequestError(-32602, str(end.error))
         if session.is_ending:
             return _CANCELLED
         unfinished = session.agent.open_calls.titles()
         for update in session.agent.open_calls.failed():
             session.append("update", update)
-        data = {"reason": "agent_exited", **end_members(result), "maybeExecuted": True}
+        data = {"reason": "agent_exited", **end_members(end.error), "maybeExecuted": end.was_sent}
         if unfinished:
             data["unfinished"] = unfinished
-        raise RequestError(-32603, f"the agent ended in the middle of the turn: {result}", data)
+        raise RequestError(-32603, f"the agent ended in the middle of the turn: {end.error}", data)
 
-    async def _end_commands(self, item: HostedPrompt, agent: RunningAgent) -> None:
-        """End what a cancelled turn left running; before it is over, so that no command of the next turn is hit."""
-        since = self._session.agent.commands_since()
-        if item.is_cancelled and since is not None:
-            await agent.end_commands(since)
-
-    def _end_cancelling(self) -> None:
-        self._given_up = None
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+    async def _send(self, item: HostedPrompt) -> EndOfTurn:
+        session = self._session
+        run = await session.agent.ensure()
+        if item.is_cancelled:
+            return EndOfTurn(was_cancelled=True, was_sent=False)
+        blocks = blocks_for(item.blocks, session.record.agent, run.can)
+        return await session.agent.prompt(run, item, blocks)
 
     async def close(self) -> None:
         """Cancel the turn that runs and answer what waits; returns when the turn is over, or the agent takes long."""
@@ -354,18 +326,6 @@ class PromptQueue:
         """Wait for the turn that runs."""
         if self._runner is not None:
             await asyncio.wait([self._runner], timeout=seconds)
-
-
-async def _finish(turn: PromptTurn) -> v1.PromptResponse | DragomanError:
-    try:
-        return await turn
-    except DragomanError as error:
-        return error
-
-
-async def _cancel(session: Any) -> None:
-    with suppress(ConnectionClosed):  # the turn ends by itself then
-        await session.cancel()
 
 
 def _accepted_before(number: int) -> RequestError:

@@ -35,6 +35,8 @@ class HostedPrompt:
         """Its client asks for the result of the turn, too, as `exec` prints it."""
         self.wants_patch = False
         """Its client asks for a patch of what the turn changed."""
+        self.wants_events = False
+        """Its client gets the events of the run as they happen."""
 
     @property
     def text(self) -> str:

@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import msgspec
+
 from dragoman.errors import ConnectionClosed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dragoman.host.working.question_details import QuestionDetails
     from dragoman.rpc import Pending
 
 Method = Literal["session/request_permission", "elicitation/create"]
@@ -69,7 +72,7 @@ class HostedQuestion:
         watcher: WatchesQuestion,
         *,
         child: str | None = None,
-        details: dict[str, Any] | None = None,
+        details: QuestionDetails | None = None,
     ) -> None:
         """Make a question that was logged already.
 
@@ -88,7 +91,7 @@ class HostedQuestion:
         self.params = params
         self.turn = turn
         self._child = child
-        self._details = details or {}
+        self._details = {} if details is None else msgspec.to_builtins(details)
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.number = 0
         """Of its event; a client that has not got this far gets it with the event."""

@@ -1,7 +1,8 @@
 """Answers `terminal/*` of an agent: the host runs the commands, or the client that the session is delegated to.
 
-Owns the ids of terminals, which are the host's own, and the log of their output: looked at twice a second, so that
-clients get it no more often, and no more than a mebibyte of it. A terminal that was not released ends with the turn.
+Owns the ids of terminals that clients run, which are the host's own, and the log of their output: looked at twice a
+second, so that clients get it no more often, and no more than a mebibyte of it. A terminal that was not released ends
+with the turn.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ class ServedTerminals:
             theirs = await self._create_at(delegate, request)
         if theirs is None:
             delegate, theirs = None, await self._local.create(request, session)
-        opened = _Open(f"terminal-{secrets.token_hex(8)}", theirs, session, delegate)
+        # One that runs here keeps its id: what is recorded about its command names it. Clients may have equal ids.
+        id = theirs if delegate is None else f"terminal-{secrets.token_hex(8)}"
+        opened = _Open(id, theirs, session, delegate)
         self._open[opened.id] = opened
         self._hosted.append("terminal", {"terminalId": opened.id, "cwd": request.cwd or session.cwd})
         opened.watching = self._hosted.run(self._watch(opened))

@@ -1,6 +1,8 @@
 """The agent of a session: started when a prompt needs it, started again after it died.
 
-Owns the agent's process and what it sends by itself. Updates that come before the answer to `session/new` are kept for
+Owns the runs of the agent, one for each life of its process (`dragoman.runs` has the order of a turn), and what the
+agent sends by itself. The capabilities that it is sent are the host's own, always the same, because an agent learns
+them once and clients come and go. Updates that come before the answer to `session/new` are kept for
 after ours. What an agent replays when it comes back is dropped, because the log has it; some agents replay after their
 answer, so the dropping ends with the next prompt, or when nothing was dropped for a while. An agent that can neither
 resume nor load leaves a session that can only be read.
@@ -9,7 +11,8 @@ resume nor load leaves a session that can only be read.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager
+import logging
+from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
@@ -17,23 +20,36 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.errors import NOT_FOUND, DragomanError, RequestError
-from dragoman.host.agents import RunningAgent
+from dragoman.host.agents import EndsCommands, start_limit
 from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update
+from dragoman.host.services import AsksClients
 from dragoman.host.working.agent_end import end_members
+from dragoman.host.working.agent_extensions import ask_client
 from dragoman.host.working.agent_traffic import AgentTraffic
 from dragoman.host.working.prompt_blocks import PromptEcho
 from dragoman.host.working.prompts import session_lost
+from dragoman.host.working.served_files import ServedFiles
+from dragoman.host.working.served_terminals import ServedTerminals
+from dragoman.host.working.turn_reports import TurnReports
+from dragoman.runs.agent_run import GuardedRun
+from dragoman.runs.events import TurnStarted
+from dragoman.runs.opening import SessionOpening
 from dragoman.schema import Unknown, v1
+from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from dragoman.errors import ConnectionClosed
+    from dragoman.client import ClientOptions
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
+    from dragoman.host.working.prompts import HostedPrompt
+    from dragoman.runs.events import EndOfTurn, RunEvent
 
+_log = logging.getLogger("dragoman.host")
 _QUIET_SECONDS: Final = 2.0
 _REPORTED_SECONDS: Final = 1.0
 _STARTS: Final = 5
@@ -42,6 +58,8 @@ _EARLY_BYTES: Final = 8 * 1024 * 1024
 _REPLAYED: Final = frozenset(
     ("agent_message_chunk", "agent_thought_chunk", "user_message_chunk", "tool_call", "tool_call_update", "plan")
 )
+
+_TEXTS: Final = frozenset((v1.AgentMessageChunk, v1.AgentThoughtChunk))
 
 
 class _Params(msgspec.Struct, gc=False, rename={"meta": "_meta"}):
@@ -60,7 +78,9 @@ class SessionAgent:
     """Starts, loses and ends the agent of one session."""
 
     def __init__(self, session: HostedSession, host: Host) -> None:
-        self.running: RunningAgent | None = None
+        self.run: GuardedRun | None = None
+        """The life of the agent's process that goes on."""
+        self.reports = TurnReports(session)
         self.is_stuck = False
         """It did not react to a cancel: it is ended before the next prompt, so that two never meet in it."""
         self.is_lost = False
@@ -74,6 +94,10 @@ class SessionAgent:
         self._dropping_until = 0.0
         self._early: list[tuple[str, v1.SessionUpdate, bytes]] | None = None
         self._early_bytes = 0
+        self._judge: Callable[[str, Sequence[v1.SessionUpdate], Sequence[bytes]], None] | None = None
+        self._transport: object = None
+        self._watching: asyncio.Task[None] | None = None
+        self._prompt: HostedPrompt | None = None
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
@@ -82,27 +106,27 @@ class SessionAgent:
 
     @property
     def is_running(self) -> bool:
-        return self.running is not None and self.running.is_open
+        return self.run is not None and self.run.is_open
 
     @property
     def can_come_back(self) -> bool:
         """Whether the agent could be started again with this session."""
-        if self.running is not None:
-            return self.running.can_come_back
+        if self.run is not None:
+            return self.run.can_come_back
         return self._session.facts.get("canComeBack") is not False
 
     # Starting
 
-    async def open(self, begin: Callable[[RunningAgent], Coroutine[Any, Any, None]]) -> None:
+    async def open(self, opening: SessionOpening) -> None:
         """Start the agent and a new session of it. What it sends before its answer is kept for after ours."""
         self._early = []
-        agent = await self._start()
+        run = await self._start()
         try:
-            await self._host.logins.with_login(agent, self._session.record.agent, lambda: begin(agent))
+            await self._enter(run, opening)
         except BaseException:
-            await agent.close()
+            await _close(run)
             raise
-        self._adopt(agent)
+        self._adopt(run)
 
     def release_early(self, *, keeps: bool = True) -> None:
         """The session has its record in the log: what came before is logged now, unless it is a replay."""
@@ -112,7 +136,7 @@ class SessionAgent:
         for agent_session, update, line in early:
             self._take_one(agent_session, update, line)
 
-    async def ensure(self) -> RunningAgent:
+    async def ensure(self) -> GuardedRun:
         """The running agent; one that is gone is started again.
 
         Raises:
@@ -122,15 +146,15 @@ class SessionAgent:
             if self.is_stuck:
                 self._session.notice("The agent did not react to a cancel and was ended.")
                 await self.end()
-            if self.running is not None and self.running.is_open:
-                return self.running
+            if self.run is not None and self.run.is_open:
+                return self.run
             if self._session.agent_session is None or not self.can_come_back:
                 self._session.is_read_only = True
                 raise session_lost("its process ended, and it can neither resume nor load a session")
             self._require_servers()
             return await self._start_again()
 
-    async def _start_again(self) -> RunningAgent:
+    async def _start_again(self) -> GuardedRun:
         while True:
             since = monotonic() - _STARTS_SECONDS
             self._failures = [at for at in self._failures if at > since]
@@ -138,13 +162,11 @@ class SessionAgent:
                 data = {"reason": "agent_exited", **end_members(self._last_end), "maybeExecuted": False}
                 raise RequestError(-32603, f"the agent could not be started {_STARTS} times in a row", data)
             try:
-                agent = await self._start()
+                run = await self._start()
                 try:
-                    await self._host.logins.with_login(
-                        agent, self._session.record.agent, partial(self._come_back, agent)
-                    )
+                    await self._come_back(run)
                 except BaseException:
-                    await agent.close()
+                    await _close(run)
                     raise
             except RequestError:
                 raise
@@ -153,15 +175,20 @@ class SessionAgent:
                 self._last_end = error
                 await asyncio.sleep(self._host.settings.restart_seconds * len(self._failures))
                 continue
-            self._adopt(agent)
+            self._adopt(run)
             self._session.append("agent", {"started": True})
             self._session.notice("The agent was started again.")
-            return agent
+            return run
 
-    async def _come_back(self, agent: RunningAgent) -> None:
+    async def _come_back(self, run: GuardedRun) -> None:
         session = self._session
+        # A session that only the agent knew has no log yet: what it replays is the history.
+        is_unknown = session.facts.pop("isForeign", False)
+        self._is_replaying = not is_unknown
+        id = session.agent_session
+        opening = SessionOpening(session_id=id, with_history=is_unknown, servers=session.servers)
         try:
-            await self._reopen(session, agent)
+            is_loaded = await self._enter(run, opening)
         except RequestError as error:
             if error.code != NOT_FOUND:
                 raise
@@ -169,48 +196,72 @@ class SessionAgent:
             session.facts["canComeBack"] = False
             session.describe()
             raise session_lost("the agent does not know it any more") from None
-
-    async def _reopen(self, session: HostedSession, agent: RunningAgent) -> None:
-        # A session that only the agent knew has no log yet: what it replays is the history.
-        is_unknown = session.facts.pop("isForeign", False)
-        self._is_replaying = not is_unknown
-        try:
-            may_replay = await agent.come_back(
-                session.agent_session or "",
-                session.record.cwd,
-                session.servers,
-                session.directories,
-                with_history=is_unknown,
-            )
         finally:
             self._is_replaying = False
-        if may_replay and not is_unknown:
+        if is_loaded and not is_unknown:
             self._dropping_until = monotonic() + _QUIET_SECONDS
 
-    async def _start(self) -> RunningAgent:
-        session = self._session
-        source = self._host.source(session.record.agent)
-        options = await self._host.services.options(session)
-        settings = self._host.settings
-        if settings.unstable or settings.forks:
-            options = {**options, "unstable": settings.unstable or ("session/fork",)}
-        options = {**options, "on_updates": self.take, "on_extension": self.take_extension}
-        traffic = self.traffic if self._host.keeps_traffic else None
-        agent = await RunningAgent.start(source, session.record.cwd, session.env, options, traffic)
-        self._host.descriptions.learn(source, agent.remote)
-        return agent
+    async def _enter(self, run: GuardedRun, opening: SessionOpening) -> bool:
+        return await self._host.logins.with_login(run.agent, self._session.record.agent, lambda: run.open(opening))
 
-    def _adopt(self, agent: RunningAgent) -> None:
+    async def _start(self) -> GuardedRun:
+        session, host = self._session, self._host
+        source = host.source(session.record.agent)
+        terms = host.services.terms_of(session)
+        asks = AsksClients(session, terms.rule_file, lambda: run.guard.reads_reasons)
+        run = GuardedRun(
+            terms,
+            asker=asks,
+            forms=asks,
+            on_event=self._take_event,
+            observers=(self.traffic,) if host.keeps_traffic else (),
+            serve=self._serve,
+            settle=self._settle,
+            is_prompted_at_once=False,
+        )
+        try:
+            async with start_limit(source.name):
+                transport = await source.start(session.record.cwd, session.env)
+                self._transport = transport
+                if host.keeps_traffic:
+                    self.traffic.begin(transport)
+                await run.start(transport)
+        except BaseException:
+            await _close(run)
+            raise
+        host.descriptions.learn(source, run.agent)
+        return run
+
+    def _serve(self, options: ClientOptions) -> ClientOptions:
+        """Add what only a host does to the services of a run, and put the client's in place of files and terminals."""
+        session, settings = self._session, self._host.settings
+        self._judge = options["on_updates"]
+        files, terminals = options["files"], options["terminals"]
+        if isinstance(files, ReadsFiles) and isinstance(files, WritesFiles):
+            files = ServedFiles(session, files)
+        if terminals is not None:
+            terminals = session.terminals = ServedTerminals(session, terminals)
+        return {
+            **options,
+            "name": "dragoman",
+            "title": "Dragoman",
+            "files": files,
+            "terminals": terminals,
+            "terminal_login": self._host.services.terminal_login,
+            "on_updates": self.take,
+            "on_extension": self.take_extension,
+            "extension_fallback": partial(ask_client, session),
+            "unstable": settings.unstable or (("session/fork",) if settings.forks else False),
+        }
+
+    def _adopt(self, run: GuardedRun) -> None:
         session = self._session
-        self.running, self.is_lost, self.is_stuck = agent, False, False
-        session.agent_session = agent.session.id
-        note_state(session.facts, agent.session.state)
-        session.facts["canComeBack"] = agent.can_come_back
+        self.run, self.is_lost, self.is_stuck = run, False, False
+        session.agent_session = run.session.id
+        note_state(session.facts, run.session.state)
+        session.facts["canComeBack"] = run.can_come_back
         session.facts.pop(CLOSED, None)
-        guard = self._host.services.guard_of(session.id)
-        if guard is not None:
-            guard.adopt(agent)
-        agent.when_ended(self._ended)
+        self._watching = asyncio.get_running_loop().create_task(self._watch(run))
 
     def _require_servers(self) -> None:
         """MCP servers hold secrets and are in no log, so that a host that was started again does not have them."""
@@ -225,10 +276,16 @@ class SessionAgent:
 
     async def end(self) -> None:
         """End the agent; the next prompt starts it again."""
-        agent, self.running = self.running, None
+        run, self.run = self.run, None
+        watching, self._watching = self._watching, None
         self.is_stuck = False
-        if agent is not None:
-            await agent.close()
+        if watching is not None:  # first: this end is not noted as its death
+            watching.cancel()
+        if run is not None:
+            await _close(run)
+        if watching is not None:
+            with suppress(asyncio.CancelledError):
+                await watching
 
     async def restart(self) -> None:
         """End the agent, whatever it does, and start it again; a turn that runs ends as one whose agent died.
@@ -237,22 +294,72 @@ class SessionAgent:
             RequestError: it cannot be started, or cannot come back.
         """
         self._failures.clear()  # a user asks for it, who may have changed what was wrong
-        if self.running is not None and not self.can_come_back:
+        if self.run is not None and not self.can_come_back:
             raise session_lost("its agent can neither resume nor load a session, so that it cannot be started again")
         await self.end()
         await self.ensure()
 
-    def _ended(self, reason: ConnectionClosed | None) -> None:
-        """The agent died; one that was idle is started again by the next prompt, not at once."""
-        session = self._session
-        agent, self.running = self.running, None
-        if session.is_closed or agent is None:
+    async def _watch(self, run: GuardedRun) -> None:
+        """Note the death of the agent; one that was idle is started again by the next prompt, not at once."""
+        await run.agent.wait_closed()
+        session, reason = self._session, run.agent.closed_by
+        if session.is_closed or self.run is not run:
             return
+        self.run = self._watching = None
         self.is_stuck, self.is_lost = False, True
         self._last_end = reason
         session.append("agent", {"ended": str(reason), "exitCode": end_members(reason)["exitCode"]})
-        session.is_read_only = not agent.can_come_back
-        _ = self._host.run(agent.close())
+        session.is_read_only = not run.can_come_back
+        _ = self._host.run(_close(run))
+
+    # Turns
+
+    async def prompt(self, run: GuardedRun, prompt: HostedPrompt, blocks: Sequence[v1.ContentBlock]) -> EndOfTurn:
+        """Run the turn of a prompt, and keep what its client wants to know about it."""
+        self._prompt, self._echo = prompt, PromptEcho(blocks)
+        end = await run.prompt(
+            blocks,
+            prompt_id=prompt.id,
+            meta=prompt.meta,
+            is_recorded=prompt.wants_report,
+            copies_before=prompt.wants_patch,
+        )
+        self.is_stuck = end.gave_up
+        if prompt.wants_report and end.was_sent:
+            await self.reports.keep(prompt, run, end)
+        return end
+
+    def _take_event(self, event: RunEvent) -> None:
+        if isinstance(event, TurnStarted):
+            # A prompt is sent next: from here on nothing is a replay.
+            self._dropping_until = 0.0
+            self.open_calls = OpenCalls()
+            self._turn_began = monotonic()
+            if self.run is not None and self._prompt is not None:
+                self._session.ledger.begin(self._session, self.run, self._prompt)
+                self.reports.begin(self._prompt, self.run, event)
+        else:
+            self.reports.take(event)
+
+    async def _settle(self, end: EndOfTurn) -> None:
+        """End what the turn left running; before it is over, so that no command of the next turn is hit."""
+        since = self.commands_since()
+        if end.was_cancelled and since is not None and isinstance(self._transport, EndsCommands):
+            await self._transport.end_commands(since)
+        self._session.questions.close_all()
+        await self._session.release_terminals()
+
+    def end_turn(self) -> None:
+        """Take no update for a repetition of the prompt any more."""
+        self._prompt = self._echo = None
+
+    def commands_since(self) -> float | None:
+        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
+
+        An agent may report a command a little after it started it. What it started for itself is older than the turn.
+        """
+        since = self.open_calls.commands_since()
+        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
 
     # What it sends
 
@@ -265,37 +372,19 @@ class SessionAgent:
         finally:
             self._forks -= 1
 
-    def begin_turn(self, blocks: Sequence[v1.ContentBlock]) -> None:
-        """A prompt is sent: from here on nothing is a replay, and the agent may repeat the prompt."""
-        self._dropping_until = 0.0
-        self._echo = PromptEcho(blocks)
-        self.open_calls = OpenCalls()
-        self._turn_began = monotonic()
-
-    def end_turn(self) -> None:
-        self._echo = None
-
-    def commands_since(self) -> float | None:
-        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
-
-        An agent may report a command a little after it started it. What it started for itself is older than the turn.
-        """
-        since = self.open_calls.commands_since()
-        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
-
     def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Log updates of the agent, which came one after another, as it wrote them."""
-        self._log_updates(agent_session, updates, lines)
-        # Behind the log: what is found in the updates is shown after them.
-        guard = self._host.services.guard_of(self._session.id)
-        if guard is not None:
-            guard.updated(agent_session, updates, lines)
-
-    def _log_updates(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
-        for update, line in zip(updates, lines, strict=True):
-            if self._early is None:
+        if self._early is None:
+            for update, line in zip(updates, lines, strict=True):
                 self._take_one(agent_session, update, line)
-                continue
+        else:
+            self._keep_early(agent_session, updates, lines)
+        if self._judge is not None:  # behind the log: what is found in the updates is shown after them
+            self._judge(agent_session, updates, lines)
+
+    def _keep_early(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
+        assert self._early is not None
+        for update, line in zip(updates, lines, strict=True):
             self._early_bytes += len(line)
             if self._early_bytes <= _EARLY_BYTES:
                 self._early.append((agent_session, update, line))
@@ -303,6 +392,16 @@ class SessionAgent:
     def _take_one(self, agent_session: str, read: v1.SessionUpdate, line: bytes) -> None:
         session = self._session
         # The connection has read it as its type; here it is taken apart, so that clients get the bytes of the agent.
+        if (
+            type(read) in _TEXTS
+            and agent_session == session.agent_session
+            and not (self._is_replaying or self._dropping_until)
+        ):
+            params = _read_update(line).params  # nearly everything that arrives: nothing below is about it
+            meta = None if params.meta is UNSET else bytes(params.meta)
+            body = store_update(bytes(params.update), meta)
+            session.log.append(NewEvent("update", body, session.prompts.turn_number))
+            return
         variant = read.tag or "" if isinstance(read, Unknown) else str(read.__struct_config__.tag)
         if variant in _REPLAYED and self._is_replay():
             return
@@ -345,6 +444,16 @@ class SessionAgent:
             self._dropping_until = monotonic() + _QUIET_SECONDS
             return True
         return False
+
+
+async def _close(run: GuardedRun) -> None:
+    """End an agent with everything it started, and remove the private folder of its sandbox."""
+    try:
+        await run.close()
+    except Exception:
+        _log.exception("an agent did not end cleanly")
+    finally:
+        run.terms.sandboxes.close()
 
 
 def _with_child(update: bytes, child_id: Callable[[str], str]) -> bytes:

@@ -31,9 +31,9 @@ class SharedSettings:
     async def set_mode(self, client: HostConnection, mode: str) -> None:
         """Switch the mode. Raises: RequestError."""
         async with self._order:
-            agent = await self._session.agent.ensure()
+            run = await self._session.agent.ensure()
             try:
-                await agent.session.set_mode(mode)
+                await run.session.set_mode(mode)
             except DragomanError as error:
                 raise as_request_error(error) from None
             self._changed(client, in_step(self._session.facts, mode=mode))
@@ -46,12 +46,12 @@ class SharedSettings:
         if not isinstance(value, str | bool):
             raise RequestError.invalid_params("the value must be text, true or false", path="$.value")
         async with self._order:
-            agent = await self._session.agent.ensure()
+            run = await self._session.agent.ensure()
             try:
-                await agent.session.set_config_option(option, value)
+                await run.session.set_config_option(option, value)
             except DragomanError as error:
                 raise as_request_error(error) from None
-            options: list[Any] = msgspec.json.decode(encode(list(agent.session.state.config_options)))
+            options: list[Any] = msgspec.json.decode(encode(list(run.session.state.config_options)))
             self._session.facts["configOptions"] = options
             self._changed(client, in_step(self._session.facts))
             await self._session.settle()

@@ -7,7 +7,7 @@ is noted here, for each kind of tool call, and kept between runs. Does not judge
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -41,23 +41,24 @@ class Conduct:
         self._path = None if folder is None else folder / "conduct.json"
         self.seen = self._read().get(agent, SeenConduct())
 
-    def asked(self, kind: str) -> None:
-        """The agent asked for permission."""
-        self._note(self.seen.asked, kind)
+    def note(self, way: Literal["asked", "delegated", "unasked"], kind: str) -> None:
+        """Note that the agent asked about a tool call, had it done by its client, or did it without having asked.
 
-    def delegated(self, kind: str) -> None:
-        """The agent had it done by its client."""
-        self._note(self.seen.delegated, kind)
-
-    def acted(self, kind: str) -> None:
-        """The agent did it by itself, without having asked."""
-        self._note(self.seen.unasked, kind)
-
-    def _note(self, kinds: set[str], kind: str) -> None:
+        Two guards that write at once may lose a note, which is seen again the next time.
+        """
         kind = kind if kind in _KINDS else "other"
-        if kind not in kinds:
-            kinds.add(kind)
-            self._write()
+        kinds: set[str] = getattr(self.seen, way)
+        if kind in kinds:
+            return
+        kinds.add(kind)
+        if self._path is None:
+            return
+        seen = {**self._read(), self._agent: self.seen}
+        if len(seen) > _MOST_AGENTS:
+            return
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_private(self._path, msgspec.json.encode(seen, order="deterministic"), is_synced=False)
 
     def _read(self) -> dict[str, SeenConduct]:
         if self._path is None:
@@ -66,15 +67,3 @@ class Conduct:
             return msgspec.json.decode(self._path.read_bytes(), type=dict[str, SeenConduct])
         except (OSError, msgspec.MsgspecError):
             return {}
-
-    def _write(self) -> None:
-        """Keep it. Two guards that write at once may lose a note, which is seen again the next time."""
-        if self._path is None:
-            return
-        known = self._read()
-        known[self._agent] = self.seen
-        if len(known) > _MOST_AGENTS:
-            return
-        with suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(self._path, msgspec.json.encode(known, order="deterministic"), is_synced=False)

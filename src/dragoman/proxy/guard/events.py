@@ -231,15 +231,11 @@ class GuardEvents:
         self._add("exit", {"why": why, "exit": exit_code}, is_important=True)
 
 
-def _text(text: str) -> str:
-    """A text for a record: keys masked, control characters made visible by JSON, cut."""
-    masked = known_keys.mask(text)
-    return masked if len(masked) <= _TEXT_CHARACTERS else masked[:_TEXT_CHARACTERS] + "…"
-
-
 def _masked(value: Any) -> Any:
+    """Return a value for a record: keys masked, control characters made visible by JSON, texts cut."""
     if isinstance(value, str):
-        return _text(value)
+        masked = known_keys.mask(value)
+        return masked if len(masked) <= _TEXT_CHARACTERS else masked[:_TEXT_CHARACTERS] + "…"
     if isinstance(value, dict):
         return {name: known_keys.mask(member) if name == "body" else _masked(member) for name, member in value.items()}
     if isinstance(value, list | tuple):

@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from dragoman.client.permission import OWN_CALL, ClientPermissions, Guarding, RefuseOpen
 from dragoman.errors import ConnectionClosed, RequestError
-from dragoman.policy import judge
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
 from dragoman.workspace.folders import SessionFolders
+from dragoman.workspace.judging import judge_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -102,7 +102,7 @@ class GuardPermissions:
         permissions = self.of(session)
         folders = SessionFolders(session.cwd, project=self._found.project(session.cwd))
         asked = folders.settle_request(request, self._agent)
-        verdict = judge(permissions.rules, asked)
+        verdict = judge_in(permissions.rules, asked, folders).verdict
         pattern = None if verdict.rule is None else read_pattern(verdict.rule.text).pattern
         return verdict.action == "allow" and pattern is not None and pattern.startswith(("/", "~"))
 

@@ -155,7 +155,7 @@ class GuardServices:
         known = session.state.tool_calls.get(request.tool_call.tool_call_id)
         kind = str(request.tool_call.kind or (known.kind if known is not None else "other"))
         session.seen_kinds.add(kind)
-        self._conduct.asked(kind)
+        self._conduct.note("asked", kind)
         if self._asker is None:
             outcome = await self.permissions.permission(request, session)
             return encode(_CANCELLED if outcome is None else v1.RequestPermissionResponse(outcome))
@@ -175,7 +175,7 @@ class GuardServices:
 
     def _note(self, kind: str, session: GuardedSession) -> None:
         session.seen_kinds.add(kind)
-        self._conduct.delegated(kind)
+        self._conduct.note("delegated", kind)
 
     async def _read(self, request: v1.ReadTextFileRequest, params: Raw, session: GuardedSession) -> bytes:
         self._note("read", session)

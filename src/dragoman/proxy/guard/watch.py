@@ -134,7 +134,7 @@ class SessionWatch:
             self._limits.add(session.id, {}, files)
             self._stop_if_reached(session)
         if call.kind not in session.seen_kinds:
-            self._plan.conduct.acted(str(call.kind))
+            self._plan.conduct.note("unasked", str(call.kind))
         try:
             permissions = self.permissions.of(session)
             rules, root = permissions.rules, self._plan.found.project(session.cwd)

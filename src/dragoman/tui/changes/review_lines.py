@@ -32,13 +32,13 @@ def summary_of(model: ReviewModel) -> str:
     files = f"{len(model.files)} file{'s' if len(model.files) != 1 else ''}"
     states = " ".join(f"{counts[word]} {word}" for word in ("kept", "reverted", "open") if counts[word])
     hunks = f"{counts['hunks']} hunk{'s' if counts['hunks'] != 1 else ''}"
-    return f"turn {model.turn} of {len(model.found.turns)} · {files}, {hunks}{f' · {states}' if states else ''}"
+    return f"turn {model.turn} of {len(model.session_turns.turns)} · {files}, {hunks}{f' · {states}' if states else ''}"
 
 
 def review_body(
     model: ReviewModel, width: int, height: int, glyphs: Glyphs, *, has_sides: bool, shift: int = 0, scroll: int = 0
 ) -> list[RailLine]:
-    """Exactly `height` lines: the list and the hunks, next to each other if there is room."""
+    """Return exactly `height` lines: the list and the hunks, next to each other if there is room."""
     if not model.files:
         text = "nothing changed in this turn"
         return _filled([((f"  {text}", "dim"),), *_notes(model, width)], width, height)
@@ -83,13 +83,13 @@ def _file(row: ReviewRow, width: int, glyphs: Glyphs, *, is_chosen: bool) -> Rai
 
 
 def _tail(text: str, width: int) -> str:
-    found, used = "", 0
+    tail, used = "", 0
     for letter in reversed(text):
         used += cells(letter)
         if used > width:
             break
-        found = letter + found
-    return found
+        tail = letter + tail
+    return tail
 
 
 def _attribution(model: ReviewModel, width: int) -> list[RailLine]:

@@ -94,8 +94,8 @@ class ReviewRow:
 class ReviewModel:
     """A review that a user walks through. `at` and `hunk` are what is chosen, both counted from 0."""
 
-    def __init__(self, found: SessionTurns, turn: int) -> None:
-        self.found = found
+    def __init__(self, session_turns: SessionTurns, turn: int) -> None:
+        self.session_turns = session_turns
         self.turn = turn
         """Counted from 1."""
         self.files: list[ReviewRow] = []
@@ -116,12 +116,12 @@ class ReviewModel:
     @property
     def counts(self) -> dict[str, int]:
         """How many hunks there are, and how many of them are kept, reverted and open; a file without hunks is one."""
-        found = {"hunks": 0, "kept": 0, "reverted": 0, "open": 0}
+        counts = {"hunks": 0, "kept": 0, "reverted": 0, "open": 0}
         for row in self.files:
             for hunk in range(max(1, len(row.file.hunks))):
-                found["hunks"] += 1
-                found[row.hunk_state(hunk)] += 1
-        return found
+                counts["hunks"] += 1
+                counts[row.hunk_state(hunk)] += 1
+        return counts
 
     def load(self, turn: int | None = None) -> None:
         """Read the files of a turn, or of the same one again. Blocks."""
@@ -129,11 +129,11 @@ class ReviewModel:
         if turn is not None and turn != self.turn:
             self._done.clear()
         self.turn = self.turn if turn is None else turn
-        records = self.found.turns[self.turn - 1]
+        records = self.session_turns.turns[self.turn - 1]
         self.notes = [note for note in notes_of(records) if "nothing changed" not in note]
         rows: list[ReviewRow] = []
         for record in records:
-            review = Review(self.found.rewinder(record), record)
+            review = Review(self.session_turns.rewinder(record), record)
             shown = {change.path for change in without_parents(record.changes)}
             rows += [ReviewRow(review, file) for file in review.files() if file.change.path in shown]
         self.files, self.left_out = rows[:_MOST_FILES], max(0, len(rows) - _MOST_FILES)
@@ -150,7 +150,7 @@ class ReviewModel:
     # Walking
 
     def move_hunk(self, step: int) -> None:
-        """To the next or previous hunk; past the end of a file to the next file."""
+        """Go to the next or previous hunk; past the end of a file to the next file."""
         row = self.row
         if row is None:
             return
@@ -161,7 +161,7 @@ class ReviewModel:
             self.hunk = 0 if step > 0 else max(0, len(self.files[self.at].file.hunks) - 1)
 
     def move_file(self, step: int) -> None:
-        """To the next or previous file."""
+        """Go to the next or previous file."""
         if self.files:
             self.at, self.hunk = min(max(0, self.at + step), len(self.files) - 1), 0
 
@@ -261,7 +261,7 @@ class ReviewModel:
         return row, number, rewind if state == "reverted" else 0
 
     def _rewinds_of_turn(self, row: ReviewRow) -> set[int]:
-        store = self.found.rewinder(row.review.turn).store
+        store = self.session_turns.rewinder(row.review.turn).store
         return {rewind.number for rewind in store.rewinds() if row.review.turn.number in rewind.turns}
 
     def _refresh(self, row: ReviewRow) -> None:
@@ -307,7 +307,7 @@ def _rows(row: ReviewRow) -> Iterator[DiffRow]:
 
 
 def _around(hunks: Sequence[Hunk], index: int, count: int) -> tuple[int, int]:
-    """From which line to which one a hunk is shown, counted from 0; two hunks share the lines between them."""
+    """Return from which line to which one a hunk is shown, counted from 0; two hunks share the lines between them."""
     hunk = hunks[index]
     first, last = hunk.after_line - 1, hunk.after_line - 1 + len(hunk.after)
     earliest = 0 if index == 0 else hunks[index - 1].after_line - 1 + len(hunks[index - 1].after)
@@ -325,18 +325,18 @@ def _same(lines: Sequence[str], start: int, stop: int, hunk: int, shift: int) ->
 
 
 def unified(rows: Sequence[DiffRow]) -> list[DiffRow]:
-    """Rows with one side each: of every hunk first what went, then what came."""
-    found: list[DiffRow] = []
+    """Return rows with one side each: of every hunk first what went, then what came."""
+    one_sided: list[DiffRow] = []
     gone: list[DiffRow] = []
     came: list[DiffRow] = []
     for row in rows:
         if row.head or row.is_same:
-            found += [*gone, *came]
+            one_sided += [*gone, *came]
             gone, came = [], []
-            found.append(row)
+            one_sided.append(row)
             continue
         if row.old is not None:
             gone.append(row._replace(new=None))
         if row.new is not None:
             came.append(row._replace(old=None))
-    return [*found, *gone, *came]
+    return [*one_sided, *gone, *came]

@@ -60,14 +60,16 @@ class PlanRow(NamedTuple):
 class RewindModel:
     """Where to rewind to, and what that would do."""
 
-    def __init__(self, found: SessionTurns, *, only: int | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, session_turns: SessionTurns, *, only: int | None = None, clock: Callable[[], float] = time.time
+    ) -> None:
         """Make a model.
 
         Args:
             only: take back this turn alone, instead of everything since a turn.
             clock: the time, in seconds since 1970.
         """
-        self.found = found
+        self.session_turns = session_turns
         self.only = only
         self.rows: list[TurnRow] = []
         self.at: int | None = None
@@ -79,7 +81,7 @@ class RewindModel:
 
     def load(self) -> None:
         """Read the turns, and the plan of the chosen one. Blocks."""
-        active, now = self.found.active(), self._clock()
+        active, now = self.session_turns.active(), self._clock()
         self.rows = [
             TurnRow(
                 number,
@@ -88,26 +90,26 @@ class RewindModel:
                 sum(len(record.changes) for record in records),
                 records[0].uid in active,
             )
-            for number, records in enumerate(self.found.turns, 1)
+            for number, records in enumerate(self.session_turns.turns, 1)
         ]
         if self.only is not None:
             self.at = self.only - 1
         self.read_plan()
 
     def read_plan(self) -> None:
-        """What the chosen place would change. Blocks."""
+        """Plan what the chosen place would change. Blocks."""
         self.is_redo = False
         self._choices.clear()
         if self.at is None:
             self.plans = []
         elif self.only is not None:
-            self.plans = self.found.plan_of({self.found.turns[self.at][0].uid})
+            self.plans = self.session_turns.plan_of({self.session_turns.turns[self.at][0].uid})
         else:
-            self.plans = self.found.plan(self.at + 1)
+            self.plans = self.session_turns.plan(self.at + 1)
 
     def read_redo(self) -> None:
-        """What bringing back the last rewind would change. Blocks. Raises: RewindRefused."""
-        plans = self.found.plan_redo()
+        """Plan what bringing back the last rewind would change. Blocks. Raises: RewindRefused."""
+        plans = self.session_turns.plan_redo()
         if not plans:
             raise RewindRefused("there is no rewind to take back")
         self.plans, self.is_redo = plans, True

@@ -32,18 +32,20 @@ async def hosted_facts(conversation: HostedConversation) -> dict[str, Any]:
     async for session in remote.sessions():
         if session.session_id == conversation.session_id:
             meta = session.meta if isinstance(session.meta, dict) else {}
-            own = meta.get("dragoman")
-            return dict(own) if isinstance(own, dict) else {}
+            facts = meta.get("dragoman")
+            return dict(facts) if isinstance(facts, dict) else {}
     raise NotFollowed(f"the host does not list session {conversation.session_id}")
 
 
 async def find_changes(conversation: HostedConversation) -> SessionTurns:
     """Return the followed turns of a conversation. Raises: NotFollowed."""
     facts = await hosted_facts(conversation)
-    found = await asyncio.to_thread(_find, str(facts.get("agentSessionId") or ""), str(facts.get("agent") or ""))
-    if found is None:
+    session_turns = await asyncio.to_thread(
+        _find, str(facts.get("agentSessionId") or ""), str(facts.get("agent") or "")
+    )
+    if session_turns is None:
         raise NotFollowed("no turn of this session was followed yet; changes are known when a turn has ended")
-    return found
+    return session_turns
 
 
 def _find(session_id: str, agent: str) -> SessionTurns | None:
@@ -54,7 +56,7 @@ def _find(session_id: str, agent: str) -> SessionTurns | None:
     return find_session_turns(snapshots_folder(), session_id, ledger_name(agent))
 
 
-def turn_number(found: SessionTurns, text: str) -> int:
+def turn_number(session_turns: SessionTurns, text: str) -> int:
     """Return the turn that a user typed, counted from 1; without one, the last turn that changed something.
 
     Raises:
@@ -62,8 +64,10 @@ def turn_number(found: SessionTurns, text: str) -> int:
     """
     word = text.strip()
     if not word:
-        changed = [number for number, turn in enumerate(found.turns, 1) if any(part.changes for part in turn)]
-        return changed[-1] if changed else len(found.turns)
-    if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= len(found.turns):
-        raise NotFollowed(f"this session has turns 1 to {len(found.turns)}; without one it is the last with changes")
+        changed = [number for number, turn in enumerate(session_turns.turns, 1) if any(part.changes for part in turn)]
+        return changed[-1] if changed else len(session_turns.turns)
+    if not word.isascii() or not word.isdigit() or not 1 <= int(word) <= len(session_turns.turns):
+        raise NotFollowed(
+            f"this session has turns 1 to {len(session_turns.turns)}; without one it is the last with changes"
+        )
     return int(word)

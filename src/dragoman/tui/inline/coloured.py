@@ -38,7 +38,7 @@ _CODES: Final = {
 
 
 def text_of_line(line: RailLine, *, has_colour: bool) -> str:
-    """One line. Controls that are left in a text would act on the terminal: none are."""
+    """Write one line. Controls that are left in a text would act on the terminal: none are."""
     parts = []
     for text, style in line:
         safe = text if text.isprintable() else one_line(text)
@@ -48,16 +48,16 @@ def text_of_line(line: RailLine, *, has_colour: bool) -> str:
 
 
 def texts_of(lines: Iterable[RailLine], *, has_colour: bool) -> list[str]:
-    """Several lines."""
+    """Write several lines."""
     return [text_of_line(line, has_colour=has_colour) for line in lines]
 
 
 def _codes(style: str) -> str:
-    found = []
+    codes = []
     for part in style.split("+"):
         if part.startswith("sgr:"):
             numbers = part[4:].split(";")
-            found += numbers if all(number.isascii() and number.isdigit() for number in numbers) else []
+            codes += numbers if all(number.isascii() and number.isdigit() for number in numbers) else []
         elif part in _CODES:
-            found.append(_CODES[part])
-    return ";".join(found)
+            codes.append(_CODES[part])
+    return ";".join(codes)

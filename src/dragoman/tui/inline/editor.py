@@ -21,8 +21,8 @@ from dragoman.tui.attachments import (
     written_out,
 )
 from dragoman.tui.completion import (
+    ClientCommand,
     FileIndex,
-    OwnCommand,
     agent_commands,
     command_suggestions,
     file_suggestions,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dragoman.tui.completion import CompletedWord, Suggestion
     from dragoman.tui.lines.client import LineClient
 
-_OWN = [OwnCommand(command.name, f"{command.words}  {command.help}".strip()) for command in COMMANDS]
+_CLIENT_COMMANDS = [ClientCommand(command.name, f"{command.words}  {command.help}".strip()) for command in COMMANDS]
 
 
 class InlineEditor:
@@ -60,7 +60,7 @@ class InlineEditor:
         self._word: CompletedWord | None = None
         self._closed_at: tuple[str, int] | None = None
         self._files: FileIndex | None = None
-        self._found: tuple[str, int] | None = None  # the words that are searched, and where they were found
+        self._search: tuple[str, int] | None = None  # the words that are searched, and where they were found
         self._is_putting = False
 
     @property
@@ -84,7 +84,7 @@ class InlineEditor:
             self._client.note(self._history.problem)
 
     def tick(self) -> None:
-        """Called several times a second: the draft is kept, and goes with its session."""
+        """Keep the draft, and let it go with its session. Called several times a second."""
         draft = self._keeper.follow()
         if self._conversation.folder != self._folder:
             self._folder = self._conversation.folder
@@ -161,7 +161,7 @@ class InlineEditor:
         self._keeper.changed(self.text, chips_in(self.text, self.chips))
         if not self._is_putting:
             self._history.stay()
-            self._found = None
+            self._search = None
             self.look()
         self._changed()
 
@@ -177,12 +177,12 @@ class InlineEditor:
 
     def search(self) -> bool:
         """Show the newest text with the words of the input, or the one before; False if there is none."""
-        words, before = self._found or (self.text, None)
-        found = self._history.find(words, before)
-        if found is None:
+        words, before = self._search or (self.text, None)
+        place = self._history.find(words, before)
+        if place is None:
             return False
-        self.put(found[1])
-        self._found = (words, found[0])
+        self.put(place[1])
+        self._search = (words, place[0])
         return True
 
     def _walk(self, text: str | None) -> None:
@@ -202,7 +202,7 @@ class InlineEditor:
         elif word.kind == "command":
             theirs = agent_commands(self._conversation.state.commands)
             name = short_agent(self._conversation.agent) or "agent"
-            self._show(word, command_suggestions(word.query, theirs, _OWN, name))
+            self._show(word, command_suggestions(word.query, theirs, _CLIENT_COMMANDS, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))
 

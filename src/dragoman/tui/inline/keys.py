@@ -102,7 +102,7 @@ class _Acts:
             terminal.hint("no question is open")
 
     def remind(self) -> None:
-        """A key that answers nothing."""
+        """Take a key that answers nothing."""
         self._terminal.hint("type the number of an answer, or Esc to go back to the input")
 
     def leave_answers(self) -> None:

@@ -31,7 +31,7 @@ _BLANK_LINES: Final = re.compile(r"(?:[^\S\n]*\n)+")
 
 
 class PrintedBlocks:
-    """Prints one session."""
+    """The printed blocks of one session."""
 
     def __init__(self, view: Callable[[], RailView], *, has_colour: bool) -> None:
         self._view = view
@@ -47,7 +47,7 @@ class PrintedBlocks:
         self._watched: WatchedSession | None = None
 
     def omit_prompts(self) -> None:
-        """A prompt is printed when its turn begins: the input, where it was typed, leaves no trace."""
+        """Omit nothing: a prompt is printed when its turn begins, since the input leaves no trace of it."""
 
     def resume(self, state: SessionState, position: int, written: int) -> None:
         """Begin behind an item that was printed before, of which so many characters were."""
@@ -82,18 +82,18 @@ class PrintedBlocks:
 
     def open_lines(self, state: SessionState, count: int) -> list[RailLine]:
         """Return the last lines of what is not finished."""
-        found: list[RailLine] = []
+        lines: list[RailLine] = []
         for position in self._tools[-count:]:
             for block in self._blocks(state, position):
-                found += rail_lines(block, self._view())
+                lines += rail_lines(block, self._view())
         if self._message is not None:
             item = state.timeline[self._message]
             if isinstance(item, Message) and item.role == "agent" and self._markdown is not None:
-                found += MarkdownLines(self._view().glyphs.agent, self._view()).feed(item.text[self._closed :])
+                lines += MarkdownLines(self._view().glyphs.agent, self._view()).feed(item.text[self._closed :])
             elif isinstance(item, Message) and item.role == "thought":
                 for block in self._blocks(state, self._message):
-                    found += rail_lines(block, self._view()._replace(is_open=True))
-        return found[-count:] if count > 0 else []
+                    lines += rail_lines(block, self._view()._replace(is_open=True))
+        return lines[-count:] if count > 0 else []
 
     def whole(self, state: SessionState) -> list[str]:
         """Return the last block that was printed shortened, whole: a thought, or a call with long output."""

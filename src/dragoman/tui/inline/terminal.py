@@ -56,7 +56,7 @@ INPUT_LINES: Final = 4
 
 
 class _InlineOutput(Vt100_Output):
-    """Keeps bracketed paste on until the end: while lines are printed, a pasted line end must not become Enter."""
+    """Output with bracketed paste until the end: while lines are printed, a pasted line end must not become Enter."""
 
     is_ending = False
 
@@ -66,7 +66,7 @@ class _InlineOutput(Vt100_Output):
 
 
 class InlineTerminal:
-    """Prints lines, and reads them from the input of the live region."""
+    """A terminal with lines above, and a live region with the input at its bottom."""
 
     has_status = True
     answers_by_line = False
@@ -147,7 +147,7 @@ class InlineTerminal:
         self.changed()
 
     def submit(self, text: str) -> None:
-        """A line was sent; lines are taken in the order in which they were typed."""
+        """Take a line that was sent; lines are taken in the order in which they were typed."""
         if is_leaving(text):
             self.leave()
         else:

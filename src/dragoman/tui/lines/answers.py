@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class LineAnswers:
-    """Asks, and reads answers from lines."""
+    """The questions of one conversation, whose answers are read from lines."""
 
     def __init__(
         self,
@@ -121,12 +121,12 @@ class LineAnswers:
     # Forms and pages
 
     def form(self, form: OpenForm) -> None:
-        """A form or a page waits; it is asked when the one before is over."""
+        """Take a form or a page that waits; it is asked when the one before is over."""
         if self._form is None:
             self._begin(form)
 
     def form_withdrawn(self, form: OpenForm) -> None:
-        """It is not open any more."""
+        """Forget a form that is not open any more."""
         if form is self._form:
             self._write("note: the form is closed: the agent took it back, or another client answered it")
             self._next()
@@ -226,7 +226,7 @@ class LineAnswers:
     # Failures
 
     def watch(self) -> None:
-        """Called every second: a turn from which nothing came for long is reported once."""
+        """Report a turn from which nothing came for long, once. Called every second."""
         conversation = self._conversation
         if conversation.trouble is None and conversation.silence_seconds >= HUNG_SECONDS:
             conversation.trouble = hung(label(conversation.agent, 40, "the agent"), conversation.silence_seconds)
@@ -279,9 +279,9 @@ class LineAnswers:
                 self._write(f"question: run {shlex.join(['dragoman', *trouble.program])}?", "  y: yes", "  n: no")
 
     def _offer_agents(self) -> None:
-        from dragoman.tui.start.agent_names import known_agents
+        from dragoman.tui.start.agent_names import agent_names
 
-        self._agents = known_agents(self._conversation.folder)
+        self._agents = agent_names(self._conversation.folder)
         self._write("question: which agent?")
         self._write(*(f"  {number}: {label(name, 60)}" for number, name in enumerate(self._agents, 1)))
 

@@ -75,10 +75,10 @@ class LineChanges:
             self._write(f"note: {len(lines) - _MOST_LINES} more lines; dragoman sessions diff shows all")
 
     async def _rewind(self, rest: str) -> None:
-        found = await find_changes(self._conversation)
-        model = RewindModel(found)
+        session_turns = await find_changes(self._conversation)
+        model = RewindModel(session_turns)
         if rest:
-            model.at = turn_number(found, rest) - 1
+            model.at = turn_number(session_turns, rest) - 1
         await asyncio.to_thread(model.load)
         if not rest:
             for row in model.rows:
@@ -160,7 +160,7 @@ async def report(client: LineClient, words: str) -> None:
 
 
 def _diff_lines(model: ReviewModel) -> Iterator[str]:
-    yield f"turn {model.turn} of {len(model.found.turns)}: {len(model.files)} changed"
+    yield f"turn {model.turn} of {len(model.session_turns.turns)}: {len(model.files)} changed"
     yield from (f"note: {one_line(note)}" for note in model.notes)
     for at, row in enumerate(model.files):
         model.at = at

@@ -20,7 +20,7 @@ from dragoman.tui.attachments import build, chips_in, output_chip
 from dragoman.tui.completion import mentions
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.lines.answers import LineAnswers
-from dragoman.tui.lines.commands import load_function, own_command
+from dragoman.tui.lines.commands import client_command, load_function
 from dragoman.tui.remembered_values import prepare_by
 from dragoman.tui.shell_command import ShellCommand
 from dragoman.tui.start.preferences import FILE_NAME, Preferences
@@ -48,7 +48,7 @@ _LOOKED_AT: Final = 200  # items from the end; what a host lost at its death is 
 
 
 class LineTranscript(Protocol):
-    """Writes a session as lines, each once."""
+    """The lines of a session, each written once."""
 
     def feed(
         self, state: SessionState, *, watched: WatchedSession | None = None, is_over: bool = False
@@ -94,7 +94,7 @@ class LineTerminal(Protocol):
         """Put an attachment into the input; False if it goes with the next prompt."""
 
     def changed(self) -> None:
-        """The state of the conversation changed."""
+        """Note that the state of the conversation changed."""
 
 
 class LineClient:
@@ -289,7 +289,7 @@ class LineClient:
             return
         if text.startswith("/"):
             word, _, rest = text[1:].partition(" ")
-            command = own_command(word, [theirs.name for theirs in self.conversation.state.commands])
+            command = client_command(word, [theirs.name for theirs in self.conversation.state.commands])
             function = None if command is None else load_function(command.name)
             if function is not None:
                 await function(self, rest.strip())
@@ -300,7 +300,7 @@ class LineClient:
             await self.prompts.send(text)
 
     async def interrupt(self) -> bool:
-        """Ctrl-C: stop the command or the turn that runs. False if there is none."""
+        """Stop the command or the turn that runs, as Ctrl-C does. False if there is none."""
         if self.prompts.stop_shell():
             return True
         if not self.conversation.is_running:
@@ -315,7 +315,7 @@ def is_leaving(text: str) -> bool:
 
 
 class PromptSender:
-    """Sends prompts in the order in which they were typed, and runs commands behind `!`."""
+    """The prompts, sent in the order in which they were typed, and the commands behind `!`."""
 
     def __init__(self, client: LineClient) -> None:
         self.chips: dict[str, Chip] = {}
@@ -354,7 +354,7 @@ class PromptSender:
     # Commands
 
     async def shell(self, words: str) -> None:
-        """`!COMMAND` runs it; `!!` attaches the last one with its output, `!!COMMAND` runs and attaches."""
+        """Run what stands behind `!`; `!!` attaches the last command with its output, `!!COMMAND` runs and attaches."""
         is_shared = words.startswith("!")
         command = words.removeprefix("!").strip()
         if self._running is not None and not self._running.done():
@@ -375,7 +375,7 @@ class PromptSender:
         return True
 
     def close(self) -> None:
-        """The client ends, and with it the command."""
+        """End the command with the client."""
         if self._running is not None:
             self._running.cancel()
 

@@ -65,15 +65,15 @@ def command_named(word: str) -> LineCommand | None:
     return next((command for command in COMMANDS if word == command.name or word in command.aliases), None)
 
 
-def own_command(word: str, taken: Iterable[str]) -> LineCommand | None:
+def client_command(word: str, taken: Iterable[str]) -> LineCommand | None:
     """Return the command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours.
 
     A few are always ours, because there is no key for them here: a user must be able to stop, to leave and to get help.
     """
-    own = word.removeprefix("dragoman:")
-    found = command_named(own)
-    is_ours = found is not None and (own != word or found.name in _ALWAYS_OURS or word not in set(taken))
-    return found if is_ours else None
+    name = word.removeprefix("dragoman:")
+    command = command_named(name)
+    is_ours = command is not None and (name != word or command.name in _ALWAYS_OURS or word not in set(taken))
+    return command if is_ours else None
 
 
 def load_function(name: str) -> LineFunction | None:

@@ -69,7 +69,7 @@ class HostLink:
 
 
 class _Forms:
-    """Shows forms and pages of agents."""
+    """Forms and pages of agents."""
 
     def __init__(self, asking: OpenQuestions) -> None:
         self._asking = asking
@@ -89,7 +89,7 @@ class _Forms:
 
 
 def _reach(note: Callable[[str], None]) -> str:
-    """The socket of the local host, which is started if none runs. Raises: NoHost."""
+    """Connect to the local host, which is started if none runs. Raises: NoHost."""
     places = find_places()
     client = reach_host(places, note=note)
     try:

@@ -31,7 +31,7 @@ class LoadedTurns(NamedTuple):
 
     def has(self, prompt_id: str) -> bool:
         """Whether a prompt has a turn in the history."""
-        return prompt_id == self.running or any(each.get("promptId") == prompt_id for each in self.ended)
+        return prompt_id == self.running or any(turn.get("promptId") == prompt_id for turn in self.ended)
 
     def note_in(self, state: SessionState, watched: WatchedSession) -> None:
         """Put the turns that ended into a state that has their history."""
@@ -41,8 +41,8 @@ class LoadedTurns(NamedTuple):
             if isinstance(item, Message) and item.role == "user" and item.message_id in self._message_ids
         ]
         places = {id: number for number, (_, id) in enumerate(starts)}
-        for number, each in enumerate(self.ended):
-            place = places.get(each.get("messageId"))
+        for number, ended in enumerate(self.ended):
+            place = places.get(ended.get("messageId"))
             if place is None and number:
                 continue
             # Of the first one the prompt may be in an older part of the history.
@@ -50,13 +50,13 @@ class LoadedTurns(NamedTuple):
             after = 0 if place is None else place + 1
             end = starts[after][0] if after < len(starts) else len(state.timeline)
             if end > start:
-                turn = state.note_past_turn(start, end, *_outcome(each.get("result")))
-                if isinstance(each.get("seconds"), int | float):
-                    watched.note_turn(turn.index, float(each["seconds"]))
+                turn = state.note_past_turn(start, end, *_outcome(ended.get("result")))
+                if isinstance(ended.get("seconds"), int | float):
+                    watched.note_turn(turn.index, float(ended["seconds"]))
 
     @property
     def _message_ids(self) -> set[Any]:
-        return {*(each.get("messageId") for each in self.ended), self.begun} - {None}
+        return {*(turn.get("messageId") for turn in self.ended), self.begun} - {None}
 
 
 def _outcome(result: object) -> tuple[Any, v1.Usage | None]:
@@ -70,12 +70,12 @@ def _outcome(result: object) -> tuple[Any, v1.Usage | None]:
     return reason if isinstance(reason, str) else None, usage
 
 
-def turns_in(found: object) -> LoadedTurns:
-    """What an answer of the host has of turns."""
-    if not isinstance(found, dict):
+def turns_in(answer: object) -> LoadedTurns:
+    """Read what an answer of the host has of turns."""
+    if not isinstance(answer, dict):
         return LoadedTurns()
-    begun, running = (found.get(name) for name in ("begun", "running"))
-    ended = [each for each in found.get("ended") or () if isinstance(each, dict)]
+    begun, running = (answer.get(name) for name in ("begun", "running"))
+    ended = [turn for turn in answer.get("ended") or () if isinstance(turn, dict)]
     return LoadedTurns(ended, begun if isinstance(begun, str) else None, running if isinstance(running, str) else None)
 
 

@@ -44,17 +44,17 @@ class OlderPage(NamedTuple):
 
 
 async def read_older(remote: RemoteAgent, session_id: str) -> OlderPage:
-    """The next page of a session's history, as a state of its own.
+    """Read the next page of a session's history, as a state of its own.
 
     Raises: RequestError, ConnectionClosed.
     """
-    found = await remote.request("_dragoman/history", {"sessionId": session_id})
+    answer = await remote.request("_dragoman/history", {"sessionId": session_id})
     page = SessionState()
-    for update in found.get("updates") or ():
+    for update in answer.get("updates") or ():
         fold(page, decode(v1.SessionUpdate, msgspec.json.encode(update)))
     from dragoman.view.build import turn_end  # not for the first frame
 
     times = WatchedSession()
-    turns_in(found).note_in(page, times)
+    turns_in(answer).note_in(page, times)
     ends = {turn.end - 1: turn_end(turn, times) for turn in page.turns if turn.end}
-    return OlderPage(page, ends, found.get("hasMore") is True)
+    return OlderPage(page, ends, answer.get("hasMore") is True)

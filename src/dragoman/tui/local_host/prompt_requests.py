@@ -33,10 +33,10 @@ async def send_order(remote: RemoteAgent, session_id: str, waiting: Callable[[],
     """Send the order of the prompts that wait. Returns what went wrong, for the user; empty if nothing did."""
     for _ in range(_ORDER_TRIES):
         try:
-            found = await remote.request("_dragoman/reorder", {"sessionId": session_id, "promptIds": waiting()})
+            answer = await remote.request("_dragoman/reorder", {"sessionId": session_id, "promptIds": waiting()})
         except (RequestError, ConnectionClosed) as error:
             return f"the host did not take the order of the prompts: {error}"
-        known = found.get("promptIds") if isinstance(found, dict) else None
+        known = answer.get("promptIds") if isinstance(answer, dict) else None
         if not isinstance(known, list) or set(waiting()) <= set(known):
             break
         await asyncio.sleep(0.02)  # one that was sent a moment ago is still on its way

@@ -59,7 +59,7 @@ class SentPrompts:
         return [prompt for prompt in self.items if not prompt.has_started]
 
     def find(self, id: object) -> TypedPrompt | None:
-        """The prompt with an id."""
+        """Return the prompt with an id."""
         return next((prompt for prompt in self.items if prompt.id == id), None)
 
     # Sending
@@ -75,8 +75,8 @@ class SentPrompts:
 
     def _submit(self, prompt: TypedPrompt) -> TypedPrompt:
         # As in the host: text for the turn that runs is before the prompts that wait.
-        before = [each for each in self.items if not prompt.is_steered or each.has_started or each.is_steered]
-        self.items = [*before, prompt, *(each for each in self.items if each not in before)]
+        before = [item for item in self.items if not prompt.is_steered or item.has_started or item.is_steered]
+        self.items = [*before, prompt, *(item for item in self.items if item not in before)]
         self._send(prompt)
         self._interface.changed()
         return prompt
@@ -140,7 +140,7 @@ class SentPrompts:
     # Turns
 
     def begin(self, prompt: TypedPrompt) -> None:
-        """The turn of a prompt begins."""
+        """Begin the turn of a prompt."""
         conversation = self._conversation
         prompt.has_started = True
         prompt.is_steered = False
@@ -149,7 +149,7 @@ class SentPrompts:
             conversation.watched.begin_turn(conversation.state.begin_turn(prompt.blocks).index, conversation.started_at)
 
     def end_steering(self) -> None:
-        """A turn ended: a text that it did not take is a prompt like any other."""
+        """End a turn: a text that it did not take is a prompt like any other."""
         left = [prompt for prompt in self.items if prompt.is_steered]
         for prompt in left:
             prompt.is_steered = False
@@ -196,7 +196,7 @@ class SentPrompts:
     # Giving back
 
     def take_unsent(self) -> list[TypedPrompt]:
-        """The prompts that could not run, for another session."""
+        """Take the prompts that could not run, for another session."""
         unsent, self.unsent = self.unsent, []
         return unsent
 
@@ -215,7 +215,7 @@ class SentPrompts:
             self._give_back(prompt, why)
 
     def forget(self) -> None:
-        """Another session is opened; what the host of this one has stays there."""
+        """Forget everything, since another session is opened; what the host of this one has stays there."""
         self.items.clear()
         self.unsent.clear()
 

@@ -23,25 +23,31 @@ _ORDER: Final = {"waiting": 0, "running": 1}
 
 
 async def read_rows(remote: RemoteAgent, most: int = _MOST_ROWS) -> list[ListedSession]:
-    """The sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
+    """Read the sessions of the host, the last used first. Raises: RequestError, ConnectionClosed."""
     rows: list[ListedSession] = []
-    async for each in remote.sessions():
-        rows.append(_row(each.session_id, each.cwd, each.title, each.updated_at, each.meta))
+    async for session in remote.sessions():
+        rows.append(_row(session.session_id, session.cwd, session.title, session.updated_at, session.meta))
         if len(rows) >= most:
             break
     return rows
 
 
 def rows_before_start() -> list[ListedSession]:
-    """The same over a connection of its own, which starts a host if none runs. Blocks; empty if there is no host."""
+    """Read the same over a connection of its own, which starts a host if none runs. Blocks; empty without a host."""
     rows: list[ListedSession] = []
     with suppress(NoHost, HostLost, HostRefused, OSError), _connected() as client:  # the conversation meets it again
         cursor: dict[str, Any] = {}
         while len(rows) < _MOST_ROWS:
             page = client.call("session/list", **cursor)
-            for each in page.get("sessions", ()):
+            for session in page.get("sessions", ()):
                 rows.append(
-                    _row(each["sessionId"], each["cwd"], each.get("title"), each.get("updatedAt"), each.get("_meta"))
+                    _row(
+                        session["sessionId"],
+                        session["cwd"],
+                        session.get("title"),
+                        session.get("updatedAt"),
+                        session.get("_meta"),
+                    )
                 )
             if not isinstance(page.get("nextCursor"), str):
                 break
@@ -86,37 +92,37 @@ def _connected() -> Iterator[ThinClient]:
 
 
 def in_order(rows: list[ListedSession]) -> list[ListedSession]:
-    """What needs the user first, then what runs, then the last used."""
+    """Sort what needs the user first, then what runs, then the last used."""
     return sorted(rows, key=lambda row: _ORDER.get(row.state, 2))
 
 
 def shown_cost(amount: float, currency: str) -> str:
-    """An amount of money as a user reads it."""
+    """Write an amount of money as a user reads it."""
     text = f"{amount:.2f}"
     return f"${text}" if currency == "USD" else f"{text} {label(currency, 4, '')}".rstrip()
 
 
 def _row(id: str, cwd: str, title: object, updated_at: object, meta: object) -> ListedSession:
-    own = meta.get("dragoman") if isinstance(meta, dict) else None
-    own = own if isinstance(own, dict) else {}
-    cost, steps, ended = _object(own, "cost"), _object(own, "steps"), _object(own, "ended")
-    amount, name = cost.get("amount"), own.get("name")
+    facts = meta.get("dragoman") if isinstance(meta, dict) else None
+    facts = facts if isinstance(facts, dict) else {}
+    cost, steps, ended = _object(facts, "cost"), _object(facts, "steps"), _object(facts, "ended")
+    amount, name = cost.get("amount"), facts.get("name")
     return ListedSession(
         session_id=id,
         name=name if isinstance(name, str) else None,
-        agent=str(own.get("agent", "")),
+        agent=str(facts.get("agent", "")),
         folder=cwd,
-        state=str(own.get("state", "idle")),
+        state=str(facts.get("state", "idle")),
         title=title if isinstance(title, str) else None,
         updated_at=updated_at if isinstance(updated_at, str) else None,
         cost=shown_cost(amount, str(cost.get("currency", ""))) if isinstance(amount, int | float) and amount else "",
         steps_done=_number(steps, "done"),
         steps_total=_number(steps, "total"),
-        questions=_number(own, "questions"),
-        queued=_number(own, "queued"),
+        questions=_number(facts, "questions"),
+        queued=_number(facts, "queued"),
         ended="error" if "error" in ended else str(ended.get("stopReason", "")),
         error=str(ended.get("error", "")),
-        prompt=str(own.get("prompt") or ""),
+        prompt=str(facts.get("prompt") or ""),
     )
 
 

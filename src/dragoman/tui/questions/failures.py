@@ -94,7 +94,7 @@ class Failure(Struct, frozen=True, kw_only=True):
     @property
     def choices(self) -> list[FailureChoice]:
         """What the user can do; a conversation that is not connected has no turn to go back to."""
-        found = []
+        choices = []
         for act in _OFFERED[self.kind]:
             if act == "install" and not self.program:
                 continue
@@ -102,8 +102,8 @@ class Failure(Struct, frozen=True, kw_only=True):
                 continue
             if not self.is_fatal and act == "retry":
                 continue
-            found.append(_CHOICES[act])
-        return found
+            choices.append(_CHOICES[act])
+        return choices
 
     def choice(self, key: str) -> FailureChoice | None:
         """Return the choice with a key."""
@@ -111,16 +111,16 @@ class Failure(Struct, frozen=True, kw_only=True):
 
     def lines(self) -> list[str]:
         """Return what happened, line by line, without the choices."""
-        found = [one_line(self.headline)]
-        found += [f"{name}: {one_line(text)}" for name, text in (("kept", self.kept), ("not kept", self.lost)) if text]
+        lines = [one_line(self.headline)]
+        lines += [f"{name}: {one_line(text)}" for name, text in (("kept", self.kept), ("not kept", self.lost)) if text]
         if self.stderr:
-            found.append("last lines of its error output:")
-            found += [f"  {one_line(known_keys.mask(plain(line)))}" for line in self.stderr]
+            lines.append("last lines of its error output:")
+            lines += [f"  {one_line(known_keys.mask(plain(line)))}" for line in self.stderr]
         if self.likely:
-            found.append(f"likely: {self.likely}")
+            lines.append(f"likely: {self.likely}")
         if self.hint:
-            found.append(one_line(self.hint))
-        return found
+            lines.append(one_line(self.hint))
+        return lines
 
     def report(self, facts: Sequence[tuple[str, str]]) -> str:
         """Return a text for a bug report: the failure and facts about the session, keys of the user masked."""

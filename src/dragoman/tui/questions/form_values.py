@@ -23,7 +23,7 @@ SECRET: Final = "this looks like a secret, which agents must not ask for in a fo
 
 
 def introduction(request: v1.ElicitationFormMode, agent: str, width: int) -> Iterator[str]:
-    """Who asks, and the message, title and description of the form."""
+    """Yield who asks, and the message, title and description of the form."""
     yield f"{label(agent, 40, 'the agent')} asks you to fill in a form"
     schema = request.requested_schema
     for text in (request.message, schema.title, schema.description):
@@ -75,7 +75,7 @@ class FormDialogue:
         self._ask()
 
     async def take(self, line: str) -> None:
-        """A typed line: a value, an answer to the review, or a command."""
+        """Take a typed line: a value, an answer to the review, or a command."""
         self.lines = []
         if line == "/decline":
             self.outcome = v1.DeclineElicitation()

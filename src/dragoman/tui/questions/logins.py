@@ -35,12 +35,12 @@ async def methods_of(conversation: HostedConversation) -> list[LoginMethod]:
     """
     async with HostLink(conversation) as remote:
         answer = await remote.request("_dragoman/login_methods", {"agent": await _agent_of(conversation)})
-    found: list[LoginMethod] = []
+    methods: list[LoginMethod] = []
     for raw in answer.get("authMethods") or ():
         method: Any = decode(v1.AuthMethod, msgspec.json.encode(raw))
         # The words of the command do not count here: `dragoman login` finds them again.
-        found += login_methods([method], ("agent",))
-    return [*found, OWN_PROGRAM]
+        methods += login_methods([method], ("agent",))
+    return [*methods, OWN_PROGRAM]
 
 
 async def log_in_by_agent(conversation: HostedConversation, method: LoginMethod) -> None:

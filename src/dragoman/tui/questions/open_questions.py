@@ -13,8 +13,9 @@ from collections import OrderedDict
 from time import strftime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from dragoman.host.working.question_details import read_details
 from dragoman.schema import v1
-from dragoman.tui.values import AskedQuestion, OpenForm, answered_words, completed, host_details
+from dragoman.tui.values import AskedQuestion, OpenForm, answered_words, completed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +54,7 @@ class OpenQuestions:
         self._pages: OrderedDict[str, None] = OrderedDict()
 
     def answered(self, params: dict[str, Any]) -> None:
-        """A question was answered; by whom is shown if that was another client."""
+        """Close a question that was answered; by whom is shown if that was another client."""
         id = str(params.get("questionId"))
         question = self._closed.pop(id, None)
         is_open = question is None
@@ -71,7 +72,7 @@ class OpenQuestions:
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> str | v1.SelectedPermissionOutcome | None:
         """Ask the user; cancelled when the question is withdrawn."""
-        id = str(host_details(request).get("questionId", ""))
+        id = read_details(request).question_id
         question = AskedQuestion(id or os.urandom(8).hex(), completed(request, session.state), self._clock())
         self.questions.append(question)
         self._interface.asked(question)
@@ -89,7 +90,7 @@ class OpenQuestions:
             if question in self.questions:
                 self.questions.remove(question)
             self._interface.changed()
-        if chosen is None or not question.reason or not question.details.get("readsReasons"):
+        if chosen is None or not question.reason or not question.details.reads_reasons:
             return chosen
         return v1.SelectedPermissionOutcome(chosen, meta={"dragoman": {"reason": question.reason}})
 
@@ -108,7 +109,7 @@ class OpenQuestions:
         return True
 
     def lose(self, why: str) -> None:
-        """The connection or the session is another one: nothing of this one is open any more."""
+        """Close everything, since the connection or the session is another one."""
         for question in list(self.questions):
             self._withdraw(question, why)
         for form in list(self.forms):
@@ -141,7 +142,7 @@ class OpenQuestions:
         return outcome
 
     def page_done(self, elicitation_id: str) -> None:
-        """The agent is done with a page; one that was not opened here, or was done before, is ignored (rule 319)."""
+        """Close a page that the agent is done with; one that is not open here is ignored (rule 319)."""
         if elicitation_id in self._pages:
             del self._pages[elicitation_id]
             self._interface.note("the page that you opened is done")

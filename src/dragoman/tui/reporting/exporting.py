@@ -43,7 +43,7 @@ class ExportWish:
 
 
 async def whole_state(conversation: HostedConversation) -> SessionState:
-    """Everything that was shown in a session, as the host has it. Raises: DragomanError."""
+    """Return everything that was shown in a session, as the host has it. Raises: DragomanError."""
     from dragoman.client.connect import connect
     from dragoman.host.local.build import hello
     from dragoman.host.local.place import find_places
@@ -51,11 +51,11 @@ async def whole_state(conversation: HostedConversation) -> SessionState:
 
     if conversation.session_id is None:
         raise DragomanError("there is no session yet")
-    found = await asyncio.to_thread(find_host, find_places())
-    if found is None:
+    host = await asyncio.to_thread(find_host, find_places())
+    if host is None:
         return conversation.state
-    address = f"unix:{found.place.socket}"
-    found.close()
+    address = f"unix:{host.place.socket}"
+    host.close()
     own = {"dragoman": {**hello(), "role": "observer"}}
     async with connect(address, name="dragoman-export", meta=own) as remote:
         session = await remote.load_session(conversation.session_id, conversation.folder)

@@ -30,7 +30,7 @@ from dragoman.tui.screen.frame import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_W
 from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
-from dragoman.tui.screen.keys.actions import ACTIONS, action_named, load_function, own_action
+from dragoman.tui.screen.keys.actions import ACTIONS, action_named, client_action, load_function
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import type_keys
 from dragoman.tui.screen.keys.textual_keys import adapt_keys
@@ -221,9 +221,8 @@ class TerminalApp(App[None]):
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
         word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
-        action = (
-            own_action(word, argument, {command.name for command in self.conversation.state.commands}) if word else None
-        )
+        theirs = {command.name for command in self.conversation.state.commands}
+        action = client_action(word, argument, theirs) if word else None
         if action is not None:
             self.action_do(action.name, argument.strip())
             return
@@ -274,15 +273,15 @@ class TerminalApp(App[None]):
         """Show a session of the host, or a new one."""
         self._show(self.attached.open(row, agent=agent))
 
-    def _show(self, found: AttachedConversation) -> None:
-        before, self.conversation = self.conversation, found.conversation
-        if before is found.conversation:
+    def _show(self, attached: AttachedConversation) -> None:
+        before, self.conversation = self.conversation, attached.conversation
+        if before is attached.conversation:
             return
         self.query_one(PromptInput).follow_session()
         self.cards.put(None)
         self.around.notifier.pace.forget(self.conversation.session_id or "")
         self.reloaded()
-        found.was_shown()
+        attached.was_shown()
         if before.session_id is None and not before.prompts and before.phase in ("connecting", "failed"):
             self.start(self.attached.leave(before))  # it was never used
         for conversation in self.attached.leave_some():
@@ -290,16 +289,16 @@ class TerminalApp(App[None]):
         self.start(self.around.look_at_branch())
 
     @property
-    def known_rows(self) -> list[ListedSession]:
+    def session_rows(self) -> list[ListedSession]:
         """The sessions that are worth showing, in an order that stays."""
         return self.around.rows()
 
     async def refresh_rows(self) -> list[ListedSession]:
         """Ask the host for its sessions."""
-        return await self.around.known.read(self.conversation)
+        return await self.around.listed.read(self.conversation)
 
     def rows_changed(self, rows: list[ListedSession]) -> None:
-        """The host was asked for its sessions."""
+        """Show the sessions that the host was asked for."""
         if self._picker is not None:
             self._picker.show_sessions(rows)
         self._is_dirty = True
@@ -326,7 +325,7 @@ class TerminalApp(App[None]):
         self.asked_for_user()
 
     def asked_for_user(self) -> None:
-        """Something waits for the user: the card shows it, and the user is notified."""
+        """Notify the user that something waits, which the card shows."""
         self._is_dirty = True
         if self.app_focus:
             self.around.notifier.ring()  # the card does not take the keyboard, and is easily overlooked

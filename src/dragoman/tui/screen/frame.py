@@ -46,7 +46,7 @@ _MOST_FILES: Final = 200
 
 
 class FrameLines:
-    """Writes the lines for one app."""
+    """The lines for one app."""
 
     def __init__(self, app: TerminalApp) -> None:
         self._app = app
@@ -56,7 +56,7 @@ class FrameLines:
         """Return the lines of a column."""
         if is_left:
             return session_lines(
-                self._app.known_rows,
+                self._app.session_rows,
                 self._app.conversation.session_id,
                 self._app.conversation.folder,
                 LEFT_WIDTH - 1,
@@ -240,27 +240,27 @@ class ChangedFiles:
         self._state: SessionState | None = None
         self._calls: dict[str, tuple[int, list[tuple[str, int, int, bool]]]] = {}
         self._revision = -1
-        self._found: list[tuple[str, int, int, bool]] = []
+        self._files: list[tuple[str, int, int, bool]] = []
 
     def of(self, state: SessionState) -> list[tuple[str, int, int, bool]]:
-        """Path, added and removed lines, and whether the file is new, in the order of the first change."""
+        """Return path, added and removed lines, and whether the file is new, in the order of the first change."""
         if state is not self._state:
             self._state, self._calls, self._revision = state, {}, -1
         if state.revision != self._revision:
             self._revision = state.revision
-            self._found = self._sum(state)
-        return self._found
+            self._files = self._sum(state)
+        return self._files
 
     def _sum(self, state: SessionState) -> list[tuple[str, int, int, bool]]:
         files: dict[str, list[int]] = {}
         for id, call in state.tool_calls.items():
-            known = self._calls.get(id)
-            if known is None or known[0] != call.revision:
-                known = (call.revision, [_measured(diff) for diff in call.content if isinstance(diff, v1.Diff)])
-                self._calls[id] = known
+            before = self._calls.get(id)
+            if before is None or before[0] != call.revision:
+                before = (call.revision, [_measured(diff) for diff in call.content if isinstance(diff, v1.Diff)])
+                self._calls[id] = before
             if call.status == "failed":
                 continue
-            for path, added, removed, is_new in known[1]:
+            for path, added, removed, is_new in before[1]:
                 counts = files.setdefault(path, [0, 0, int(is_new)])
                 counts[0] += added
                 counts[1] += removed

@@ -81,16 +81,16 @@ def _named_value(state: SessionState, category: str) -> str:
 
 def usage_words(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
     """Return how much of the context is used, the cost, and the time of the turn."""
-    found = []
+    words = []
     usage, cost = state.usage, state.cost
     if usage is not None and usage.size:
         share = min(1.0, usage.used / usage.size)
         text = f"{round(100 * share)}%"
         full, empty = ("█", "░") if facts.has_unicode else ("#", ".")
         done = round(_BAR * share)
-        found.append(f"ctx {full * done}{empty * (_BAR - done)} {text}" if width >= _WITH_BAR else f"ctx {text}")
+        words.append(f"ctx {full * done}{empty * (_BAR - done)} {text}" if width >= _WITH_BAR else f"ctx {text}")
     if cost is not None and cost.amount:
-        found.append(shown_cost(cost.amount, cost.currency))
+        words.append(shown_cost(cost.amount, cost.currency))
     if facts.seconds >= 0:
-        found.append(seconds_text(facts.seconds))
-    return found
+        words.append(seconds_text(facts.seconds))
+    return words

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Canvas(Widget, can_focus=True):
-    """Draws the lines of its screen."""
+    """The lines of a screen."""
 
     DEFAULT_CSS = "Canvas { width: 1fr; height: 1fr; }"
 
@@ -90,7 +90,7 @@ class PaintedScreen(LeftOnce[Any]):
         self.wait_for(lambda: asyncio.to_thread(job))
 
     def wait_for(self, job: Callable[[], Awaitable[str | None]]) -> None:
-        """The same for something that waits."""
+        """Do the same for something that waits."""
         self._jobs += 1
         self.terminal.start(self._work(job))
         self.paint()
@@ -136,7 +136,7 @@ class PaintedScreen(LeftOnce[Any]):
         self.call_after_refresh(self.paint)
 
     def opened(self) -> None:
-        """Called once, when the screen is there."""
+        """Begin with the screen that is there now. Called once."""
 
     def on_resize(self, event: events.Resize) -> None:
         self.call_after_refresh(self.paint)

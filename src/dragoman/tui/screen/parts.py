@@ -84,9 +84,9 @@ class Choice(LeftOnce[int | None], ModalScreen[int | None]):
 
     def compose(self) -> ComposeResult:
         # `Text`, not a string: markup in a title of an agent would be read.
-        found = OptionList(*(Option(Text(row)) for row in self._rows))
-        found.border_title = Text(self._title)
-        yield found
+        rows = OptionList(*(Option(Text(row)) for row in self._rows))
+        rows.border_title = Text(self._title)
+        yield rows
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         _ = self.dismiss(event.option_index)

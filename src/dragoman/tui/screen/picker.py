@@ -90,14 +90,14 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
         self.list.set_rows(rows)
 
     def show_sessions(self, rows: Sequence[ListedSession]) -> None:
-        """The sessions of the host are others by now; only a list of sessions shows them."""
+        """Show the sessions that the host has by now; only a list of sessions does."""
 
     def is_same(self, one: Any, other: Any) -> bool:
         """Return whether two values are the same thing, of which one may be newer."""
         return bool(one == other)
 
     def leave(self) -> None:
-        """Ctrl+D: close the list."""
+        """Close the list, as Ctrl+D does."""
         _ = self.dismiss(None)
 
     def choose(self, value: Any) -> None:
@@ -134,7 +134,7 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
 
 
 class PickList(Widget, can_focus=True):
-    """Draws the rows, and takes the keys."""
+    """The rows, and what keys do with them."""
 
     DEFAULT_CSS = "PickList { height: 1fr; width: 1fr; }"
 
@@ -237,17 +237,17 @@ class PickList(Widget, can_focus=True):
         words = self.filter.casefold().split()
         if not words:
             return list(self._rows)
-        found: list[PickRow] = []
+        rows: list[PickRow] = []
         heading: PickRow | None = None
         for row in self._rows:
             if row.is_heading:
                 heading = row
             elif all(word in row.search.casefold() for word in words):
                 if heading is not None:
-                    found.append(heading)
+                    rows.append(heading)
                     heading = None
-                found.append(row)
-        return found
+                rows.append(row)
+        return rows
 
     def _first(self) -> int:
         return next((place for place, row in enumerate(self._shown) if not row.is_heading), 0)

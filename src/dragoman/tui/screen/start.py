@@ -123,13 +123,13 @@ def last_exchange(state: SessionState, view: RailView) -> list[str]:
 
     blocks = blocks_of(state)
     starts = [place for place, block in enumerate(blocks) if isinstance(block, MessageBlock) and block.role == "user"]
-    found: list[list[str]] = []
+    texts: list[list[str]] = []
     for block in blocks[starts[-1] if starts else 0 :]:
-        found.append([clip("".join(text for text, _ in line).rstrip(), view.width) for line in rail_lines(block, view)])
-    if not found:
+        texts.append([clip("".join(text for text, _ in line).rstrip(), view.width) for line in rail_lines(block, view)])
+    if not texts:
         return []
-    question = found[0] if starts else []
-    answer = [line for lines in (found[1:] if starts else found) for line in lines]
+    question = texts[0] if starts else []
+    answer = [line for lines in (texts[1:] if starts else texts) for line in lines]
     if len(question) > _QUESTION_LINES:
         question = [*question[:_QUESTION_LINES], f"  ({len(question) - _QUESTION_LINES} more lines)"]
     if len(answer) > _ANSWER_LINES:

@@ -84,38 +84,38 @@ def shown_text(text: str) -> str:
 
 
 def _style(name: str, base: Style | None) -> Style:
-    found = STYLES.get(name) or style_named(name)
-    return found if base is None else base + found
+    style = STYLES.get(name) or style_named(name)
+    return style if base is None else base + style
 
 
 @lru_cache(1024)
 def style_named(name: str) -> Style:
     """Return the style of a name, of several joined by `+`, or of terminal codes; nothing for an unknown one."""
-    found = Style()
+    style = Style()
     for part in name.split("+"):
-        found += _colours(part[4:].split(";")) if part.startswith("sgr:") else STYLES.get(part, STYLES[""])
-    return found
+        style += _colours(part[4:].split(";")) if part.startswith("sgr:") else STYLES.get(part, STYLES[""])
+    return style
 
 
 def _colours(codes: list[str]) -> Style:
-    given: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     at = 0
     while at < len(codes):
         code = codes[at]
         if code in _ATTRIBUTES:
-            given |= _ATTRIBUTES[code]
+            attributes |= _ATTRIBUTES[code]
         elif code in ("38", "48") and len(codes) > at + 2:
             side = "color" if code == "38" else "bgcolor"
             if codes[at + 1] == "5":
-                given[side] = Color.from_ansi(int(codes[at + 2]))
+                attributes[side] = Color.from_ansi(int(codes[at + 2]))
                 at += 2
             elif len(codes) > at + 4:
-                given[side] = Color.from_rgb(*map(int, codes[at + 2 : at + 5]))
+                attributes[side] = Color.from_rgb(*map(int, codes[at + 2 : at + 5]))
                 at += 4
         elif code.isdigit():
             number = int(code)
             bright = 8 if number >= 90 else 0
             side = "color" if number % 60 // 10 == 3 else "bgcolor"
-            given[side] = Color.from_ansi(number % 10 + bright)
+            attributes[side] = Color.from_ansi(number % 10 + bright)
         at += 1
-    return Style(**given)
+    return Style(**attributes)

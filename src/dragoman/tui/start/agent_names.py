@@ -9,7 +9,7 @@ from dragoman.settings import find_project, load_settings
 from dragoman.settings.places import cache_dir, config_dir, data_dir
 
 
-def known_agents(folder: str) -> list[str]:
+def agent_names(folder: str) -> list[str]:
     """Return the agents that can be started, the default one first. Raises: ConfigError if settings are broken."""
     agents = load_agents(load_settings(config_dir(), find_project(Path(folder))), data_dir(), cache_dir())
     names = [entry.name for entry in agents.entries() if not entry.problem]

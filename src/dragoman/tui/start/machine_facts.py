@@ -22,21 +22,21 @@ _LITTLE_BYTES: Final = 20 * 1024 * 1024
 
 @cache
 def agents_here() -> str:
-    """Such as `claude (logged in), codex (not logged in), built-in (no model key)`."""
+    """Describe agents: `claude (logged in), codex (not logged in), built-in (no model key)`."""
     from dragoman.registry.facts import facts_of
     from dragoman.registry.known import well_known_agents
     from dragoman.registry.login_state import login_state
 
-    found: list[tuple[int, str]] = []
+    agents: list[tuple[int, str]] = []
     for agent in well_known_agents():
         is_here = shutil.which(agent.program) is not None
         sign = login_state(agent, facts_of(agent.name, (agent.program,)), os.environ).sign
         is_logged_in = sign in ("variable", "file")
         if is_here or sign == "file":
             word = "logged in" if is_logged_in else {"none": "not logged in"}.get(sign, "installed")
-            found.append((0 if is_logged_in else 1, f"{agent.name} ({word})"))
-    found.sort(key=lambda each: each[0])
-    names = [text for _, text in found]
+            agents.append((0 if is_logged_in else 1, f"{agent.name} ({word})"))
+    agents.sort(key=lambda item: item[0])
+    names = [text for _, text in agents]
     more = [f"{len(names) - _MOST} more"] if len(names) > _MOST else []
     return ", ".join([*names[:_MOST], *more, f"built-in ({_built_in()})"])
 
@@ -62,10 +62,10 @@ def _built_in() -> str:
 
 
 def problems_here(folder: str) -> list[str]:
-    """Sentences for the user, each with what it means for the work."""
-    found = []
+    """Return sentences for the user, each with what it means for the work."""
+    problems = []
     if os.path.isdir(folder) and not os.access(folder, os.W_OK):
-        found.append("this project cannot be written: the agent can read it and change nothing")
+        problems.append("this project cannot be written: the agent can read it and change nothing")
     for place, loss in (
         (config_dir(), "settings and rules cannot be changed"),
         (data_dir(), "sessions and chosen models cannot be kept"),
@@ -73,10 +73,10 @@ def problems_here(folder: str) -> list[str]:
     ):
         nearest = _existing(place)
         if not os.access(nearest, os.W_OK):
-            found.append(f"{nearest} cannot be written: {loss}")
+            problems.append(f"{nearest} cannot be written: {loss}")
         elif _is_full(nearest):
-            found.append(f"the disk of {nearest} is full: {loss}")
-    return found
+            problems.append(f"the disk of {nearest} is full: {loss}")
+    return problems
 
 
 def _existing(place: Path) -> Path:

@@ -27,19 +27,19 @@ class Preferences:
         self._path = path
 
     def all(self) -> dict[str, dict[str, str | bool]]:
-        """Agent -> option -> value; empty if there is no file, or it is broken."""
+        """Return agent -> option -> value; empty if there is no file, or it is broken."""
         try:
             document = read_document(self._path)
         except ConfigError:
             return {}
         agents = document.value.get("agents") if document is not None and isinstance(document.value, dict) else None
-        found: dict[str, dict[str, str | bool]] = {}
+        preferences: dict[str, dict[str, str | bool]] = {}
         for agent, options in (agents if isinstance(agents, dict) else {}).items():
             if isinstance(options, dict):
                 kept = {name: value for name, value in options.items() if isinstance(value, str | bool)}
                 if kept:
-                    found[agent] = kept
-        return found
+                    preferences[agent] = kept
+        return preferences
 
     def of(self, agent: str) -> dict[str, str | bool]:
         """Return the values that new sessions of an agent begin with."""
@@ -47,10 +47,10 @@ class Preferences:
 
     def remember(self, agent: str, option: str, value: str | bool) -> None:
         """Begin new sessions of an agent with a value. Raises: ConfigError if it cannot be kept."""
-        found = self.all()
-        if found.get(agent, {}).get(option) != value:
-            found.setdefault(agent, {})[option] = value
-            self._write(found)
+        preferences = self.all()
+        if preferences.get(agent, {}).get(option) != value:
+            preferences.setdefault(agent, {})[option] = value
+            self._write(preferences)
 
     def forget(self, agent: str, option: str) -> None:
         """Let the agent decide again. Raises: ConfigError if that cannot be kept."""

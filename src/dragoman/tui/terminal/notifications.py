@@ -70,7 +70,7 @@ def notification(text: str, environment: Mapping[str, str], *, passes_tmux: bool
 
 
 def _not_progress(text: str) -> str:
-    """OSC 9 with a text that begins with `4;` is a progress bar in several terminals; `;` is a comma here already."""
+    """Put a word before a digit: OSC 9 with `4;` is a progress bar in some terminals; `;` is a comma here already."""
     return f"dragoman: {text}" if text[:1].isdigit() else text
 
 
@@ -85,11 +85,11 @@ def title(text: str) -> str:
 
 
 class Pace:
-    """Lets one notification through in some seconds, and each reason once."""
+    """A limit: one notification in some seconds, and each reason once."""
 
     def __init__(self) -> None:
         self._last: float | None = None
-        self._known: set[str] = set()
+        self._reasons: set[str] = set()
 
     def may_notify(self, now: float) -> bool:
         """Return whether a notification may be shown; it counts as shown then."""
@@ -100,11 +100,11 @@ class Pace:
 
     def is_first(self, reason: str) -> bool:
         """Return whether a reason, such as a session that needs the user, was not there before."""
-        if reason in self._known:
+        if reason in self._reasons:
             return False
-        self._known.add(reason)
+        self._reasons.add(reason)
         return True
 
     def forget(self, reason: str) -> None:
-        """The reason is gone; when it comes again it counts again."""
-        self._known.discard(reason)
+        """Forget a reason that is gone; when it comes again it counts again."""
+        self._reasons.discard(reason)

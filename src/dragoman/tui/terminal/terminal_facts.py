@@ -135,12 +135,12 @@ class BackgroundQuestion:
         finally:
             termios.tcsetattr(self._in, termios.TCSANOW, self._before)
             self._before = None
-        found = _ANSWER.search(data)
-        if found is not None:
-            value = found[1].decode("ascii", "replace")
+        colour = _ANSWER.search(data)
+        if colour is not None:
+            value = colour[1].decode("ascii", "replace")
             self.is_light = is_light_answer(value)
             self.answers = TerminalAnswers(answered_colour(value))
-            data = data[: found.start()] + data[found.end() :]
+            data = data[: colour.start()] + data[colour.end() :]
         if self._asks_graphics:
             given = _GRAPHICS_ANSWER.findall(data)
             is_known = any(answer.endswith(b";OK") for answer in given) and any(map(_KNOWS_PLACEHOLDERS.match, given))

@@ -39,7 +39,7 @@ class _Row(NamedTuple):
 
 
 def diff_lines(piece: DiffPiece, view: RailView) -> Iterator[RailLine]:
-    """A change with line numbers and signs; long ones are cut unless the view is open."""
+    """Yield a change with line numbers and signs; long ones are cut unless the view is open."""
     rail = (f"{view.glyphs.agent} ", "")
     changed = piece.added + piece.removed
     if changed > _SUMMARY_LINES:
@@ -74,7 +74,7 @@ def _unified(rows: Sequence[_Row], view: RailView) -> Iterator[RailLine]:
 
 
 def _side_by_side(rows: Sequence[_Row], view: RailView) -> Iterator[RailLine]:
-    """The old lines at the left, the new ones at the right; an unchanged line stands on both sides."""
+    """Yield the old lines at the left, the new ones at the right; an unchanged line stands on both sides."""
     width = (view.width - 2 - 3) // 2
     for left, right in _pairs(rows):
         yield (
@@ -117,7 +117,7 @@ def _half(row: _Row | None, width: int) -> Iterator[Run]:
 
 
 def hunk_rows(hunk: DiffHunk, path: str, view: RailView) -> list[_Row]:
-    """The lines of a hunk with their numbers; hidden characters are spelled out, changed parts marked."""
+    """Yield the lines of a hunk with their numbers; hidden characters are spelled out, changed parts marked."""
     texts = [spelled(line.text.rstrip("\n")) for line in hunk.lines]
     signs = [line.sign for line in hunk.lines]
     marks = _changed_parts(signs, texts)
@@ -132,19 +132,19 @@ def hunk_rows(hunk: DiffHunk, path: str, view: RailView) -> list[_Row]:
 
 
 def _colours(signs: Sequence[str], texts: Sequence[str], path: str, view: RailView) -> dict[int, Sequence[Run]]:
-    """The runs of lines by their index, of each side of the change as one text."""
-    found: dict[int, Sequence[Run]] = {}
+    """Return the runs of lines by their index, of each side of the change as one text."""
+    colours: dict[int, Sequence[Run]] = {}
     for other in "+-":
         places = [index for index, sign in enumerate(signs) if sign != other]
         runs = highlighted([texts[index] for index in places], path.rpartition("/")[2], view)
         if runs is not None:
-            found |= dict(zip(places, runs, strict=True))
-    return found
+            colours |= dict(zip(places, runs, strict=True))
+    return colours
 
 
 def _changed_parts(signs: Sequence[str], texts: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
-    """Where lines differ from the line that they replace: index -> places in its text."""
-    found: dict[int, list[tuple[int, int]]] = {}
+    """Find where lines differ from the line that they replace: index -> places in its text."""
+    parts_of: dict[int, list[tuple[int, int]]] = {}
     at = 0
     while at < len(signs):
         old = at
@@ -156,9 +156,9 @@ def _changed_parts(signs: Sequence[str], texts: Sequence[str]) -> dict[int, list
         # Only groups with as many lines before and after: otherwise it is not known which replaces which.
         if new > old and at - new == new - old:
             for first, second in zip(range(old, new), range(new, at), strict=True):
-                found |= _compared(first, second, texts)
+                parts_of |= _compared(first, second, texts)
         at = max(at, old + 1)
-    return found
+    return parts_of
 
 
 def _compared(first: int, second: int, texts: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
@@ -176,8 +176,8 @@ def _compared(first: int, second: int, texts: Sequence[str]) -> dict[int, list[t
 
 
 def _marked(runs: Sequence[Run], places: Sequence[tuple[int, int]]) -> list[Run]:
-    """The runs with the style `changed` added between places."""
-    found: list[Run] = []
+    """Return the runs with the style `changed` added between places."""
+    marked: list[Run] = []
     at = 0
     for text, style in runs:
         start = at
@@ -188,9 +188,9 @@ def _marked(runs: Sequence[Run], places: Sequence[tuple[int, int]]) -> list[Run]
             if first >= last:
                 continue
             if first > done:
-                found.append((text[done - start : first - start], style))
-            found.append((text[first - start : last - start], joined(style, "changed")))
+                marked.append((text[done - start : first - start], style))
+            marked.append((text[first - start : last - start], joined(style, "changed")))
             done = last
         if done < at:
-            found.append((text[done - start :], style))
-    return found
+            marked.append((text[done - start :], style))
+    return marked

@@ -37,7 +37,7 @@ _SEVERITIES: Final = {"error": "bad", "warning": "warn", "failed": "bad"}
 
 
 def rail_lines(block: Block, view: RailView, markdown: MarkdownLines | None = None) -> list[RailLine]:
-    """The lines of one block, none wider than the view.
+    """Return the lines of one block, none wider than the view.
 
     Args:
         markdown: the lines of this message as far as they were written before; of a message that is one text.
@@ -119,7 +119,7 @@ def _picture(piece: MediaPiece, place: tuple[int, int], rail: str, view: RailVie
 
 
 def _note(block: NoteBlock, view: RailView) -> Iterator[RailLine]:
-    """A notice with its severity, a compaction with its state, a child session, or an update of an unknown kind."""
+    """Yield a notice with its severity, a compaction with its state, a child session, or an unknown kind of update."""
     style = _SEVERITIES.get(block.status, "dim")
     status = f"{label(block.status, 20)}: " if block.kind == "notice" and block.status not in ("", "info") else ""
     state = f" ({label(block.status, 20)})" if block.status and block.kind != "notice" else ""
@@ -148,7 +148,7 @@ def _tool(block: ToolBlock, view: RailView) -> Iterator[RailLine]:
     word = outcome(block)
     sign, style = _sign(word, glyphs)
     diffs = [piece for piece in block.content if isinstance(piece, DiffPiece)]
-    figures = f"  +{sum(each.added for each in diffs)} -{sum(each.removed for each in diffs)}" if diffs else ""
+    figures = f"  +{sum(diff.added for diff in diffs)} -{sum(diff.removed for diff in diffs)}" if diffs else ""
     result = label(word.replace("exit ", "exit code "), 30) if style == "bad" or word == "cancelled" else ""
     time = seconds_text(block.seconds)
     kind = label(kind_word(block.kind), 7)

@@ -43,7 +43,7 @@ class MarkdownLines:
         self._code_at = 0
 
     def feed(self, text: str) -> list[RailLine]:
-        """The lines of the whole text so far."""
+        """Return the lines of the whole text so far."""
         if not text.startswith(self._seen):
             self._seen, self._done = "", []
             self._code, self._code_at = [], 0
@@ -78,7 +78,7 @@ class MarkdownLines:
         return fitted((self._lead, *row), self._view.width, self._view.glyphs)
 
     def _fenced(self, part: Sequence[str], *, is_closed: bool) -> list[RailLine]:
-        """A code block. While it is open, each of its lines is written once."""
+        """Write a code block. While it is open, each of its lines is written once."""
         opening = _FENCE.fullmatch(part[0])
         assert opening is not None
         body = list(part[1:])
@@ -98,7 +98,7 @@ class MarkdownLines:
             for line in body[whole:]:
                 lines += self._code_lines([(plain(line), "code")])
         else:
-            lines = [each for line in runs for each in self._code_lines(line)]
+            lines = [wrapped for line in runs for wrapped in self._code_lines(line)]
         return [*head, *lines, *([(self._lead,)] if has_blank else [])]
 
     def _code_lines(self, runs: Sequence[Run]) -> list[RailLine]:
@@ -117,7 +117,7 @@ def parts_of(text: str) -> Iterator[tuple[list[str], bool, int]]:
 
 
 class _Splitter:
-    """Takes whole lines, and finds where a part ends."""
+    """The search for the ends of parts in whole lines."""
 
     def __init__(self) -> None:
         self._part: list[str] = []
@@ -188,7 +188,7 @@ def _closes(line: str, fence: str) -> bool:
 
 
 def highlighted(lines: Sequence[str], name: str, view: RailView) -> Sequence[Sequence[Run]] | None:
-    """The runs of code, if it is short enough and its language is known; one list for each line."""
+    """Return the runs of code, if it is short enough and its language is known; one list for each line."""
     if not name or not lines or len(lines) > _HIGHLIGHTED_LINES:
         return None
     if any(len(line) > _HIGHLIGHTED_COLUMNS for line in lines):
@@ -201,7 +201,7 @@ def highlighted(lines: Sequence[str], name: str, view: RailView) -> Sequence[Seq
 
 
 def rows_of(elements: Iterable[ElementChild], width: int, view: RailView) -> list[list[Run]]:
-    """Elements as lines without a rail."""
+    """Return elements as lines without a rail."""
     rows: list[list[Run]] = []
     for element in elements:
         if isinstance(element, str):
@@ -258,7 +258,7 @@ _INLINE: Final = frozenset({"a", "code", "del", "em", "span", "strong", "br"})
 
 
 def _table(element: Element, width: int, view: RailView) -> list[list[Run]]:
-    """A table in columns if it fits, otherwise each cell on a line of its own, behind the name of its column."""
+    """Write a table in columns if it fits, otherwise each cell on a line of its own, behind its column's name."""
     lines = [row for part in element.children if not isinstance(part, str) for row in part.children]
     grid = [
         [runs_of(cell.children, "bold" if number == 0 else "") for cell in row.children if not isinstance(cell, str)]
@@ -281,7 +281,7 @@ def _table(element: Element, width: int, view: RailView) -> list[list[Run]]:
             line += [*cell, (" " * (widths[index] - _width(cell)), "")]
         rows.append(line)
         if number == 0:
-            rows.append([(f"{rule}{cross}{rule}".join(rule * each for each in widths), "dim")])
+            rows.append([(f"{rule}{cross}{rule}".join(rule * count for count in widths), "dim")])
     return rows
 
 
@@ -301,27 +301,27 @@ def _width(runs: Iterable[Run]) -> int:
 
 
 def runs_of(children: Iterable[ElementChild], style: str = "") -> list[Run]:
-    """Inline elements as runs. The ticks of code stay, and a link shows where it leads."""
-    found: list[Run] = []
+    """Return inline elements as runs. The ticks of code stay, and a link shows where it leads."""
+    runs: list[Run] = []
     for child in children:
         if isinstance(child, str):
-            found.append((child.replace("\t", " "), style))
+            runs.append((child.replace("\t", " "), style))
         elif child.tag == "code":
-            found.append((f"`{''.join(_texts(child.children))}`".replace("\t", " "), joined(style, "code")))
+            runs.append((f"`{''.join(_texts(child.children))}`".replace("\t", " "), joined(style, "code")))
         elif child.tag == "a":
             text, target = "".join(_texts(child.children)), child.attributes.get("href", "")
-            found += runs_of(child.children, joined(style, "link"))
+            runs += runs_of(child.children, joined(style, "link"))
             if text != target:
-                found.append((f" ({target})", joined(style, "dim")))
+                runs.append((f" ({target})", joined(style, "dim")))
         elif child.tag == "br":
-            found.append(("\n", style))
+            runs.append(("\n", style))
         else:
-            found += runs_of(child.children, joined(style, _STYLES.get(child.tag, "")))
-    return found
+            runs += runs_of(child.children, joined(style, _STYLES.get(child.tag, "")))
+    return runs
 
 
 def joined(first: str, second: str) -> str:
-    """Two styles as one."""
+    """Join two styles."""
     return f"{first}+{second}" if first and second else first or second
 
 

@@ -38,7 +38,7 @@ class PictureRow(NamedTuple):
 
 
 def picture_lines(piece: MediaPiece, place: tuple[int, int], rail: str, view: RailView) -> Iterator[RailLine]:
-    """The caption of an image, and the rows of its picture."""
+    """Yield the caption of an image, and the rows of its picture."""
     width, height = piece.width or 1, piece.height or 1
     room = max(1, min(MOST_COLUMNS, view.width - cells(rail) - 1))
     small = picture_box(width, height, room, MOST_ROWS)
@@ -57,11 +57,11 @@ def picture_lines(piece: MediaPiece, place: tuple[int, int], rail: str, view: Ra
 
 
 def picture_box(width: int, height: int, columns: int, rows: int) -> tuple[int, int]:
-    """How many columns and rows an image takes: half a cell for a pixel at most, and never more than there are."""
+    """Return the columns and rows of an image: half a cell for a pixel at most, and never more than there are."""
     scale = min(1.0, columns / width, 2 * rows / height)
     return max(1, round(width * scale)), max(1, -(-round(height * scale) // 2))
 
 
 def row_of(style: str) -> PictureRow:
-    """The row that the style of a run names."""
+    """Return the row that the style of a run names."""
     return PictureRow(*map(int, style.removeprefix(PICTURE_STYLE).split(":")))

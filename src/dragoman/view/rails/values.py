@@ -56,15 +56,15 @@ ASCII: Final = Glyphs(
 
 
 def no_highlight(name: str, text: str) -> None:
-    """The highlighting of a view that has none."""
+    """Highlight nothing, in a view that has no highlighting."""
 
 
 def no_screen(terminal: ShownTerminal) -> None:
-    """The screens of a view that emulates no terminal."""
+    """Return no screen, in a view that emulates no terminal."""
 
 
 def no_picture(position: int, number: int) -> bool:
-    """The pictures of a view that draws none."""
+    """Return no picture, in a view that draws none."""
     return False
 
 

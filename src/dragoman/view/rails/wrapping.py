@@ -38,15 +38,15 @@ def broken(text: str, width: int) -> Sequence[str]:
         return [text]
     if text.isascii():
         return [text[at : at + width] for at in range(0, len(text), width)]
-    found, line, used = [], "", 0
+    lines, line, used = [], "", 0
     for letter in text:
         wide = cells(letter)
         if used + wide > width:
-            found.append(line)
+            lines.append(line)
             line, used = "", 0
         line += letter
         used += wide
-    return [*found, line]
+    return [*lines, line]
 
 
 def wrapped_runs(runs: Iterable[Run], width: int) -> list[list[Run]]:
@@ -110,7 +110,7 @@ def broken_runs(runs: Sequence[Run], width: int) -> list[list[Run]]:
 
 
 def _breaks(text: str, room: int, width: int) -> Iterator[int]:
-    """Where a text is broken, if the first line has so much room: one pass, because a line may have a megabyte."""
+    """Yield where a text is broken whose first line has so much room: in one pass, since a line may have a megabyte."""
     if text.isascii():
         yield from range(room, len(text), width)
         return

@@ -6,13 +6,14 @@ where the cause is the same.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from msgspec import convert
+from msgspec import convert, json
 
 from dragoman import errors
 from dragoman.cli import exits
 from dragoman.cli.console import write_error, write_note
+from dragoman.cli.exec.activity import Activity
 from dragoman.cli.exec.error import explain
 from dragoman.cli.exec.exit_code import RunFacts, exit_code_of, note_error
 from dragoman.cli.prompt.subject import subject
@@ -21,9 +22,12 @@ from dragoman.host.local.start import NoHost
 from dragoman.host.local.thin import HostLost, HostRefused
 from dragoman.policy.decide import ASKING_FAILED, NO_USER
 from dragoman.runs.result import Error, RunPermission, RunResult, RunViolation
+from dragoman.schema import decode, v1
+from dragoman.state import SessionState, fold
 from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:
+    from dragoman.cli.exec.activity import Doing
     from dragoman.cli.exec.hosted.turn import HostedEnd, TurnRequest
     from dragoman.cli.exec.options import Options
 
@@ -39,7 +43,11 @@ _USAGE = {
 def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
     """What was observed, in the terms of `exec`."""
     facts = RunFacts(
-        signal=end.signal, is_timed_out=end.is_timed_out, is_empty=end.is_empty, stop_reason=end.stop_reason
+        signal=end.signal,
+        is_timed_out=end.is_timed_out,
+        waiting_for=end.waiting_for,
+        is_empty=end.is_empty,
+        stop_reason=end.stop_reason,
     )
     if end.error is not None:
         note_error(facts, as_error(end.error))
@@ -48,6 +56,17 @@ def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
     facts.was_denied = fails_on_deny and any(each["action"] == "deny" for each in permissions)
     facts.has_violation = bool(end.report.get("violations"))
     return facts
+
+
+def doing_in(tool_updates: list[dict[str, Any]]) -> Doing:
+    """What a turn waits for, by the tool calls that it has reported so far."""
+    state = SessionState()
+    state.begin_turn([])
+    for update in tool_updates:
+        fold(state, decode(v1.SessionUpdate, json.encode(update)))
+    activity = Activity()
+    activity.enter("working")
+    return activity.now(state)
 
 
 def as_error(error: Exception) -> Exception:

@@ -7,6 +7,8 @@ end; then the question is withdrawn from the terminal.
 from __future__ import annotations
 
 import asyncio
+import sys
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
@@ -16,6 +18,7 @@ from dragoman.cli.prompt.user import UserPrompt
 from dragoman.client.permission import Question
 from dragoman.client.reading import describe
 from dragoman.host.local.thin import HostLost
+from dragoman.host.working.question_details import read_details
 from dragoman.schema import decode, encode, v1
 from dragoman.state import SessionState, fold
 
@@ -34,6 +37,8 @@ class Asked(NamedTuple):
     was_shown: bool
     others: list[Message]
     """Messages that came meanwhile, in their order."""
+    is_late: bool = False
+    """The time of the turn was over before the user answered."""
 
 
 class _Shown:
@@ -43,10 +48,22 @@ class _Shown:
         self.state = state
 
 
-def ask_user(client: ThinClient, message: Message, session: dict[str, Any], view: TurnView) -> Asked:
-    """Ask, send the answer, and give back what else was received."""
-    import sys
+def subject_of(message: Message) -> tuple[str, str]:
+    """What is waited for while the user is asked, and its name."""
+    if message["method"] == "elicitation/create":
+        return "answer", ""
+    call = message["params"].get("toolCall") or {}
+    return "permission", f"{call.get('kind') or 'other'}: {call.get('title') or ''}"
 
+
+def ask_user(
+    client: ThinClient, message: Message, session: dict[str, Any], view: TurnView, *, deadline: float | None = None
+) -> Asked:
+    """Ask, send the answer, and give back what else was received.
+
+    Args:
+        deadline: by the monotonic clock; the question is withdrawn then.
+    """
     if not UserPrompt.is_available():
         client.answer(message["id"], _NONE_CHOSEN if "permission" in message["method"] else _NOT_FILLED)
         return Asked(False, [])
@@ -55,20 +72,24 @@ def ask_user(client: ThinClient, message: Message, session: dict[str, Any], view
 
     async def ask() -> None:
         user = UserPrompt(agent=str(session.get("agent")), colour=uses_colour(sys.stderr), progress=progress)
-        answer = await _watched(client, message, _answer(user, message, session, view), others)
+        answer = await _watched(client, message, _answer(user, message, session, view), others, deadline)
         if answer is None:
             client.refuse(message["id"], -32800, "withdrawn")
         else:
             client.answer(message["id"], answer)
 
     asyncio.run(ask())
-    return Asked(True, others)
+    return Asked(True, others, is_late=deadline is not None and monotonic() >= deadline)
 
 
-async def _watched(client: ThinClient, message: Message, asking: Any, others: list[Message]) -> dict[str, Any] | None:
+async def _watched(
+    client: ThinClient, message: Message, asking: Any, others: list[Message], deadline: float | None
+) -> dict[str, Any] | None:
     """The answer; None if the question was withdrawn."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(asking)
+    if deadline is not None:
+        loop.call_later(max(0.0, deadline - monotonic()), task.cancel)
 
     def read() -> None:
         client.set_timeout(5.0)
@@ -120,14 +141,17 @@ async def _answer(user: UserPrompt, message: Message, session: dict[str, Any], v
     found = describe(permission, state, call, agent=str(session.get("agent")), root=str(session.get("cwd")))
     first = found.requests[0]
     content = permission.tool_call.content or ()
+    details = read_details(permission)
+    rules = dict.fromkeys(always.rule for always in details.options.values() if always.rule and always.by == "host")
     question = Question(
         permission,
         first,
-        "no rule decides this",
+        details.why or "no rule decides this",
         diffs=tuple(item for item in content if isinstance(item, v1.Diff)),
-        argv=first.command,
-        shell=first.shell,
-        cwd=first.cwd,
+        argv=None if first.command is None else first.command.argv,
+        shell=None if first.command is None else first.command.line,
+        cwd="" if first.command is None else first.command.cwd,
+        proposals=tuple(rules),
         also=tuple(found.requests[1:]),
     )
     chosen = await user.ask(question, cast("Session", _Shown(state)))

@@ -13,29 +13,41 @@ from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from msgspec import json
+from msgspec import json, structs
 
-from dragoman.cli.exec.events import OpenedEvent, ViolationEvent
+from dragoman.cli.exec.activity import Activity
 from dragoman.cli.exec.exit_code import KINDS, exit_code_of
 from dragoman.cli.exec.hosted.document import times
-from dragoman.cli.exec.hosted.ending import as_error, error_of, facts_of, note_permission, permissions_of
+from dragoman.cli.exec.hosted.ending import as_error, error_of, facts_of
 from dragoman.cli.exec.hosted.turn import HostedTurn
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.recording import make_recorder
 from dragoman.cli.exec.retry import may_pass, wait_seconds
 from dragoman.cli.exec.view import ExecView
+from dragoman.client.terminals import Look
 from dragoman.runs import result as results
-from dragoman.runs.events import EndOfTurn, TurnEnded, Updated
+from dragoman.runs.events import (
+    CommandEnded,
+    EndOfTurn,
+    Initialized,
+    Opened,
+    TerminalOutput,
+    TurnEnded,
+    Updated,
+    Violated,
+    read_event,
+)
 from dragoman.runs.patch import write_patch
 from dragoman.runs.record import RunRecord
 from dragoman.runs.terms import SessionTerms, Terms, read_terms
 from dragoman.schema import UNSET, decode, v1
 from dragoman.state import SessionState, fold
-from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.hosted.turn import HostedEnd, TurnRequest
     from dragoman.cli.prompt.progress import Progress
+    from dragoman.process.sandbox.confinement import FinishedCommand
+    from dragoman.runs.events import RunEvent
 
 
 def run_shown(request: TurnRequest, options: Options | None = None) -> int:
@@ -58,33 +70,64 @@ def _run(request: TurnRequest, view: ShownTurn) -> HostedTurn:
         turn.run()
     except Exception as error:  # whatever happens, one result is written
         turn.end.error = error
-    view.fold.end(turn.end)
+    view.run.end(turn.end)
     return turn
 
 
-class FoldedTurn:
-    """The state of one turn, folded from what the host sends."""
+class HostedRun:
+    """A run of the local host, as its client knows it: its state and its record, folded from what the host sends."""
 
     def __init__(self, request: TurnRequest) -> None:
         self.state = SessionState()
         self.record = RunRecord(_terms({}, request))
+        self.model: str | None = None
         self._request = request
+        self._output: dict[str, bytes] = {}
+        self._ended: dict[str, FinishedCommand] = {}
 
-    def open(self, found: dict[str, Any]) -> None:
-        """The session is known, as the host describes it; the prompt is sent next."""
-        self.record = RunRecord(_terms(found, self._request))
-        self.record.session_id = str(found.get("sessionId"))
+    def open(self, session: dict[str, Any]) -> None:
+        """Take the session, as the host describes it; the prompt is sent next."""
+        self.record = RunRecord(_terms(session, self._request), look=self.look)
+        self.record.session_id = str(session.get("sessionId"))
         self.state.begin_turn(decode(list[v1.ContentBlock], json.encode(self._request.blocks)))
 
-    def update(self, update: dict[str, Any]) -> v1.SessionUpdate:
-        """Take an update, and give it as the protocol types it."""
-        found: v1.SessionUpdate = decode(v1.SessionUpdate, json.encode(update))
-        fold(self.state, found)
-        self.record.take(Updated(session_id=self.record.session_id or "", updates=[found], lines=()))
-        return found
+    def fold(self, update: dict[str, Any]) -> Updated:
+        """Fold an update into the state, and return it as an event."""
+        read: v1.SessionUpdate = decode(v1.SessionUpdate, json.encode(update))
+        fold(self.state, read)
+        return Updated(session_id=self.record.session_id or "", updates=[read], lines=())
+
+    def take(self, event: RunEvent) -> None:
+        """Take the next event into the record."""
+        match event:
+            case Opened(model=model):
+                self.model = model
+            case TerminalOutput(terminal_id=id, data=data):
+                self._output[id] = self._output.get(id, b"") + data
+            case CommandEnded(command=command):
+                self._ended[command.terminal_id] = command
+        self.record.take(event)
+
+    def look(self, terminal_id: str) -> Look | None:
+        """Return what the terminal of a command that has ended shows; its output may come behind its end."""
+        command = self._ended.get(terminal_id)
+        if command is None:
+            return None
+        return Look(
+            terminal_id=terminal_id,
+            session_id=command.session_id,
+            command=command.command,
+            cwd="" if command.request.command is None else command.request.command.cwd,
+            text=self._output.get(terminal_id, b"").decode(errors="replace").replace("\r\n", "\n"),
+            is_truncated=False,
+            is_running=False,
+            is_released=True,
+            exit_code=command.exit_code,
+            signal=command.signal,
+        )
 
     def end(self, end: HostedEnd) -> None:
-        """The turn is over."""
+        """Take the end of the turn."""
         if not self.state.is_running:  # it never came to a prompt
             self.state.begin_turn([])
         response = None
@@ -109,20 +152,20 @@ def folded_document(
     request: TurnRequest, session: dict[str, Any], updates: list[dict[str, Any]], end: HostedEnd
 ) -> dict[str, Any]:
     """The result of a turn whose host made none, as a document."""
-    folded = FoldedTurn(request)
+    run = HostedRun(request)
     if session:
-        folded.open(session)
+        run.open(session)
     for update in updates:
-        folded.update(update)
-    folded.end(end)
-    found: dict[str, Any] = msgspec.to_builtins(_folded_result(folded, session))
-    return found
+        run.take(run.fold(update))
+    run.end(end)
+    document: dict[str, Any] = msgspec.to_builtins(_folded_result(run))
+    return document
 
 
-def _folded_result(folded: FoldedTurn, session: dict[str, Any]) -> results.RunResult:
-    if not session:
+def _folded_result(run: HostedRun) -> results.RunResult:
+    if run.record.session_id is None:
         return results.RunResult.nothing()
-    result = folded.record.result(folded.state)
+    result = run.record.result(run.state)
     result.sandbox = None  # only the host knows it
     return result
 
@@ -136,25 +179,28 @@ def failure_of(end: HostedEnd, *, is_quiet: bool) -> tuple[int, dict[str, Any] |
 
 
 class ShownTurn:
-    """Shows a turn by the view of plain `exec`."""
+    """Shows a turn by the view of plain `exec`, from the same events."""
 
     def __init__(self, request: TurnRequest, options: Options) -> None:
         self._options = options
         self._view = ExecView(options.form)
         self._view.root = request.cwd
+        self._view.activity = Activity()
         self._view.show_progress(options)
         self._view.begin_progress()
         self._request = request
-        self._found: dict[str, Any] = {}
         self._tool_updates: list[dict[str, Any]] = []
         self._started = monotonic()
         self._retries: list[results.RunRetry] = []
-        self._has_violation = False
-        self.fold = FoldedTurn(request)
+        self._has_violation = self._has_events = False
+        self._begin_try(options.recording)
         request.wants_result, request.wants_patch = True, options.patch is not None
-        self._observe(options.recording)
+        request.wants_events = True
 
-    def _observe(self, recording: str | None) -> None:
+    def _begin_try(self, recording: str | None) -> None:
+        self.run = self._view.run = HostedRun(self._request)
+        if self._view.progress is not None:
+            self._view.progress.look = self.run.look
         recorder = make_recorder(recording, ("dragoman", "exec", "--session", self._request.name), self._request.cwd)
         self._request.observers = [*self._view.frames(), *([] if recorder is None else [recorder])]
 
@@ -164,23 +210,38 @@ class ShownTurn:
 
     # As `TurnView` has them
 
-    def opened(self, found: dict[str, Any]) -> None:
-        self._found = found
-        self.fold.open(found)
-        record = self.fold.record
-        is_scripted = record.agent.name == "scripted"
-        self._view.write_event(
-            OpenedEvent(session_id=found["sessionId"], agent=record.agent, scripted=is_scripted, is_resumed=True)
-        )
+    def opened(self, session: dict[str, Any], *, has_events: bool) -> None:
+        self.run.open(session)
+        self._has_events = has_events
+        if not has_events:
+            record = self.run.record
+            id, is_scripted = record.session_id or "", record.agent.name == "scripted"
+            self._take(Opened(session_id=id, is_resumed=True, is_scripted=is_scripted, mode=None, model=None))
 
     def update(self, update: dict[str, Any]) -> None:
-        found = self.fold.update(update)
-        if isinstance(found, v1.ToolCall | v1.ToolCallUpdate):
+        event = self.run.fold(update)
+        if isinstance(event.updates[0], v1.ToolCall | v1.ToolCallUpdate):
             self._tool_updates.append(update)
-        self._view.update(found, self.fold.state, self.fold.record.tools)
+        self._take(event)
 
-    def violated(self) -> None:
-        self._has_violation = True
+    def event(self, event: dict[str, Any]) -> None:
+        read = read_event(event)
+        if isinstance(read, Initialized):
+            # The host has started the program, perhaps long ago; a reader of events gets the same ones as always.
+            self._view.started(lambda: structs.replace(read.agent, title=None, version=None))
+        if isinstance(read, Violated):
+            self._has_violation = True
+        if read is not None:
+            self._take(read)
+
+    def _take(self, event: RunEvent) -> None:
+        self.run.take(event)  # first: the view shows what is known by now
+        self._view.take(event)
+
+    def violated(self, text: str) -> None:
+        if not self._has_events:
+            self._has_violation = True
+            self._view.note(text)
 
     @property
     def wants_stop(self) -> bool:
@@ -189,9 +250,12 @@ class ShownTurn:
     def note(self, text: str) -> None:
         self._view.note(text)
 
-    def still(self, seconds: float) -> None:
-        if self._options.progress in ("plain", "terminal"):
-            self._view.note(f"still working after {seconds:.0f} s")
+    @property
+    def tick_seconds(self) -> float:
+        return self._view.tick_seconds
+
+    def tick(self, seconds: float) -> None:
+        self._view.tick()
 
     def tool_updates(self) -> list[dict[str, Any]]:
         return self._tool_updates
@@ -203,7 +267,7 @@ class ShownTurn:
         number, of, options = len(self._retries) + 1, self._options.retries, self._options
         error = None if end.error is None else as_error(end.error)
         facts = facts_of(end, fails_on_deny=options.fails_on_deny)
-        may_have_changed = end.report.get("mayHaveChanged", self.fold.record.may_have_changed)
+        may_have_changed = end.report.get("mayHaveChanged", self.run.record.may_have_changed)
         if number > of or not may_pass(facts, error) or may_have_changed:
             return False
         seconds = wait_seconds(number, error)
@@ -220,9 +284,7 @@ class ShownTurn:
         self._request.prompt_id = os.urandom(16).hex()
         self._request.timeout_seconds = left
         self._tool_updates.clear()
-        self.fold = FoldedTurn(self._request)
-        if options.recording is not None:
-            self._observe(f"{options.recording}.retry-{number}")
+        self._begin_try(None if options.recording is None else f"{options.recording}.retry-{number}")
         return True
 
     # The end
@@ -231,14 +293,11 @@ class ShownTurn:
         """Write the result; gives the exit code."""
         options = self._options
         facts = facts_of(end, fails_on_deny=options.fails_on_deny)
-        for found in permissions_of(end):
-            if options.progress not in ("none", "json") or found.action != "allow":
-                self._view.note(known_keys.mask(note_permission(found)))
         document = end.report.get("result")
         if isinstance(document, dict):
             result = msgspec.convert(document, results.RunResult)
         else:
-            result = _folded_result(self.fold, self._found)
+            result = _folded_result(self.run)
         code = result.exit_code = exit_code_of(facts)
         result.error = None if code == 0 else error_of(code, facts, end, options)
         result.stop_reason = facts.stop_reason
@@ -247,9 +306,7 @@ class ShownTurn:
         result.durations = results.RunDurations(**measured["durations"])
         result.retries = list(self._retries)
         result.patch = self._write_patch(end)
-        for violation in result.violations:
-            self._view.write_event(ViolationEvent(violation))
-        self._view.finish(result, self.fold.state)
+        self._view.finish(result, self.run.state)
         if self._view.failure is not None:
             raise self._view.failure
         return code

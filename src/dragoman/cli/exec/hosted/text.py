@@ -3,11 +3,14 @@
 Owns nothing but the pieces of the answer. Lines about tool calls go to stderr, where there is no terminal.
 """
 
+import os
 import sys
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
     from typing import Any
+
+    from dragoman.cli.exec.heartbeat import Heartbeat
 
 
 class TextView:
@@ -19,10 +22,14 @@ class TextView:
         self._tools: list[dict[str, Any]] = []
         self._named: set[str] = set()
         self._has_more = False
+        self._notes = self._notes_before = 0  # how many lines were shown, in all and until the last tick
 
     # As `TurnView` has them
 
-    def opened(self, found: "dict[str, Any]") -> None:
+    def opened(self, session: "dict[str, Any]", *, has_events: bool) -> None:
+        pass
+
+    def event(self, event: "dict[str, Any]") -> None:
         pass
 
     def update(self, update: "dict[str, Any]") -> None:
@@ -45,18 +52,31 @@ class TextView:
     def note(self, text: str) -> None:
         from dragoman.cli.console import write_note
 
+        self._notes += 1
         write_note(text)
 
-    def violated(self) -> None:
-        pass
+    def violated(self, text: str) -> None:
+        self.note(text)
 
     @property
     def wants_stop(self) -> bool:
         return False
 
-    def still(self, seconds: float) -> None:
-        if not self._is_quiet:
-            self.note(f"still working after {seconds:.0f} s")
+    @property
+    def tick_seconds(self) -> float:
+        return self._beat().seconds if "DRAGOMAN_HEARTBEAT" in os.environ else 30.0
+
+    def tick(self, seconds: float) -> None:
+        if not self._is_quiet and self._notes == self._notes_before:
+            from dragoman.cli.exec.hosted.ending import doing_in
+
+            self.note(self._beat().still(None, doing_in(self._tools), seconds))
+        self._notes_before = self._notes
+
+    def _beat(self) -> "Heartbeat":
+        from dragoman.cli.exec.heartbeat import Heartbeat
+
+        return Heartbeat()
 
     def tool_updates(self) -> "list[dict[str, Any]]":
         return self._tools

@@ -26,33 +26,43 @@ if TYPE_CHECKING:
     class TurnView(Protocol):
         """Shows a turn."""
 
-        def opened(self, found: "dict[str, Any]") -> None:
-            """The session is known; the prompt is sent next."""
+        def opened(self, session: "dict[str, Any]", *, has_events: bool) -> None:
+            """Take the session, as the host describes it; the prompt is sent next.
+
+            `has_events`: its events follow. A host of another version has none.
+            """
 
         def update(self, update: "dict[str, Any]") -> None:
-            """An update of our turn."""
+            """Take an update of our turn."""
+
+        def event(self, event: "dict[str, Any]") -> None:
+            """Take an event of our run, if the request wants them."""
 
         def note(self, text: str) -> None:
-            """A line for the user."""
+            """Show a line to the user."""
 
-        def violated(self) -> None:
-            """Something was done although a rule denies it, or a protected file was changed without a permission."""
+        def violated(self, text: str) -> None:
+            """Take a notice: a rule denies what was done, or a protected file was changed without a permission."""
 
         @property
         def wants_stop(self) -> bool:
             """Whether the turn is to be cancelled because of what was shown."""
 
-        def still(self, seconds: float) -> None:
-            """Nothing came for a while."""
+        @property
+        def tick_seconds(self) -> float:
+            """How often `tick` is to be called."""
+
+        def tick(self, seconds: float) -> None:
+            """Show that the turn goes on; it has taken so long."""
 
         def tool_updates(self) -> "list[dict[str, Any]]":
-            """The tool calls of the turn so far, for a question."""
+            """Return the updates about tool calls so far, for a question."""
 
 
 _TRIES = 4
+_VIOLATIONS = ("protected_file", "violation")  # kinds of notices
 # Some agents need a while to react to a cancel; the host ends them after ten seconds, and the turn with them.
 _CANCEL_SECONDS = 15.0
-_QUIET_SECONDS = 30.0
 
 
 class SentSigterm(BaseException):
@@ -68,6 +78,8 @@ class HostedEnd:
         self.error: Exception | None = None
         self.signal = 0
         self.is_timed_out = False
+        self.waiting_for: tuple[str, str] = ("", "")
+        """What was waited for when the time was up, and its name."""
         self.is_empty = False
         self.could_ask = False
         """A user was at this terminal, so that a question without an answer is the user's decision."""
@@ -101,6 +113,8 @@ class TurnRequest:
         """Whether the report is to have the result of the turn, as plain `exec` prints it."""
         self.wants_patch = False
         """Whether it is to have a patch of what the turn changed."""
+        self.wants_events = False
+        """Whether the events of the run are to be sent as they happen."""
         self.observers: Sequence[Observer] = ()
         """See every line between this program and the host."""
         self.prompt_id = os.urandom(16).hex()
@@ -122,6 +136,7 @@ class HostedTurn:
         self._is_ours = False
         self._is_plain = False  # the host is of another version: nothing but ACP
         self._is_cancelling = False
+        self._asking: tuple[str, str] | None = None  # what the user is asked at this terminal
 
     def run(self) -> HostedEnd:
         """Run it; whatever happens is in the end that is returned.
@@ -153,18 +168,20 @@ class HostedTurn:
         if self.request.timeout_seconds is not None:
             self._deadline = monotonic() + self.request.timeout_seconds
         client = self._find_session()
-        self._view.opened(self.session)
-        own: dict[str, Any] = {"promptId": self.request.prompt_id, "queue": self.request.queue, "report": True}
+        self._view.opened(self.session, has_events=not self._is_plain)
+        wanted: dict[str, Any] = {"promptId": self.request.prompt_id, "queue": self.request.queue, "report": True}
         if self.request.wants_result:
-            own["result"] = True
+            wanted["result"] = True
         if self.request.wants_patch:
-            own["patch"] = True
+            wanted["patch"] = True
+        if self.request.wants_events:
+            wanted["events"] = True
         self.end.reached["working"] = monotonic()
         self._prompt = client.request(
             "session/prompt",
             sessionId=self.session["sessionId"],
             prompt=self.request.blocks,
-            _meta={"dragoman": own},
+            _meta={"dragoman": wanted},
         )
         if not self.request.waits:
             self._wait_until_queued(client)
@@ -231,19 +248,20 @@ class HostedTurn:
     # The turn
 
     def _follow(self, client: ThinClient) -> None:
-        quiet_since = monotonic()
+        started = now = monotonic()
+        tick_at = started + self._view.tick_seconds
         while True:
-            wait = _QUIET_SECONDS
-            if self._deadline is not None:
-                wait = max(0.0, min(wait, self._deadline - monotonic())) or 0.001
-            client.set_timeout(wait)
+            if now >= tick_at:  # also while messages come: the time that is shown goes on
+                self._view.tick(now - started)
+                tick_at = now + self._view.tick_seconds
+            until = tick_at if self._deadline is None else min(tick_at, self._deadline)
+            client.set_timeout(max(0.001, until - now))
             try:
                 message = client.read()
             except TimeoutError:
-                if self._deadline is not None and monotonic() >= self._deadline:
+                now = monotonic()
+                if self._deadline is not None and now >= self._deadline:
                     self._time_is_up(client)
-                else:
-                    self._view.still(monotonic() - quiet_since)
                 continue
             except (KeyboardInterrupt, SentSigterm) as ending:
                 self._interrupt(client, ending)
@@ -251,6 +269,7 @@ class HostedTurn:
             if message.get("id") == self._prompt and "method" not in message:
                 self._answered(message)
                 return
+            now = monotonic()
             try:
                 self._other(message)
                 if self._view.wants_stop and not self._is_cancelling:
@@ -281,10 +300,12 @@ class HostedTurn:
                     self._view.update(params.get("update") or {})
             case "_dragoman/turn_started":
                 self._is_ours = self._is_ours or params.get("promptId") == self.request.prompt_id
+            case "_dragoman/run_event":
+                if self._is_ours:
+                    self._view.event(params.get("event") or {})
             case "_dragoman/notice":
-                self._view.note(str(params.get("text", "")))
-                if params.get("kind") in ("protected_file", "violation"):
-                    self._view.violated()
+                show = self._view.violated if params.get("kind") in _VIOLATIONS else self._view.note
+                show(str(params.get("text", "")))
             case "session/request_permission" | "elicitation/create":
                 self._ask(message)
             case _ if "id" in message and "method" in message:
@@ -295,9 +316,12 @@ class HostedTurn:
         """Ask the user at this terminal. Without one, no choice is made: another client may still make it."""
         assert self._client is not None
         if os.isatty(2) and not self._is_cancelling:
-            from dragoman.cli.exec.hosted.question import ask_user
+            from dragoman.cli.exec.hosted.question import ask_user, subject_of
 
-            asked = ask_user(self._client, message, self.session, self._view)
+            self._asking = subject_of(message)
+            asked = ask_user(self._client, message, self.session, self._view, deadline=self._deadline)
+            if not asked.is_late:
+                self._asking = None
             self.end.could_ask = self.end.could_ask or asked.was_shown
             for other in asked.others:
                 if other.get("id") == self._prompt and "method" not in other:
@@ -324,7 +348,10 @@ class HostedTurn:
     def _time_is_up(self, client: ThinClient) -> None:
         if self._is_cancelling:
             raise HostLost("the agent did not end its turn", is_fresh=False)
+        from dragoman.cli.exec.hosted.ending import doing_in
+
         self.end.is_timed_out = True
+        self.end.waiting_for = self._asking or doing_in(self._view.tool_updates())
         self._view.note("time is up; cancelling")
         self._cancel(client)
 

@@ -51,8 +51,8 @@ def review_turn(app: TerminalApp, argument: str = "") -> None:
 
 
 async def _review(app: TerminalApp, argument: str) -> None:
-    found = await find_changes(app.conversation)
-    _ = app.push_screen(ReviewScreen(app, found, turn_number(found, argument)))
+    session_turns = await find_changes(app.conversation)
+    _ = app.push_screen(ReviewScreen(app, session_turns, turn_number(session_turns, argument)))
 
 
 class ReviewScreen(PaintedScreen):
@@ -87,9 +87,9 @@ class ReviewScreen(PaintedScreen):
         "escape": "leave",
     }
 
-    def __init__(self, app: TerminalApp, found: SessionTurns, turn: int) -> None:
+    def __init__(self, app: TerminalApp, session_turns: SessionTurns, turn: int) -> None:
         super().__init__(app)
-        self.model = ReviewModel(found, turn)
+        self.model = ReviewModel(session_turns, turn)
         self._has_sides: bool | None = None
         self._shift = 0
         self._scroll = 0
@@ -169,7 +169,7 @@ class ReviewScreen(PaintedScreen):
         self._decide(self.model.undo)
 
     def _decide(self, decide: object) -> None:
-        """A decision about what is on the screen; while another one is written, a key means something else by then."""
+        """Write a decision about what is on the screen, unless another is being written: the screen is old then."""
         if self.is_busy:
             self.message = "not done: the last key is still being worked on"
             return
@@ -190,7 +190,7 @@ class ReviewScreen(PaintedScreen):
 
     def _turn(self, step: int) -> None:
         turn = self.model.turn + step
-        if 1 <= turn <= len(self.model.found.turns):
+        if 1 <= turn <= len(self.model.session_turns.turns):
             self._load(turn)
         else:
             self.message = "there is no other turn in this direction"
@@ -254,7 +254,7 @@ class ReviewScreen(PaintedScreen):
         def back(_: object) -> None:
             self._load(self.model.turn)
 
-        _ = self.terminal.push_screen(RewindScreen(self.terminal, self.model.found, only=self.model.turn), back)
+        _ = self.terminal.push_screen(RewindScreen(self.terminal, self.model.session_turns, only=self.model.turn), back)
 
 
 async def edit_file(app: TerminalApp, path: str, line: int = 1) -> str:

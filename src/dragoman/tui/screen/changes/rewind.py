@@ -66,14 +66,14 @@ class RewindScreen(PaintedScreen):
     def __init__(
         self,
         app: TerminalApp,
-        found: SessionTurns,
+        session_turns: SessionTurns,
         *,
         only: int | None = None,
         first: int | None = None,
         is_redo: bool = False,
     ) -> None:
         super().__init__(app)
-        self.model = RewindModel(found, only=only)
+        self.model = RewindModel(session_turns, only=only)
         self.is_planning = False
         """The plan has the keys, and `y` does it."""
         self._first = first
@@ -176,7 +176,7 @@ class RewindScreen(PaintedScreen):
         self.work(self.model.read_plan)
 
     def do_enter(self) -> None:
-        """From the list into the plan."""
+        """Go from the list into the plan."""
         if self.is_busy or self.is_planning:
             return
         if self.model.at is None:
@@ -232,7 +232,7 @@ class RewindScreen(PaintedScreen):
             self.work(self.model.load)
 
         if turn:
-            _ = self.terminal.push_screen(ReviewScreen(self.terminal, self.model.found, turn), back)
+            _ = self.terminal.push_screen(ReviewScreen(self.terminal, self.model.session_turns, turn), back)
 
     def do_leave(self) -> None:
         if not self.is_planning:

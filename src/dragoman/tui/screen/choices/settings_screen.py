@@ -153,7 +153,7 @@ def _heading(text: str) -> PickRow:
     return PickRow(((f" {text}", "bold"),), is_heading=True)
 
 
-def _row(name: str, value: str, source: str, help: str, width: int, found: SettingRow) -> PickRow:
+def _row(name: str, value: str, source: str, help: str, width: int, chosen: SettingRow) -> PickRow:
     value_width = 12 if width < 100 else 20
     line: RailLine = (
         (fit(name, 15), ""),
@@ -161,7 +161,7 @@ def _row(name: str, value: str, source: str, help: str, width: int, found: Setti
         (fit(f" {source}", 11 if width < 100 else 20), "dim"),
         (f" {clip(help, max(4, width - value_width - 31 - (0 if width < 100 else 9)))}", "dim"),
     )
-    return PickRow(line, found, f"{name} {value} {source} {help}")
+    return PickRow(line, chosen, f"{name} {value} {source} {help}")
 
 
 def _shown(value: object) -> str:

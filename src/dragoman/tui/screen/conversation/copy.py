@@ -60,12 +60,12 @@ async def _paste(app: TerminalApp) -> None:
     if not app.conversation.accepts.image:
         note(app, "the agent does not take images")
         return
-    found = await paste_image(os.environ)
-    if isinstance(found, str):
-        note(app, found)
+    image = await paste_image(os.environ)
+    if isinstance(image, str):
+        note(app, image)
         return
     prompt = app.query_one(PromptInput)
-    prompt.attach(image_chip(*found, prompt.chips))
+    prompt.attach(image_chip(*image, prompt.chips))
 
 
 def release_mouse(app: TerminalApp, argument: str = "") -> None:

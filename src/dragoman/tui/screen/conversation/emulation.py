@@ -42,13 +42,13 @@ class _GuardedScreen:
         self._screen = screen
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._screen, name)
-        if not callable(found):
-            return found
+        member = getattr(self._screen, name)
+        if not callable(member):
+            return member
 
         def call(*parameters: Any, **more: Any) -> None:
             with suppress(Exception):  # whatever pyte meets: a terminal ignores a sequence that it does not know
-                found(*parameters, **more)
+                member(*parameters, **more)
 
         return call
 
@@ -68,7 +68,7 @@ class _Screen:
 
 
 class EmulatedTerminals:
-    """Draws the last terminals that need a screen."""
+    """The screens of the last terminals that need one."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock

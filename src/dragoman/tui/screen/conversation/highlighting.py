@@ -41,11 +41,11 @@ Lines = list[list["Run"]]
 
 
 class Highlighter:
-    """Finds colours, and calls `done` in its thread when there are new ones."""
+    """A thread that finds colours, and calls `done` when there are new ones."""
 
     def __init__(self, done: Callable[[], None]) -> None:
         self._done = done
-        self._found: OrderedDict[tuple[str, str], Lines | None] = OrderedDict()
+        self._coloured: OrderedDict[tuple[str, str], Lines | None] = OrderedDict()
         self._characters = 0
         self._asked: OrderedDict[tuple[str, str], None] = OrderedDict()
         self._lock = threading.Lock()
@@ -56,9 +56,9 @@ class Highlighter:
         """Return the colours of a text, or None if they are not known yet; then they are looked for."""
         key = (name, text)
         with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]
+            if key in self._coloured:
+                self._coloured.move_to_end(key)
+                return self._coloured[key]
             if key not in self._asked:
                 self._asked[key] = None
                 while len(self._asked) > _WAITING:
@@ -84,17 +84,17 @@ class Highlighter:
                     continue
                 key, _ = self._asked.popitem()  # the last one asked for is on the screen
             try:
-                found = colour_code(*key)
+                lines = colour_code(*key)
             except Exception:  # a defect of one of some hundred lexers: that text has no colours, the others have
                 _log.debug("no colours for %r", key[0], exc_info=True)
-                found = None
+                lines = None
             with self._lock:
-                self._found[key] = found
+                self._coloured[key] = lines
                 self._characters += len(key[1])
-                while len(self._found) > _KEPT or (self._characters > _KEPT_CHARACTERS and len(self._found) > 1):
-                    (_, gone), _ = self._found.popitem(last=False)
+                while len(self._coloured) > _KEPT or (self._characters > _KEPT_CHARACTERS and len(self._coloured) > 1):
+                    (_, gone), _ = self._coloured.popitem(last=False)
                     self._characters -= len(gone)
-            if found is not None:
+            if lines is not None:
                 self._done()
 
 

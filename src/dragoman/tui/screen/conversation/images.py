@@ -52,12 +52,12 @@ def open_images(item: TimelineItem) -> str:
 
 def save_images(item: TimelineItem) -> list[str]:
     """Write the images of an item to files. Returns their paths."""
-    found = list(_images(item))
-    if not found:
+    images = list(_images(item))
+    if not images:
         return []
     folder = tempfile.mkdtemp(prefix="dragoman-images-")  # for this user only
     paths = []
-    for number, (data, ending) in enumerate(found, 1):
+    for number, (data, ending) in enumerate(images, 1):
         path = os.path.join(folder, f"image-{number}{ending}")
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(data)

@@ -38,7 +38,7 @@ _MOST_OLDER: Final = 30_000  # blocks from the log that are kept: far more than 
 
 
 class Transcript(ScrollView, can_focus=True):
-    """Shows a session. While it is scrolled up it stays where it is, and counts the lines that came below."""
+    """The view of a session. While it is scrolled up it stays where it is, and counts the lines that came below."""
 
     # The place of the scroll bar is kept free, so that lines are not broken again when it appears.
     DEFAULT_CSS = "Transcript { overflow-x: hidden; overflow-y: auto; scrollbar-gutter: stable; }"
@@ -282,7 +282,7 @@ class Transcript(ScrollView, can_focus=True):
         return strip_of(line, width)
 
     def _line(self, place: int) -> RailLine | None:
-        """One line; those of the whole screen are taken from the layout at once."""
+        """Draw one line; those of the whole screen are taken from the layout at once."""
         assert self._shown is not None
         first, height, lines = self._drawn
         top = round(self.scroll_offset.y)
@@ -302,7 +302,7 @@ class Transcript(ScrollView, can_focus=True):
         return self._highlighter(name, text)
 
     def _coloured(self) -> None:
-        """Called in the thread: there are new colours."""
+        """Draw again with new colours. Called in the thread."""
         _ = self.app.call_later(self._recolour)
 
     def _recolour(self) -> None:
@@ -351,7 +351,7 @@ class Transcript(ScrollView, can_focus=True):
         return Strip.join([before, Strip(row, len(text))]).adjust_cell_length(width)
 
     def _pictures_ready(self) -> None:
-        """Called in the thread: there are new pictures."""
+        """Draw again with new pictures. Called in the thread."""
         _ = self.app.call_later(self._take_pictures)
 
     def _take_pictures(self) -> None:

@@ -31,7 +31,7 @@ WALK_KEYS: Final = (
 
 
 class BlockWalk:
-    """Walks over the blocks of one transcript."""
+    """A walk over the blocks of one transcript."""
 
     def __init__(self, transcript: Transcript) -> None:
         self._transcript = transcript
@@ -70,7 +70,7 @@ class BlockWalk:
         return f"/{self._query}_" if self._query is not None else self._message or None
 
     def enter(self) -> None:
-        """The conversation got the keyboard: the last block in sight is chosen."""
+        """Choose the last block in sight: the conversation got the keyboard."""
         self.is_shown = True
         layout, transcript = self._transcript.layout_of, self._transcript
         if self._position is None or self._position not in layout.positions:
@@ -78,7 +78,7 @@ class BlockWalk:
             self._position = layout.item_at(last)
 
     def leave(self) -> None:
-        """The keyboard is elsewhere."""
+        """Choose nothing: the keyboard is elsewhere."""
         self.is_shown, self._query, self._message = False, None, ""
 
     def key(self, key: str, character: str | None) -> bool:

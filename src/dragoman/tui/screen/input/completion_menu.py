@@ -14,8 +14,8 @@ from textual.widget import Widget
 
 from dragoman.text.terminal import fit
 from dragoman.tui.completion import (
+    ClientCommand,
     FileIndex,
-    OwnCommand,
     agent_commands,
     command_suggestions,
     file_suggestions,
@@ -38,7 +38,7 @@ _NAME_COLUMNS: Final = 28
 
 
 class CompletionMenu(Widget):
-    """Shows what completes a word, and knows which row the user chose."""
+    """A menu of what completes a word, with the row that the user chose."""
 
     DEFAULT_CSS = "CompletionMenu { display: none; height: auto; max-height: 9; }"
 
@@ -46,12 +46,15 @@ class CompletionMenu(Widget):
         """The user clicked a row, which is chosen by that."""
 
     def __init__(
-        self, shown_conversation: Callable[[], HostedConversation], own: Sequence[OwnCommand], **settings: Any
+        self,
+        shown_conversation: Callable[[], HostedConversation],
+        client_commands: Sequence[ClientCommand],
+        **settings: Any,
     ) -> None:
         super().__init__(**settings)
         self.chosen: int | None = None
         self._shown_conversation = shown_conversation
-        self._own = own
+        self._client_commands = client_commands
         self._files: FileIndex | None = None
         self._word: CompletedWord | None = None
         self._closed_at: tuple[str, int] | None = None
@@ -64,7 +67,7 @@ class CompletionMenu(Widget):
         return bool(self._rows)
 
     def look(self, text: str, cursor: int) -> None:
-        """The user typed: show what completes the word at the cursor."""
+        """Show what completes the word at the cursor."""
         self._text, self._cursor = text, cursor
         word = word_at(text, cursor)
         place = None if word is None else (word.kind, word.start)
@@ -75,12 +78,12 @@ class CompletionMenu(Widget):
         elif word.kind == "command":
             theirs = agent_commands(self._shown_conversation().state.commands)
             name = short_agent(self._shown_conversation().agent) or "agent"
-            self._show(word, command_suggestions(word.query, theirs, self._own, name))
+            self._show(word, command_suggestions(word.query, theirs, self._client_commands, name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))
 
     def moved(self, text: str, cursor: int) -> None:
-        """The cursor moved: the menu stays as long as it is in the same word."""
+        """Keep the menu as long as the cursor, which moved, is in the same word."""
         if (text, cursor) != (self._text, self._cursor):
             self.look(text, cursor)
 
@@ -93,7 +96,7 @@ class CompletionMenu(Widget):
         return self._files
 
     def _listed(self) -> None:
-        """A new list of files is there."""
+        """Use a new list of files."""
         if self.is_attached and (self._word is None or self._word.kind == "file"):
             chosen = self.chosen
             self.look(self._text, self._cursor)

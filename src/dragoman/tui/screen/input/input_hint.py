@@ -30,28 +30,28 @@ class InputHint(OneLine):
         super().__init__(**settings)
         self._rows: Sequence[ListedAttachment] = ()
         self._search: str | None = None
-        self._has_found = True
+        self._has_match = True
         self._is_released = False
         self._note = ""
         self._clearing: Timer | None = None
 
     def attached(self, rows: Sequence[ListedAttachment]) -> None:
-        """What would be sent with the text."""
+        """Show what would be sent with the text."""
         self._rows = rows
         self._draw()
 
-    def searching(self, words: str | None, *, found: bool = True) -> None:
-        """The history is searched for these words; None for not."""
-        self._search, self._has_found = words, found
+    def searching(self, words: str | None, *, has_match: bool = True) -> None:
+        """Show that the history is searched for these words; None if it is not."""
+        self._search, self._has_match = words, has_match
         self._draw()
 
     def released(self, is_released: bool) -> None:
-        """The mouse belongs to the terminal."""
+        """Show whether the mouse belongs to the terminal."""
         self._is_released = is_released
         self._draw()
 
     def noted(self, text: str) -> None:
-        """A sentence about what the user just did, for a few seconds: while a turn runs, the status shows the turn."""
+        """Show a sentence about what the user did, for a few seconds: while a turn runs, the status shows the turn."""
         self._note = one_line(text)
         if self._clearing is not None:
             self._clearing.stop()
@@ -64,10 +64,10 @@ class InputHint(OneLine):
 
     def _draw(self) -> None:
         if self._search is not None:
-            missing = "" if self._has_found else "nothing has "
+            missing = "" if self._has_match else "nothing has "
             words = f"  history: {missing}{label(self._search, 40, '')}"
             keys = "  Ctrl+R older · Enter keeps · Esc back"
-            self.show(((words, "bold" if self._has_found else "warn"), (keys, "dim")))
+            self.show(((words, "bold" if self._has_match else "warn"), (keys, "dim")))
         elif self._note:
             self.show(((f"  {self._note}", "dim"),))
         elif self._rows:

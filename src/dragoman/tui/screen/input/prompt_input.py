@@ -27,7 +27,7 @@ from dragoman.tui.attachments import (
     paste_chip,
     written_out,
 )
-from dragoman.tui.completion import OwnCommand, mentions
+from dragoman.tui.completion import ClientCommand, mentions
 from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.screen.input.completion_menu import CompletionMenu
@@ -56,7 +56,7 @@ _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+
 def input_parts(shown_conversation: Callable[[], HostedConversation]) -> Iterable[Widget]:
     """Yield the input with what belongs above it. `shown_conversation` gives the one in sight, which may change."""
     yield ShellPanel(shown_conversation, id="shell")
-    yield CompletionMenu(shown_conversation, [OwnCommand(action.name, action.help) for action in ACTIONS], id="menu")
+    yield CompletionMenu(shown_conversation, [ClientCommand(action.name, action.help) for action in ACTIONS], id="menu")
     yield InputHint(id="hint")
     yield PromptInput(shown_conversation, id="input")
 
@@ -141,7 +141,7 @@ class PromptInput(TextArea):
         self._keeper.flush()
 
     def follow_session(self) -> None:
-        """The draft belongs to its session: before a key is taken, the input is that of the session in sight."""
+        """Show the draft of the session in sight: before a key is taken, the input must belong to that session."""
         draft = self._keeper.follow()
         folder = self._shown_conversation().folder
         if folder != self._folder:
@@ -183,7 +183,7 @@ class PromptInput(TextArea):
         self._keep_draft()
 
     def take_over(self, letter: str) -> None:
-        """A letter that was typed in the conversation, and means nothing there: the text goes on with it."""
+        """Go on with a letter that was typed in the conversation, and means nothing there."""
         self.screen.set_focus(self)  # at once: the next letter may be a key of the conversation
         _ = self.insert(letter, maintain_selection_offset=False)
         self._edited()
@@ -243,7 +243,7 @@ class PromptInput(TextArea):
         key = event.key
         if key not in ("ctrl+k", "ctrl+u", "ctrl+w", "alt+backspace", "ctrl+backspace"):
             self._is_killing = False
-        taken = self._search_key(event) if self._search is not None else await self._own_key(key)
+        taken = self._search_key(event) if self._search is not None else await self._take_key(key)
         if taken:
             event.stop()
             event.prevent_default()
@@ -260,7 +260,7 @@ class PromptInput(TextArea):
         if self.text != before:
             self._edited()
 
-    async def _own_key(self, key: str) -> bool:
+    async def _take_key(self, key: str) -> bool:
         """Do what a key means here; False if it only types or moves."""
         menu = self._menu
         if key == "enter":
@@ -291,7 +291,7 @@ class PromptInput(TextArea):
         return row == (0 if step < 0 else self.wrapped_document.height - 1)
 
     def _edited(self) -> None:
-        """The user changed the text."""
+        """Note that the user changed the text."""
         self.was_typed = True
         self._history.stay()
         self._keep_draft()
@@ -386,7 +386,7 @@ class PromptInput(TextArea):
     def _begin_search(self) -> None:
         self._menu.forget()
         self._search = ("", None, self.text)
-        self._hint.searching("", found=True)
+        self._hint.searching("")
 
     def _search_key(self, event: events.Key) -> bool:
         """Return a key while the history is searched: Enter keeps what was found in the input and does not send it."""
@@ -415,14 +415,14 @@ class PromptInput(TextArea):
 
     def _find(self, words: str, before: int | None) -> None:
         assert self._search is not None
-        found = self._history.find(words, before) if words else None
+        place = self._history.find(words, before) if words else None
         draft = self._search[2]
-        if found is not None:
-            self._search = (words, found[0], draft)
-            self.put(found[1])
+        if place is not None:
+            self._search = (words, place[0], draft)
+            self.put(place[1])
         else:
             self._search = (words, self._search[1], draft)
-        self._hint.searching(words, found=found is not None or not words)
+        self._hint.searching(words, has_match=place is not None or not words)
 
     # Pasting
 

@@ -59,10 +59,10 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
         self._shown: list[TypedPrompt] = []
 
     def compose(self) -> ComposeResult:
-        found = OptionList()
-        found.border_title = Text("prompts that wait")
-        found.border_subtitle = Text(_KEYS)
-        yield found
+        rows = OptionList()
+        rows.border_title = Text("prompts that wait")
+        rows.border_subtitle = Text(_KEYS)
+        yield rows
 
     def on_mount(self) -> None:
         self._draw(0)
@@ -73,7 +73,7 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
         return self.query_one(OptionList)
 
     def _follow(self) -> None:
-        """A turn may begin while the list is open: its prompt leaves the list."""
+        """Draw the list again if a turn began while it was open: its prompt leaves the list."""
         if self._app.conversation.queued != self._shown:
             chosen = self._chosen()
             waiting = self._app.conversation.queued

@@ -31,7 +31,7 @@ _ROWS: Final = 12
 
 
 class ShellPanel(Widget):
-    """Shows one command."""
+    """The panel of one command."""
 
     DEFAULT_CSS = "ShellPanel { display: none; height: auto; }"
 

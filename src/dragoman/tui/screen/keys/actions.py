@@ -89,7 +89,7 @@ def action_named(name: str) -> Action | None:
     return next((action for action in ACTIONS if action.name == name), None)
 
 
-def own_action(word: str, argument: str, theirs: Collection[str]) -> Action | None:
+def client_action(word: str, argument: str, theirs: Collection[str]) -> Action | None:
     """Return the action that a slash command names.
 
     A command of the agent with that name goes first, but for our lists; `dragoman:NAME` is always ours.
@@ -101,36 +101,36 @@ def own_action(word: str, argument: str, theirs: Collection[str]) -> Action | No
 
 def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
     """Import the function of an action; None for a method of the app."""
-    found: dict[str, ActionFunction] = {}
+    functions: dict[str, ActionFunction] = {}
     match name:
         case "login":
             from dragoman.tui.screen.questions import login
 
-            found = {"login": login.log_in}
+            functions = {"login": login.log_in}
         case "diff":
             from dragoman.tui.screen.changes import review
 
-            found = {"diff": review.review_turn}
+            functions = {"diff": review.review_turn}
         case "rewind" | "redo":
             from dragoman.tui.screen.changes import rewind
 
-            found = {"rewind": rewind.rewind_menu, "redo": rewind.redo_menu}
+            functions = {"rewind": rewind.rewind_menu, "redo": rewind.redo_menu}
         case "traffic":
             from dragoman.tui.screen.reporting import inspector
 
-            found = {"traffic": inspector.show_traffic}
+            functions = {"traffic": inspector.show_traffic}
         case "export" | "report":
             from dragoman.tui.screen.reporting import export
 
-            found = {"export": export.export, "report": export.report}
+            functions = {"export": export.export, "report": export.report}
         case "queue" | "steer":
             from dragoman.tui.screen.input import queue
 
-            found = {"queue": queue.choose_queued, "steer": queue.steer}
+            functions = {"queue": queue.choose_queued, "steer": queue.steer}
         case "editor" | "pager" | "suspend":
             from dragoman.tui.screen import outside
 
-            found = {
+            functions = {
                 "editor": outside.edit_draft,
                 "pager": outside.page_conversation,
                 "suspend": outside.suspend_client,
@@ -138,11 +138,11 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
         case "copy" | "paste" | "select":
             from dragoman.tui.screen.conversation import copy
 
-            found = {"copy": copy.copy_answer, "paste": copy.paste_clipboard, "select": copy.release_mouse}
+            functions = {"copy": copy.copy_answer, "paste": copy.paste_clipboard, "select": copy.release_mouse}
         case "sessions" | "new" | "next" | "previous":
             from dragoman.tui.screen.sessions import sessions
 
-            found = {
+            functions = {
                 "sessions": sessions.choose_session,
                 "new": sessions.begin_session,
                 "next": sessions.next_session,
@@ -151,16 +151,16 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
         case "mode" | "model" | "options":
             from dragoman.tui.screen.choices import options
 
-            found = {"mode": options.next_mode, "model": options.choose_model, "options": options.choose_option}
+            functions = {"mode": options.next_mode, "model": options.choose_model, "options": options.choose_option}
         case "settings":
             from dragoman.tui.screen.choices import settings_screen
 
-            found = {"settings": settings_screen.show_settings}
+            functions = {"settings": settings_screen.show_settings}
         case "help":
             from dragoman.tui.screen.keys import help
 
-            found = {"help": help.show_help}
-    return found.get(name)
+            functions = {"help": help.show_help}
+    return functions.get(name)
 
 
 def shown_key(key: str) -> str:

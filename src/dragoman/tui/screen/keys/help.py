@@ -22,7 +22,7 @@ _TITLES: Final = {"conversation": "conversation", "sessions": "sessions", "agent
 
 
 def help_rows(keymap: Keymap, width: int = 80) -> list[PickRow]:
-    """One row for each key of the input, and for each action with its keys and its slash command."""
+    """Return one row for each key of the input, and for each action with its keys and its slash command."""
     narrow = width < 60
     rows = [_heading("input")]
     for key, meaning in FIXED_KEYS:

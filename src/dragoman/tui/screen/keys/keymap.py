@@ -36,14 +36,14 @@ class Keymap:
         self.problems: list[str] = []
         self._keys = {action.name: list(action.keys) for action in actions}
         self._defaults = {action.name: action.keys for action in actions}
-        given: dict[str, str] = {}
+        winners: dict[str, str] = {}
         for name, keys in changed.items():
             if name not in self._keys:
                 hint = did_you_mean(name, self._keys) or "/help lists them"
                 self.problems.append(f"ui.keys: there is no action {label(name, 40)}; {hint}")
                 continue
-            self._keys[name] = self._usable(name, keys, given)
-        for key, name in given.items():
+            self._keys[name] = self._usable(name, keys, winners)
+        for key, name in winners.items():
             for other, keys in self._keys.items():
                 if other != name and key in keys:
                     keys.remove(key)
@@ -62,17 +62,17 @@ class Keymap:
         keys = self.keys(name)
         return shown_key(keys[0]) if keys else f"/{name}"
 
-    def _usable(self, name: str, keys: Sequence[str], given: dict[str, str]) -> list[str]:
+    def _usable(self, name: str, keys: Sequence[str], winners: dict[str, str]) -> list[str]:
         usable = []
         for key in keys:
             wanted = key.strip().lower()
             problem = wrong_key(wanted)
-            if not problem and wanted in given:
-                problem = f"{shown_key(wanted)} is given to {given[wanted]} already"
+            if not problem and wanted in winners:
+                problem = f"{shown_key(wanted)} is given to {winners[wanted]} already"
             if problem:
                 self.problems.append(f"ui.keys.{name}: {problem}")
             else:
-                given[wanted] = name
+                winners[wanted] = name
                 usable.append(wanted)
         return usable if usable or not keys else list(self._defaults[name])
 

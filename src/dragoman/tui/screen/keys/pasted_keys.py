@@ -1,4 +1,4 @@
-"""Keeps pasted text from being read as keys.
+"""A parser that does not read pasted text as keys.
 
 Textual's parser reads an escape character inside a bracketed paste as the start of a key, and what follows it as typed:
 a line end in it would send the prompt, an Alt+1 would answer a question. Terminals remove most of that from pastes, but

@@ -78,7 +78,7 @@ class CardView(Widget, can_focus=True):
         return self._painted_at is not None and read_at - self._painted_at >= SETTLE_SECONDS
 
     def begin(self) -> None:
-        """Something else is shown: nothing of it was in sight yet."""
+        """Begin with something else, of which nothing was in sight yet."""
         self.problem, self._top, self._seen, self._painted_at = "", 0, 0, None
         self.adapt()
 
@@ -104,7 +104,7 @@ class CardView(Widget, can_focus=True):
         return self.size.height or self._room()
 
     def _foot_rows(self) -> int:
-        """Rows of the answers: all of them, as long as a line of the question is left."""
+        """Return the rows of the answers: all of them, as long as a line of the question is left."""
         return max(0, min(len(self.foot), self._height() - 2))
 
     def _body_rows(self) -> int:
@@ -126,7 +126,7 @@ class CardView(Widget, can_focus=True):
         self.move(-max(1, self._body_rows() - 1))
 
     def scroll_page_down(self, **settings: Any) -> None:
-        """The same, down."""
+        """Scroll the same down."""
         self.move(max(1, self._body_rows() - 1))
 
     def scroll_key(self, key: str) -> bool:
@@ -202,7 +202,7 @@ class CardView(Widget, can_focus=True):
         return ((text, "dim"), (f"  {place}", "warn" if not self.is_read else "dim"))
 
     def railed(self, lines: list[str], sign: str, *, style: str = "warn") -> list[RailLine]:
-        """Lines behind a rail; the first one begins with a sign."""
+        """Return lines behind a rail; the first one begins with a sign."""
         return [
             ((f"{sign if not number else self.glyphs.agent} {line}", style if not number else ""),)
             for number, line in enumerate(lines)
@@ -210,7 +210,7 @@ class CardView(Widget, can_focus=True):
 
 
 class QuestionCard(CardView):
-    """Shows an open permission request with its answers."""
+    """An open permission request with its answers."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -291,20 +291,20 @@ class QuestionCard(CardView):
             )
             if is_there
         )
-        found: list[RailLine] = []
+        lines: list[RailLine] = []
         numbers = iter(range(len(request.options)))
         for line in answer_lines(request, width):
             is_answer = line.startswith("  ") and line[2:3] in "-123456789"
             is_selected = is_answer and next(numbers, None) == self._selected
             mark = sign if is_selected else " "
-            found.append(((rail, ""), (clip(f"{mark}{line}", width), "bold" if is_selected else "")))
-        found.append(((rail, ""), (clip(f"   {keys}", width), "dim")))
+            lines.append(((rail, ""), (clip(f"{mark}{line}", width), "bold" if is_selected else "")))
+        lines.append(((rail, ""), (clip(f"   {keys}", width), "dim")))
         self._unseen_answers = frozenset()
-        if self._is_whole_screen and len(found) + 2 > self._height():
-            self.body += found  # they are read by scrolling, as the question is
+        if self._is_whole_screen and len(lines) + 2 > self._height():
+            self.body += lines  # they are read by scrolling, as the question is
             return []
-        if self._is_whole_screen or len(found) + 4 <= self._room():
-            return found
+        if self._is_whole_screen or len(lines) + 4 <= self._room():
+            return lines
         return self._short_answers(width)
 
     def _short_answers(self, width: int) -> list[RailLine]:

@@ -166,7 +166,7 @@ class CardSheet(NamedTuple):
 
 
 class ActionCard(CardView):
-    """Shows one sheet."""
+    """The card of one sheet."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -174,11 +174,11 @@ class ActionCard(CardView):
 
     def show(self, sheet: CardSheet | None) -> None:
         """Show a sheet, or none."""
-        known = self.sheet
-        if sheet is None and known is None:
+        before = self.sheet
+        if sheet is None and before is None:
             return
-        if sheet is not None and known is not None and sheet.subject is known.subject:
-            if [key.text for key in sheet.keys] != [key.text for key in known.keys]:
+        if sheet is not None and before is not None and sheet.subject is before.subject:
+            if [key.text for key in sheet.keys] != [key.text for key in before.keys]:
                 self.sheet = sheet
                 self.adapt()
             self.sheet = sheet
@@ -209,12 +209,12 @@ class ActionCard(CardView):
         """Return what a key does, if it counts; `problem` says why not."""
         if self.sheet is None:
             return None
-        found = next((sheet_key for sheet_key in self.sheet.keys if sheet_key.key == key), None)
-        if found is not None and not self.is_settled(read_at):
+        pressed = next((sheet_key for sheet_key in self.sheet.keys if sheet_key.key == key), None)
+        if pressed is not None and not self.is_settled(read_at):
             self.problem = "that was too soon: read it first"
             self.refresh()
             return None
-        return found
+        return pressed
 
 
 def _fitted(line: str, width: int) -> list[str]:
@@ -223,11 +223,11 @@ def _fitted(line: str, width: int) -> list[str]:
 
 
 def _rows(texts: Sequence[str], width: int) -> list[str]:
-    """Texts next to each other, as many as a line has room for."""
-    found: list[str] = []
+    """Put texts next to each other, as many as a line has room for."""
+    rows: list[str] = []
     for text in texts:
-        if found and cells(found[-1]) + cells(text) + 3 <= width:
-            found[-1] += f"   {text}"
+        if rows and cells(rows[-1]) + cells(text) + 3 <= width:
+            rows[-1] += f"   {text}"
         else:
-            found.append(clip(text, width))
-    return found
+            rows.append(clip(text, width))
+    return rows

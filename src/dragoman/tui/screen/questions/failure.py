@@ -79,10 +79,10 @@ def _do(app: TerminalApp, act: Act, trouble: Failure) -> None:
 
 
 def _choose_agent(app: TerminalApp) -> None:
-    from dragoman.tui.start.agent_names import known_agents
+    from dragoman.tui.start.agent_names import agent_names
 
     try:
-        names = known_agents(app.conversation.folder)
+        names = agent_names(app.conversation.folder)
     except ConfigError as error:
         app.note(str(error))
         return

@@ -139,14 +139,14 @@ class FormRows(Widget, can_focus=True):
     def _lines(self, width: int) -> tuple[list[RailLine], tuple[int, int]]:
         """Return all lines, and those of the current row."""
         head = [*self._head(width - 2), *by_words(_HELP, width)]
-        found: list[RailLine] = [((clip(line, width), "dim"),) for line in head]
+        lines: list[RailLine] = [((clip(line, width), "dim"),) for line in head]
         place = (0, 1)
         for number, row in enumerate(self.rows):
-            start = 0 if number == 0 else len(found)
-            found += self._row_lines(row, width, is_current=number == self.current)
+            start = 0 if number == 0 else len(lines)
+            lines += self._row_lines(row, width, is_current=number == self.current)
             if number == self.current:
-                place = (start, len(found))
-        return found, place
+                place = (start, len(lines))
+        return lines, place
 
     def _row_lines(self, row: _Row, width: int, *, is_current: bool) -> list[RailLine]:
         mark, style = (self._glyphs.you, _CURRENT) if is_current else (" ", _OTHER)
@@ -280,7 +280,7 @@ class FormScreen(LeftOnce["Outcome | None"], ModalScreen["Outcome | None"]):
         self._enter()
 
     async def take_line(self) -> None:
-        """Enter: go to the next row if what was typed fits."""
+        """Go to the next row if what was typed fits, as Enter does."""
         if await self._keep():
             await self.action_move(1)
 

@@ -64,7 +64,7 @@ class QuestionScreen(LeftOnce[None], ModalScreen[None]):
 
 
 class ReasonScreen(LeftOnce[str | None], ModalScreen[str | None]):
-    """Asks why a question is rejected; Esc leaves the question open."""
+    """The line in which the user says why a question is rejected; Esc leaves the question open."""
 
     DEFAULT_CSS = """
     ReasonScreen { align: center bottom; }
@@ -78,7 +78,7 @@ class ReasonScreen(LeftOnce[str | None], ModalScreen[str | None]):
         self._question = question
 
     def compose(self) -> ComposeResult:
-        how = "with the answer" if self._question.details.get("readsReasons") else "as the next prompt"
+        how = "with the answer" if self._question.details.reads_reasons else "as the next prompt"
         yield Label(f"Why not? It is sent to the agent {how}. Enter rejects, Esc goes back.", markup=False)
         yield Input(compact=True)
 

@@ -135,21 +135,21 @@ class AttachedSessions:
 
     def open(self, row: ListedSession | None, *, agent: str | None = None) -> AttachedConversation:
         """Return the conversation with a session, or with a new one: attached already, or connecting from here on."""
-        found = None if row is None else self.find(row.session_id)
-        if found is None:
-            found = self.make(None if row is None else row.session_id)
+        attached = None if row is None else self.find(row.session_id)
+        if attached is None:
+            attached = self.make(None if row is None else row.session_id)
             if row is not None:
-                found.conversation.folder, found.conversation.agent, found.title = (
+                attached.conversation.folder, attached.conversation.agent, attached.title = (
                     row.folder,
                     row.agent,
                     row.title or row.name or "",
                 )
             elif agent is not None:
-                found.conversation.retry(agent=agent, is_new=True)
-            self._app.run_conversation(found.conversation)
-        self._items.remove(found)
-        self._items.append(found)
-        return found
+                attached.conversation.retry(agent=agent, is_new=True)
+            self._app.run_conversation(attached.conversation)
+        self._items.remove(attached)
+        self._items.append(attached)
+        return attached
 
     async def leave(self, conversation: HostedConversation) -> None:
         """Take a conversation out, and end its connection."""

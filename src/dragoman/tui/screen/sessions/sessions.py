@@ -62,11 +62,11 @@ class SessionPicker(Picker):
         )
 
     def leave(self) -> None:
-        """Ctrl+D: leave the client, as in the conversation; the work goes on."""
+        """Leave the client, as Ctrl+D does in the conversation; the work goes on."""
         self.app.exit()
 
     def is_same(self, one: Any, other: Any) -> bool:
-        """Its state, cost and age change while the list is open: the selection must not go to another one then."""
+        """Compare sessions alone: state, cost and age change while the list is open, and the selection must stay."""
         return (
             isinstance(one, ListedSession) and isinstance(other, ListedSession) and one.session_id == other.session_id
         )
@@ -146,7 +146,7 @@ class SessionPicker(Picker):
 def session_line(
     row: ListedSession, width: int, glyphs: Glyphs, *, with_folder: bool = False, now: datetime | None = None
 ) -> tuple[Any, ...]:
-    """One session as a line: sign, word, title, agent, age, cost, and what it needs."""
+    """Return one session as a line: sign, word, title, agent, age, cost, and what it needs."""
     sign, style = state_sign(row.word, glyphs)
     agent = label(short_agent(row.agent), _AGENT, "")
     wide = width >= _WIDE
@@ -199,7 +199,7 @@ async def _choose(app: TerminalApp) -> None:
 
 async def choose_first(app: TerminalApp) -> None:
     """Let the user choose among the sessions of the folder; without one, or if text was typed, begin a new one."""
-    rows = await app.around.known.read_before_start()
+    rows = await app.around.listed.read_before_start()
     here = [row for row in rows if row.folder == app.conversation.folder and not _is_gone(row)]
     # A list that opens while the user types would take the rest of the text for its keys: `f` copies, `x` ends one.
     has_begun = bool(app.conversation.prompts) or app.query_one(PromptInput).was_typed
@@ -248,7 +248,7 @@ def previous_session(app: TerminalApp, argument: str = "") -> None:
 
 
 def _go(app: TerminalApp, step: int) -> None:
-    rows, current = app.known_rows, app.conversation.session_id
+    rows, current = app.session_rows, app.conversation.session_id
     if all(row.session_id == current for row in rows):
         app.note(f"there is no other session; {app.keymap.shown('new')} begins one")
         return

@@ -38,18 +38,18 @@ _MOST_BYTES: Final = 4096
 
 
 class Surroundings:
-    """Looks at other sessions and at this machine for one app."""
+    """The other sessions, and this machine, around one app."""
 
     def __init__(self, app: TerminalApp) -> None:
         self._app = app
-        self.known = KnownSessions(app.attached)
+        self.listed = ListedSessions(app.attached)
         self.notifier = Notifier(app.ui.notifications, app.write_terminal)
         self.branch = ""
         self.welcome = ""
         """The agents of this machine, for an empty conversation."""
 
     async def look(self) -> None:
-        """What was found on this machine, and what does not work."""
+        """Look at what is on this machine, and what does not work."""
         from dragoman.tui.start.machine_facts import agents_here, problems_here
 
         app = self._app
@@ -72,7 +72,7 @@ class Surroundings:
         app = self._app
         if app.conversation.phase != "ready":
             return
-        rows = await self.known.read(app.conversation)
+        rows = await self.listed.read(app.conversation)
         for row in rows:
             if row.state != "waiting":
                 self.notifier.pace.forget(row.session_id)
@@ -82,14 +82,14 @@ class Surroundings:
 
     def waiting(self) -> int:
         """Return how many sessions that are not shown need the user."""
-        return self.known.waiting(self._app.conversation)
+        return self.listed.waiting(self._app.conversation)
 
     def rows(self) -> list[ListedSession]:
         """Return the sessions that are worth showing, in an order that stays."""
-        return self.known.rows(self._app.conversation)
+        return self.listed.rows(self._app.conversation)
 
     def needs_user(self, session_id: str, name: str) -> None:
-        """A session that is not shown needs the user: it rings once."""
+        """Ring once for a session that is not shown and needs the user."""
         if self.notifier.pace.is_first(session_id):
             if self._app.app_focus:
                 self.notifier.ring()
@@ -98,7 +98,7 @@ class Surroundings:
         self._app.changed()
 
     def ended(self, name: str, error: str) -> None:
-        """A turn of a session that is not shown ended."""
+        """Report the end of a turn of a session that is not shown."""
         self._app.note(f"{name}: {error}" if error else f"{name} is done")
         self.notify(f"{name} failed" if error else f"{name} is done")
 
@@ -108,7 +108,7 @@ class Surroundings:
             self._app.start(asyncio.to_thread(desktop_notification, text))
 
 
-class KnownSessions:
+class ListedSessions:
     """Sessions in an order that stays, so that the column does not jump and the next one is the next one."""
 
     def __init__(self, attached: AttachedSessions) -> None:
@@ -138,7 +138,7 @@ class KnownSessions:
 
     def rows(self, shown: HostedConversation) -> list[ListedSession]:
         """Return the sessions to show, in an order that stays."""
-        found = []
+        rows = []
         live = {
             session.conversation.session_id: session.conversation
             for session in self._attached
@@ -148,13 +148,13 @@ class KnownSessions:
             conversation = live.pop(id, None)
             row = row if conversation is None else _current(row, conversation)
             if conversation is shown or (row.state not in _HIDDEN and (conversation is not None or not row.is_unused)):
-                found.append(row)
+                rows.append(row)
         for id, conversation in live.items():
             made = ListedSession(
                 session_id=str(id), name=None, agent=conversation.agent, folder=conversation.folder, state="idle"
             )
-            found.append(_current(made, conversation))
-        return found[:_MOST_SHOWN]
+            rows.append(_current(made, conversation))
+        return rows[:_MOST_SHOWN]
 
     def waiting(self, shown: HostedConversation) -> int:
         """Return how many other sessions need the user."""
@@ -177,7 +177,7 @@ def _current(row: ListedSession, conversation: HostedConversation) -> ListedSess
 
 
 class Notifier:
-    """Writes what the settings allow to one terminal."""
+    """Notifications of one terminal, as far as the settings allow them."""
 
     def __init__(self, kind: str, write: Callable[[str], None]) -> None:
         """Make one.
@@ -202,7 +202,7 @@ class Notifier:
         return notifications.title("") + notifications.POP_TITLE if self._title else ""
 
     def ring(self) -> None:
-        """The bell, which every terminal and tmux understands."""
+        """Ring the bell, which every terminal and tmux understands."""
         if self.kind != "off":
             self._write(notifications.BELL)
 

@@ -1,4 +1,4 @@
-"""Decodes images of strangers with Pillow: within limits, four formats only, and any failure is the same failure.
+"""The decoding of images of strangers with Pillow: within limits, four formats only, any failure the same failure.
 
 Runs in a thread. Pillow is imported here, with the first picture, and of it only the decoder that the first bytes name.
 """

@@ -119,10 +119,10 @@ class ShownPictures:
         if data is None:
             return None
         key = (_content(data), place.columns, place.rows)
-        found = self._drawn.get(key)
-        if found is not None:
+        drawn = self._drawn.get(key)
+        if drawn is not None:
             self._drawn.move_to_end(key)
-            return found.rows[place.row]
+            return drawn.rows[place.row]
         if key[0] not in self._failed:
             self._ask(key, data, place.position)
         return None
@@ -223,7 +223,7 @@ def _content(data: str) -> _Content:
 
 
 def half_blocks(pixels: bytes, columns: int, background: Colour) -> Rows:
-    """Rows of cells from pixels of red, green, blue and opacity, two rows of pixels for a row of cells.
+    """Make rows of cells from pixels of red, green, blue and opacity, two rows of pixels for a row of cells.
 
     Args:
         pixels: as many rows of pixels as there are, an even number.
@@ -276,7 +276,7 @@ def _style(front: Colour | None, back: Colour | None) -> Style:
 
 
 def placeholders(image_id: int, columns: int, rows: int) -> Rows:
-    """Rows of cells that the terminal fills with the parts of an image that it has."""
+    """Make rows of cells that the terminal fills with the parts of an image that it has."""
     # A number of 256 colours stays what it is where the screen has no more of them.
     colour = Color.from_ansi(image_id) if image_id < 256 else Color.from_rgb(*image_id.to_bytes(3, "big"))
     style, signs = Style.from_color(colour), marks()
@@ -321,7 +321,7 @@ def make_pictures(
     made = ShownPictures(drawing, find, write, changed)
 
     def resumed(_: object) -> None:
-        """Another program had the terminal, which drops its images then."""
+        """Draw again: another program had the terminal, which drops its images then."""
         made.forget()
         node.refresh()
 
