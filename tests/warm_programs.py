@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import pkgutil
 import random
 import runpy
 import selectors
@@ -21,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -36,6 +38,11 @@ from tests.cli.warm_python import take  # noqa: E402
 LAUNCHER = Path(__file__).with_name("warm_launcher.py")
 MOST_BYTES = 200_000
 READY = b"ready"
+OURS = (
+    *("wire", "rpc", "schema", "settings", "state", "store", "text", "uistream", "workspace", "process", "policy"),
+    *("agent", "client", "transports", "registry", "runs", "builtin", "proxy", "versions", "scripting"),
+    *("cli.commands", "cli.exec", "cli.guard", "cli.prompt"),
+)
 
 
 class WarmPrograms:
@@ -58,7 +65,7 @@ class WarmPrograms:
         self._folder.cleanup()
 
     def command(self, *words: str) -> tuple[str, ...]:
-        """What runs `python WORDS`, where the words begin with a file or `-m` and a module."""
+        """What runs `python WORDS`, where the words begin with a file or `-m MODULE`, or `-W error` and that."""
         return (sys.executable, "-I", "-S", str(LAUNCHER), self._path, *words)
 
 
@@ -70,6 +77,21 @@ def warm(*modules: str) -> WarmPrograms:
     if modules not in _waiting:
         _waiting[modules] = WarmPrograms(*modules)
     return _waiting[modules]
+
+
+def our_programs() -> WarmPrograms:
+    """A process that has imported our command line, our clients and our agents."""
+    return warm("dragoman.cli.main", *(f"dragoman.{name}.*" for name in OURS))
+
+
+def mcp_package() -> WarmPrograms:
+    """A process that has imported the official package for MCP, which takes a second."""
+    return warm("mcp.server.mcpserver", "mcp.server.elicitation", "mcp.server.extension", "mcp_types", "uvicorn")
+
+
+def python_sdk() -> WarmPrograms:
+    """A process that has imported the official Python SDK, which takes a second."""
+    return warm("acp", "acp.http", "acp.ws")
 
 
 def waiting_pids() -> set[int]:
@@ -171,6 +193,9 @@ def become(words: list[str], folder: bytes, environment: Sequence[bytes], stream
     random.seed()
     code = 1
     try:
+        if words[0] == "-W":
+            warnings.simplefilter(words[1])  # type: ignore[arg-type]
+            del words[:2]
         if words[0] == "-m":
             sys.path[0], sys.argv = os.fsdecode(folder), words[1:]
             runpy.run_module(words[1], run_name="__main__", alter_sys=True)
@@ -187,10 +212,19 @@ def become(words: list[str], folder: bytes, environment: Sequence[bytes], stream
     os._exit(code)
 
 
+def import_all(name: str) -> None:
+    """Import a module, or with `.*` at the end a package and all that is below it and can be imported here."""
+    module = import_module(name.removesuffix(".*"))
+    if name.endswith(".*"):
+        for found in pkgutil.walk_packages(module.__path__, f"{module.__name__}."):
+            with suppress(ImportError):  # it needs a package that is not installed
+                import_module(found.name)
+
+
 if __name__ == "__main__":
     server = Server(sys.argv[1])
-    for module in sys.argv[2:]:
-        import_module(module)
+    for words in sys.argv[2:]:
+        import_all(words)
     gc.collect()
     gc.freeze()  # the collector of a run looks at what the run makes
     os.write(1, READY)

@@ -16,6 +16,7 @@ from dragoman.builtin.context.window.facts import Compaction, TailStart
 from dragoman.builtin.models.model import ModelRequest, StepEnd
 from dragoman.builtin.models.scripted import ScriptedModel
 from dragoman.builtin.past import PAGE
+from dragoman.builtin.session import OpenSession
 from dragoman.client import RemoteAgent, Session, connect
 from dragoman.schema import v1
 from dragoman.store import messages as stored_messages
@@ -159,6 +160,28 @@ async def test_a_loaded_session_decodes_each_message_once_and_prompts_look_at_th
             assert decoded == 0
             assert folded <= 2  # the prompt, and the answer before it
             assert counted <= 4
+
+
+async def test_a_resumed_session_has_read_what_the_model_is_given_when_the_user_has_written_a_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = Service(tmp_path)
+    session_id = await stored(service, messages_of(600))
+    work, prepare, is_prepared = Work(monkeypatch), OpenSession.prepare_conversation, asyncio.Event()
+
+    async def prepared(session: OpenSession) -> None:
+        await prepare(session)
+        is_prepared.set()
+
+    monkeypatch.setattr(OpenSession, "prepare_conversation", prepared)
+    async with service.client() as agent:
+        session = await agent.resume_session(session_id, service.project)
+        await asyncio.wait_for(is_prepared.wait(), 20)
+        assert work.take() == (600, 600, 600)
+        await ask(session, "say hello")
+        decoded, folded, counted = work.take()
+        assert (decoded, folded) == (0, 1)
+        assert counted <= 4
 
 
 async def test_a_resumed_session_folds_each_message_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

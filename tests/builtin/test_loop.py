@@ -307,7 +307,7 @@ async def test_arguments_that_stream_in_are_shown_at_most_ten_times_a_second_and
         now += 0.06
         return now
 
-    monkeypatch.setattr("dragoman.builtin.previews.monotonic", clock)
+    monkeypatch.setattr("dragoman.builtin.loop.monotonic", clock)
     async with open_fixture(tmp_path) as fixture:
         stored: list[bytes] = []
         append = fixture.store.append_log

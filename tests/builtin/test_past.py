@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.past import PAGE, Reach, StoredPast
+from dragoman.builtin.session import OpenSession
 from dragoman.client import Session
 from dragoman.store.ids import new_id
 from dragoman.store.messages import message_to_row
@@ -75,12 +76,22 @@ async def test_a_loaded_session_shows_every_message_once_and_in_order(
         assert sum(reads) == 2 * turns
 
 
-async def test_resuming_a_session_reads_no_message(tmp_path: Path, reads: list[int]) -> None:
+async def test_resuming_a_session_waits_for_no_message(
+    tmp_path: Path, reads: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     service = Service(tmp_path)
     session_id = await stored(service, list(conversation(300)))
+    read, may_read = OpenSession.read_past, asyncio.Event()
+
+    async def held_back(session: OpenSession) -> None:
+        await may_read.wait()
+        await read(session)
+
+    monkeypatch.setattr(OpenSession, "read_past", held_back)
     async with service.client() as agent:
         session = await agent.resume_session(session_id, service.project)
         assert reads == []
+        may_read.set()
         assert (await session.prompt("say hello")).stop_reason == "end_turn"
         assert sum(reads) >= 600  # nothing was cleared, so the model is given all of them
 

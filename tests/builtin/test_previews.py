@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from dragoman.builtin.previews import CHARACTERS, GROWTH, Previews
+from dragoman.builtin.loop import PREVIEW_CHARACTERS, PREVIEW_GROWTH, Previews
 
 
 @pytest.fixture(autouse=True)
 def _enough_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every piece comes late enough to be shown, so that only the length decides."""
     times = itertools.count(0.0, 1.0)
-    monkeypatch.setattr("dragoman.builtin.previews.monotonic", lambda: next(times))
+    monkeypatch.setattr("dragoman.builtin.loop.monotonic", lambda: next(times))
 
 
 def written(text: str, size: int) -> tuple[Previews, list[dict[str, str]]]:
@@ -26,9 +26,9 @@ def written(text: str, size: int) -> tuple[Previews, list[dict[str, str]]]:
 
 
 def test_all_previews_of_long_arguments_parse_a_fixed_multiple_of_their_length() -> None:
-    for length in (1000, 8000, CHARACTERS - 100):
+    for length in (1000, 8000, PREVIEW_CHARACTERS - 100):
         previews, shown = written('{"path":"a.txt","text":"' + "x" * length, 4)
-        assert previews.parsed_characters <= (GROWTH + 2) * length
+        assert previews.parsed_characters <= (PREVIEW_GROWTH + 2) * length
         assert len(shown) > 10
         assert all(arguments == {"path": "a.txt"} for arguments in shown)
 
@@ -36,7 +36,7 @@ def test_all_previews_of_long_arguments_parse_a_fixed_multiple_of_their_length()
 def test_text_that_is_not_json_is_not_parsed_after_every_piece_either() -> None:
     previews, shown = written("x" * 20_000, 2)
     assert shown == []
-    assert previews.parsed_characters <= (GROWTH + 2) * 20_000
+    assert previews.parsed_characters <= (PREVIEW_GROWTH + 2) * 20_000
 
 
 def test_a_value_is_shown_when_it_is_complete() -> None:
@@ -50,9 +50,9 @@ def test_a_value_is_shown_when_it_is_complete() -> None:
 
 
 def test_arguments_above_the_bound_are_left_for_their_end() -> None:
-    previews, shown = written('{"path":"a.txt","text":"' + "x" * (2 * CHARACTERS), 1024)
+    previews, shown = written('{"path":"a.txt","text":"' + "x" * (2 * PREVIEW_CHARACTERS), 1024)
     assert shown
-    assert previews.parsed_characters <= (GROWTH + 2) * CHARACTERS
+    assert previews.parsed_characters <= (PREVIEW_GROWTH + 2) * PREVIEW_CHARACTERS
 
 
 def test_a_call_that_never_began_or_has_ended_shows_nothing() -> None:

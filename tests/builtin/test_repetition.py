@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from dragoman.builtin.repetition import REMINDED_AT, STOPPED_AT, Repetitions
+from dragoman.builtin.loop import REMINDED_AT, STOPPED_AT, Repetitions
 from dragoman.builtin.tools.tool import ToolError, ToolOutput
 from dragoman.uistream.messages import ToolPart
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture

@@ -38,7 +38,7 @@ def writing(request: ModelRequest, arguments: dict[str, str]) -> Iterable[c.Chun
 async def test_the_updates_of_a_written_file_cost_less_than_three_times_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dragoman.builtin.previews.SECONDS", 0.0)  # as from a slow model
+    monkeypatch.setattr("dragoman.builtin.loop.PREVIEW_SECONDS", 0.0)  # as from a slow model
     words = "x" * 17_600
     model = ScriptedModel(lambda request: writing(request, {"path": "folder/big.txt", "text": words}))
     monkeypatch.setattr("dragoman.builtin.session.find_model", lambda name: model)

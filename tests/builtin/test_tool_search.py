@@ -1,7 +1,6 @@
 """Tools of MCP servers that are searched instead of listed."""
 
 import json
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,10 +22,12 @@ from dragoman.settings.file import read_settings_file
 from tests.builtin.http_service import Answers, RecordingModel, Service, ask, recording_model
 from tests.builtin.mcp.fixtures import HERE
 from tests.builtin.skills.fixtures import outputs_of
+from tests.warm_programs import mcp_package
 
 
 def many(count: int) -> v1.McpServerStdio:
-    return v1.McpServerStdio("many", sys.executable, [str(HERE / "many_server.py"), str(count)], [])
+    command, *arguments = mcp_package().command(str(HERE / "many_server.py"), str(count))
+    return v1.McpServerStdio("many", command, arguments, [])
 
 
 def tool(name: str, description: str = "", *arguments: str) -> McpTool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,10 @@ from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.run import AgentRun
 from dragoman.conformance.case import load_cases
 from tests.conformance.own_programs import assert_in_order
+from tests.warm_programs import our_programs
 
 NAME = "dragoman agent"
-COMMAND = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted"]
+COMMAND = ("-m", "dragoman", "agent", "--model", "scripted")
 # Everything that is not needed to be quick: a busy machine must not make a warning.
 PATIENCE = AgentCheckSettings(timeout_seconds=20.0)
 
@@ -34,7 +34,7 @@ OWN = (
     ("only", "most"), [(OWN, 80), pytest.param((), 100, marks=pytest.mark.soak)], ids=["own", "all"]
 )
 def test_the_built_in_agent_conforms(tmp_path: Path, only: tuple[str, ...], most: int) -> None:
-    program = AgentProgram(COMMAND, env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)})
+    program = AgentProgram(our_programs().command(*COMMAND), env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)})
     report = asyncio.run(AgentRun(program, PATIENCE, jobs=4).run(load_cases("agent", only)))
     assert_in_order(report, NAME)
     assert report.count("pass") > most

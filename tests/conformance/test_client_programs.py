@@ -18,13 +18,10 @@ from dragoman.conformance.client.run import ClientRun
 from dragoman.conformance.client.target import NoAgent
 from tests.conformance.own_programs import assert_in_order
 from tests.interop.support import ROOT, require
+from tests.warm_programs import our_programs, python_sdk
 
 CLIENTS = Path(__file__).parent / "clients"
-OURS = (sys.executable, str(CLIENTS / "our_client.py"), "--cwd", "{folder}", "{agent}")
-SDKS = {
-    "py": (sys.executable, str(CLIENTS / "py_client.py"), "{folder}", "{agent}"),
-    "ts": ("node", str(CLIENTS / "ts_client.mjs"), "{folder}", "{agent}"),
-}
+OURS = (str(CLIENTS / "our_client.py"), "--cwd", "{folder}", "{agent}")
 # Found by running every case and checked by hand. What the SDK leaves to its user is a finding about the SDK too: it
 # checks no version, for example. Not here: what no wire shows, such as an update that is lost inside the client.
 FINDINGS = {
@@ -72,7 +69,8 @@ def statuses(results: dict[str, CaseResult]) -> dict[str, str]:
 
 
 def test_our_client_as_a_program_passes() -> None:
-    results = judged(OURS, "transport", "cancel", "terminal/kill", "initialize/first", "session/known-ids")
+    command = our_programs().command(*OURS)
+    results = judged(command, "transport", "cancel", "terminal/kill", "initialize/first", "session/known-ids")
     assert {id: result.message for id, result in results.items() if result.status != "pass"} == {}
 
 
@@ -84,7 +82,8 @@ OWN = ("initialize", "prompt", "permission", "cancel")
     ("only", "most"), [(OWN, 20), pytest.param((), 90, marks=pytest.mark.soak)], ids=["own", "all"]
 )
 def test_example_client_conforms(only: tuple[str, ...], most: int) -> None:
-    command = (sys.executable, str(ROOT / "examples" / "client.py"), "--yes", "hello", "--", "{agent}")
+    program = (str(ROOT / "examples" / "client.py"), "--yes", "hello", "--", "{agent}")
+    command = our_programs().command(*program)
     run = ClientRun(ClientProgram(command), ClientCheckSettings(timeout_seconds=20.0))
     report = asyncio.run(run.run(load_cases("client", only)))
     assert_in_order(report, "examples/client.py")
@@ -92,11 +91,14 @@ def test_example_client_conforms(only: tuple[str, ...], most: int) -> None:
 
 
 @pytest.mark.soak  # half a minute, and about the SDKs more than about us
-@pytest.mark.parametrize("sdk", SDKS)
+@pytest.mark.parametrize("sdk", FINDINGS)
 def test_findings_on_official_sdk_are_those_that_were_checked(sdk: str) -> None:
     require(sdk)
+    command: tuple[str, ...] = ("node", str(CLIENTS / "ts_client.mjs"), "{folder}", "{agent}")
+    if sdk == "py":
+        command = python_sdk().command(str(CLIENTS / "py_client.py"), "{folder}", "{agent}")
     patience = 5.0  # two findings on the Python SDK are a silence of this length
-    assert statuses(judged(SDKS[sdk], *FINDINGS["py"], *FINDINGS["ts"], *INNOCENT, seconds=patience)) == FINDINGS[sdk]
+    assert statuses(judged(command, *FINDINGS["py"], *FINDINGS["ts"], *INNOCENT, seconds=patience)) == FINDINGS[sdk]
 
 
 PROMPTER = """
@@ -167,7 +169,7 @@ def test_client_that_prints_much_and_dies_early_is_inconclusive_not_failed() -> 
 
 
 async def test_the_exit_code_of_the_command_line_is_the_verdict() -> None:
-    code, report = await check("--only", "client/initialize/first", "--", *OURS)
+    code, report = await check("--only", "client/initialize/first", "--", sys.executable, *OURS)
     assert code == 0
     assert report["counts"]["pass"] == 1
     code, report = await check("--only", "client/session/absolute-cwd", "--", *wrong_prompter())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from dragoman.conformance.client.program import ClientProgram
 from dragoman.conformance.client.run import ClientRun
 from dragoman.conformance.report.model import ConformanceReport
 from tests.conformance.own_programs import assert_in_order
+from tests.warm_programs import our_programs
 
 NAME = "dragoman exec (a client)"
 SERVERS = {
@@ -30,7 +30,8 @@ def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def judge(*words: str, only: tuple[str, ...] = ()) -> ConformanceReport:
-    command = (sys.executable, "-m", "dragoman", "exec", "--cwd", "{folder}", *words, "hello", "--", "{agent}")
+    program = ("-m", "dragoman", "exec", "--cwd", "{folder}", *words, "hello", "--", "{agent}")
+    command = our_programs().command(*program)
     run = ClientRun(ClientProgram(command), ClientCheckSettings(timeout_seconds=20.0))
     return asyncio.run(run.run(load_cases("client", only)))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 
 import pytest
 
@@ -12,10 +11,11 @@ from dragoman.conformance.agent.program import AgentProgram
 from dragoman.conformance.agent.run import AgentRun
 from dragoman.conformance.case import load_cases
 from tests.conformance.own_programs import accepted, assert_in_order
+from tests.warm_programs import our_programs
 
 PROGRAMS = {
-    "scripted agent": [sys.executable, "-m", "dragoman.testing.scripted_agent"],
-    "examples/echo_agent.py": [sys.executable, "examples/echo_agent.py"],
+    "scripted agent": ("-m", "dragoman.testing.scripted_agent"),
+    "examples/echo_agent.py": ("examples/echo_agent.py",),
 }
 # Everything that is not needed to be quick: a busy machine must not make a warning.
 PATIENCE = AgentCheckSettings(timeout_seconds=20.0)
@@ -31,7 +31,8 @@ OWN = ("initialize", "session", "prompt", "cancel", "transport")
 )
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_agent_conforms(name: str, only: tuple[str, ...], most: int) -> None:
-    report = asyncio.run(AgentRun(AgentProgram(PROGRAMS[name]), PATIENCE, jobs=4).run(load_cases("agent", only)))
+    program = AgentProgram(our_programs().command(*PROGRAMS[name]))
+    report = asyncio.run(AgentRun(program, PATIENCE, jobs=4).run(load_cases("agent", only)))
     assert_in_order(report, name)
     assert report.count("pass") > most
 

@@ -7,7 +7,6 @@ are about the example agent on top of it, and say so.
 from __future__ import annotations
 
 import asyncio
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,10 @@ from dragoman.conformance.agent.prompts import read_prompts
 from dragoman.conformance.agent.run import AgentRun
 from dragoman.conformance.case import load_cases
 from tests.interop.support import require
+from tests.warm_programs import python_sdk
 
 HERE = Path(__file__).parent
-AGENTS = {
-    "py": (sys.executable, str(HERE / "peers" / "py_echo.py")),
-    "ts": ("node", str(HERE.parent / "interop" / "peers" / "ts_agent.mjs")),
-}
+TYPESCRIPT = ("node", str(HERE.parent / "interop" / "peers" / "ts_agent.mjs"))
 # What does not depend on the words of a prompt, and does not concern the example on top of the SDK. Each start
 # of the Python SDK costs a second, so what is known (that it ends when its input does, for example) is left out.
 ONLY = (
@@ -80,11 +77,12 @@ FINDINGS = {
 
 @pytest.mark.timeout(300)
 @pytest.mark.soak  # a minute, and about the SDKs more than about us
-@pytest.mark.parametrize("sdk", AGENTS)
+@pytest.mark.parametrize("sdk", FINDINGS)
 def test_findings_on_official_sdk_are_those_that_were_checked(sdk: str) -> None:
     require(sdk)
     settings = AgentCheckSettings(timeout_seconds=10.0, prompts=read_prompts(HERE / "peers.toml"))
-    report = asyncio.run(AgentRun(AgentProgram(AGENTS[sdk]), settings).run(load_cases("agent", ONLY)))
+    command = TYPESCRIPT if sdk == "ts" else python_sdk().command(str(HERE / "peers" / "py_echo.py"))
+    report = asyncio.run(AgentRun(AgentProgram(command), settings).run(load_cases("agent", ONLY)))
     found = {line.id: line.status for line in report.lines("fail", "error", "warn")}
     assert found == FINDINGS[sdk]
     assert report.count("pass") > 25

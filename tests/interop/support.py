@@ -19,7 +19,7 @@ import pytest
 
 from tests import machine
 from tests.interop.wire_check import WireCheck, read_recording, read_trace
-from tests.warm_programs import WarmPrograms, warm
+from tests.warm_programs import python_sdk, warm
 
 ROOT = Path(__file__).resolve().parents[2]
 PEERS = ROOT / "tests" / "interop" / "peers"
@@ -56,20 +56,15 @@ def agent_command(sdk: str) -> tuple[str, ...]:
     """The program of an agent written on this SDK."""
     require(sdk)
     if sdk == "py":
-        return _python_sdk().command(str(PEERS / "py_agent.py"))
+        return python_sdk().command(str(PEERS / "py_agent.py"))
     return ("node", str(PEERS / "ts_agent.mjs"))
 
 
 def client_command(sdk: str) -> tuple[str, ...]:
     require(sdk)
     if sdk == "py":
-        return _python_sdk().command("-m", "tests.interop.peers.py_client")
+        return python_sdk().command("-m", "tests.interop.peers.py_client")
     return ("node", str(PEERS / "ts_client.mjs"))
-
-
-def _python_sdk() -> WarmPrograms:
-    """A process that has imported the Python SDK, which takes a second."""
-    return warm("acp", "acp.http", "acp.ws", "tests.interop.peers.py_scenarios", "tests.interop.peers.py_coding")
 
 
 def guard_command(*words: str) -> tuple[str, ...]:

@@ -12,9 +12,15 @@ import pytest
 
 from tests.interop.support import DRAGOMAN, PEERS, require
 from tests.versions.line_client import program
+from tests.warm_programs import our_programs
 
 SECONDS = 90.0
 SCRIPTED = (sys.executable, "-m", "dragoman.testing.scripted_agent")
+
+
+def dragoman(*words: str) -> tuple[str, ...]:
+    """Our program, in a process that has imported it."""
+    return our_programs().command(*DRAGOMAN[1:], *words)
 
 
 def run(*command: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -25,8 +31,8 @@ def ask_v2_agent(words: str, cwd: Path, *options: str) -> tuple[int, Any, str]:
     """One turn of our client with the SDK's agent of version 2."""
     require("ts")
     agent = ("node", str(PEERS / "ts_v2_agent.mjs"))
-    translated = (*DRAGOMAN, "translate", "--client", "1", "--agent", "2", "--", *agent)
-    command = (*DRAGOMAN, "exec", "--output", "json", "--verbose", "--no-ledger", *options, words, "--", *translated)
+    translated = dragoman("translate", "--client", "1", "--agent", "2", "--", *agent)
+    command = dragoman("exec", "--output", "json", "--verbose", "--no-ledger", *options, words, "--", *translated)
     done = run(*command, cwd=cwd)
     return done.returncode, json.loads(done.stdout), done.stderr
 
@@ -79,7 +85,7 @@ async def test_a_cancel_ends_the_turn_as_cancelled(tmp_path: Path) -> None:
 def test_the_sdks_client_of_version_2_drives_our_agent(tmp_path: Path) -> None:
     require("ts")
     client = ("node", str(PEERS / "ts_v2_client.mjs"))
-    translated = (*DRAGOMAN, "translate", "--client", "2", "--agent", "1", "--", *SCRIPTED)
+    translated = dragoman("translate", "--client", "2", "--agent", "1", "--", *SCRIPTED)
     done = run(*client, "say hello", "tool", "permission", "--", *translated, cwd=tmp_path)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr
@@ -96,7 +102,7 @@ def ask_natively(words: str, cwd: Path, *options: str, protocol: str = "2") -> t
     """One turn of our client in version 2 with the SDK's agent, without a translator."""
     require("ts")
     agent = ("node", str(PEERS / "ts_v2_agent.mjs"))
-    command = (*DRAGOMAN, "exec", "--protocol", protocol, "--output", "json", "--no-ledger", *options, words)
+    command = dragoman("exec", "--protocol", protocol, "--output", "json", "--no-ledger", *options, words)
     done = run(*command, "--", *agent, cwd=cwd)
     return done.returncode, json.loads(done.stdout)
 
@@ -126,7 +132,7 @@ def test_our_client_of_version_1_learns_that_the_sdks_agent_speaks_version_2(tmp
 
 def judge(prompts: Path, *agent: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     words = ("--protocol", "2", "--prompts", str(prompts))
-    return run(*DRAGOMAN, "check", "agent", *words, "--", *agent, cwd=cwd)
+    return run(*dragoman("check", "agent", *words, "--", *agent), cwd=cwd)
 
 
 @pytest.mark.soak  # about the SDK more than about us; the judge itself has all cases in the test below
@@ -149,6 +155,6 @@ def test_our_agent_breaks_no_rule_of_version_2(tmp_path: Path) -> None:
 def test_our_agent_behind_the_translator_breaks_no_rule_of_version_2(tmp_path: Path) -> None:
     prompts = tmp_path / "prompts.toml"
     prompts.write_text('say = "say one two"\nslow = "slow"\nrun = "tool"\nask = "permission"\n')
-    translated = (*DRAGOMAN, "translate", "--client", "2", "--agent", "1", "--", *SCRIPTED)
+    translated = dragoman("translate", "--client", "2", "--agent", "1", "--", *SCRIPTED)
     done = judge(prompts, *translated, cwd=tmp_path)
     assert done.returncode == 0, done.stdout

@@ -6,11 +6,13 @@ import ast
 import atexit
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -18,6 +20,7 @@ import pytest
 
 from tests.project.pages import PAGES, Block, Step, blocks, steps
 from tests.project.sources import ROOT
+from tests.warm_programs import our_programs
 from tools.pages import GENERATED
 
 # Pages that build programs step by step, which are run in order, in a folder of their own.
@@ -36,7 +39,7 @@ ENVIRONMENT = {
 
 
 def run(
-    command: list[str] | str, cwd: Path = ROOT, env: dict[str, str] = ENVIRONMENT
+    command: Sequence[str] | str, cwd: Path = ROOT, env: dict[str, str] = ENVIRONMENT
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         command,
@@ -59,7 +62,7 @@ def test_program_runs(block: Block, tmp_path: Path) -> None:
         return
     program = tmp_path / "program.py"
     program.write_text(block.text)
-    done = run([sys.executable, "-W", "error", str(program)])
+    done = run(our_programs().command("-W", "error", str(program)))
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
 
@@ -131,7 +134,13 @@ def test_the_commands_of_the_workflow_do_what_the_page_says(tmp_path: Path) -> N
 
 def assert_output(step: Step, cwd: Path = ROOT) -> None:
     """Lines are compared as shell patterns, so that `*` stands for what differs between machines; `...` for lines."""
-    done = run(step.command, cwd)
+    program, _, rest = step.command.partition(" ")
+    command = step.command
+    if program == "dragoman":
+        command = f"{shlex.join(our_programs().command('-m', 'dragoman'))} {rest}"
+    elif rest.endswith(".py"):
+        command = shlex.join(our_programs().command(rest))
+    done = run(command, cwd)
     assert done.returncode == 0, done.stderr
     if not step.output.strip():
         return

@@ -15,8 +15,9 @@ from dragoman.agent.handlers import Handlers
 from dragoman.testing import ScriptedClient, linked
 from examples import shout_agent
 from tests.project.sources import ROOT
+from tests.warm_programs import our_programs
 
-CLIENT = [sys.executable, str(ROOT / "examples" / "client.py")]
+CLIENT = str(ROOT / "examples" / "client.py")
 SCRIPTED = ["--", sys.executable, "-m", "dragoman.testing.scripted_agent"]
 
 
@@ -27,7 +28,9 @@ def run(*command: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
 
 
 def test_client_shows_the_conversation_and_that_the_agent_is_scripted() -> None:
-    done = run(*CLIENT, "--yes", "Hello there", "think", "plan", "diff", "permission", *SCRIPTED)
+    done = run(
+        *our_programs().command(CLIENT, "--yes", "Hello there", "think", "plan", "diff", "permission", *SCRIPTED)
+    )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     first, *lines = done.stdout.splitlines()
@@ -41,31 +44,31 @@ def test_client_shows_the_conversation_and_that_the_agent_is_scripted() -> None:
 def test_client_works_in_the_current_folder_as_its_page_says(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello\n")
     agent = str(ROOT / "examples" / "shout_agent.py")
-    done = run(*CLIENT, "--yes", "shout notes.txt", "--", sys.executable, agent, cwd=tmp_path)
+    done = run(*our_programs().command(CLIENT, "--yes", "shout notes.txt", "--", sys.executable, agent), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "notes.txt").read_text() == "HELLO\n"
 
 
 def test_client_takes_an_agent_by_its_name(tmp_path: Path) -> None:
-    done = run(*CLIENT, "Hello there", "--", "scripted", cwd=tmp_path)
+    done = run(*our_programs().command(CLIENT, "Hello there", "--", "scripted"), cwd=tmp_path)
     assert "Hello there" in done.stdout.splitlines(), done.stderr
 
 
 def test_client_without_a_terminal_answers_no() -> None:
-    done = run(*CLIENT, "permission", *SCRIPTED)
+    done = run(*our_programs().command(CLIENT, "permission", *SCRIPTED))
     assert "  no terminal to ask on: no" in done.stdout.splitlines()
     assert "not allowed (None)" in done.stdout.splitlines()
 
 
 @pytest.mark.parametrize("words", [[], ["hello"], ["--"]])
 def test_client_explains_itself_when_it_has_no_agent(words: list[str]) -> None:
-    done = run(*CLIENT, *words)
+    done = run(*our_programs().command(CLIENT, *words))
     assert done.returncode == 2
     assert "PROMPT... -- AGENT" in done.stderr.replace("[", "").replace("]", "")
 
 
 def test_client_says_in_a_line_that_an_agent_cannot_be_started() -> None:
-    done = run(*CLIENT, "hello", "--", "/nowhere/agent")
+    done = run(*our_programs().command(CLIENT, "hello", "--", "/nowhere/agent"))
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert line.startswith("client: error: ")
@@ -77,7 +80,12 @@ def test_client_survives_a_reader_that_goes_away() -> None:
     os.close(read_end)
     try:
         done = subprocess.run(
-            [*CLIENT, "hello", *SCRIPTED], cwd=ROOT, stdout=write_end, stderr=subprocess.PIPE, check=False, timeout=60
+            [sys.executable, CLIENT, "hello", *SCRIPTED],
+            cwd=ROOT,
+            stdout=write_end,
+            stderr=subprocess.PIPE,
+            check=False,
+            timeout=60,
         )
     finally:
         os.close(write_end)
@@ -102,7 +110,7 @@ EXAMPLES = examples()
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example_prints_what_its_docstring_shows(name: str, tmp_path: Path) -> None:
     path, shown = EXAMPLES[name]
-    done = run(sys.executable, "-W", "error", str(path), cwd=tmp_path)
+    done = run(*our_programs().command("-W", "error", str(path)), cwd=tmp_path)
     assert done.stderr == ""
     assert done.stdout == shown
     assert done.returncode == 0

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from dragoman.agent import ClientError
@@ -21,6 +22,7 @@ from dragoman.builtin.command_guard import safe_environment
 from dragoman.builtin.placement import OUTSIDE, Placement
 from dragoman.builtin.tools.tool import CommandResult, NoFormError, ToolError
 from dragoman.errors import ConnectionClosed, DragomanError
+from dragoman.schema import v1
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
 from dragoman.workspace.atomic import replace_file
 
@@ -269,9 +271,6 @@ class ClientAccess:
         self,
         turn: Turn,
         local: LocalAccess,
-        *,
-        uses_files: bool = True,
-        uses_terminals: bool = True,
         viewer: Viewer | None = None,
     ) -> None:
         """Args:
@@ -281,9 +280,11 @@ class ClientAccess:
         self._turn = turn
         self._local = local
         self._viewer = viewer
+        settings = None if viewer is None else viewer.open_session.settings
+        uses_files = settings is None or settings.uses_client_files
         self._reads = uses_files and client.offers("fs.readTextFile")
         self._writes = uses_files and client.offers("fs.writeTextFile")
-        self._runs = uses_terminals and client.offers("terminal")
+        self._runs = (settings is None or settings.uses_client_terminals) and client.offers("terminal")
 
     @property
     def _is_gone(self) -> bool:
@@ -398,7 +399,6 @@ class ClientAccess:
     ) -> list[str] | None:
         # A permission request would be the only other way, and rules of the user answer those: `--allow '*'` would
         # choose the first answer in the user's name.
-        from dragoman.builtin.forms import ask_by_form
 
         return await self._fill_in(
             lambda session: ask_by_form(session, question, choices, is_multiple=is_multiple),
@@ -406,7 +406,6 @@ class ClientAccess:
         )
 
     async def edit_text(self, question: str, text: str) -> str | None:
-        from dragoman.builtin.forms import edit_by_form
 
         return await self._fill_in(
             lambda session: edit_by_form(session, question, text),
@@ -422,6 +421,7 @@ class ClientAccess:
         async def ask(asked: Viewer | Turn) -> T:
             if not asked.session.client.offers("elicitation.form"):
                 raise NoFormError(otherwise)
+            await asked.session.wait_until_open()
             return await show(asked.session)
 
         await self._settled()
@@ -508,3 +508,38 @@ def _write_outside(path: str, text: str) -> None:
     """A file that a user or a rule has let the agent write; a link is followed, and its target changes."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     replace_file(path, text.encode())
+
+
+async def ask_by_form(
+    session: AgentSession, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool
+) -> list[str] | None:
+    """Return the user's answer; None if they declined. Raises: ToolError."""
+    options = [v1.EnumOption(choice.label, choice.label, choice.description or UNSET) for choice in choices]
+    answer: v1.ElicitationPropertySchema
+    if not options:
+        answer = v1.StringPropertySchema(title="Answer", min_length=1)
+    elif is_multiple:
+        answer = v1.MultiSelectPropertySchema(v1.TitledMultiSelectItems(options), title="Answer")
+    else:
+        answer = v1.StringPropertySchema(title="Answer", one_of=options)
+    filled_in = await _filled_in(session, question, answer)
+    if filled_in is None:
+        return None
+    return [str(choice) for choice in filled_in] if isinstance(filled_in, (list, tuple)) else [str(filled_in)]
+
+
+async def edit_by_form(session: AgentSession, question: str, text: str) -> str | None:
+    """Return a text as the user changed it; None if they declined. Raises: ToolError."""
+    edited = await _filled_in(session, question, v1.StringPropertySchema(title="Text", default=text, min_length=1))
+    return edited if isinstance(edited, str) else None
+
+
+async def _filled_in(session: AgentSession, question: str, answer: v1.ElicitationPropertySchema) -> object:
+    schema = v1.ElicitationSchema(properties={"answer": answer}, required=["answer"])
+    try:
+        reply = await session.elicit(question, schema)
+    except ClientError as error:
+        raise ToolError(f"the question could not be asked: {error.message}") from error
+    if not isinstance(reply, v1.AcceptElicitation) or not reply.content:
+        return None
+    return reply.content.get("answer")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import UNSET
@@ -18,24 +19,25 @@ from dragoman.agent import Agent
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
-from dragoman.builtin.model_access import ModelAccess
-from dragoman.builtin.request_errors import SessionClosed, stored, to_request_error
-from dragoman.errors import RequestError, StoreError
+from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.policy.modes import MODES
 from dragoman.schema import Unknown, v1
 from dragoman.text.terminal import sentence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from msgspec import UnsetType
 
     from dragoman.agent import AgentSession, Context, Turn
+    from dragoman.builtin.environment import UserEnvironment
+    from dragoman.builtin.models.refreshed import ModelLists
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.settings import AgentSettings
     from dragoman.builtin.turn import TurnEnd
     from dragoman.builtin.viewer import Viewer
     from dragoman.rpc import Observer, Transport
+    from dragoman.schema import v1
     from dragoman.store.sessions import SessionRow, Store
     from dragoman.store.temporary import TemporaryStore
 
@@ -227,6 +229,7 @@ class BuiltInAgent:
     # Turns
 
     async def prompt(self, turn: Turn) -> v1.PromptResponse:
+        from dragoman.builtin.access import ClientAccess
         from dragoman.builtin.context.titles import settle_title
         from dragoman.builtin.queued_prompt import QueuedPrompt
         from dragoman.builtin.turn import trace_of
@@ -237,7 +240,7 @@ class BuiltInAgent:
         _check_prompt(turn.prompt)
         session = viewer.open_session
         trace = trace_of(turn.meta)
-        prompt = QueuedPrompt(parts_of(turn.prompt), viewer, viewer.access_for(turn), trace)
+        prompt = QueuedPrompt(parts_of(turn.prompt), viewer, ClientAccess(turn, viewer.local_access, viewer), trace)
         if trace:
             prompt.metadata["trace"] = trace
         end = await stored(_wait_for(session.submit(prompt), viewer))
@@ -298,11 +301,10 @@ class BuiltInAgent:
         repeats_history: bool = False,
     ) -> OpenSession:
         """Open the session, if it is not open, and make this client the one of the session."""
-        from dragoman.builtin.client_rules import read_client_rules
         from dragoman.builtin.context.commands import commands_update
         from dragoman.builtin.context.own_prompt import metadata_of
         from dragoman.builtin.session import OpenSession
-        from dragoman.builtin.viewer import ASKS_ABOUT
+        from dragoman.builtin.viewer import ASKS_ABOUT, read_client_rules
 
         metadata = metadata_of(system_prompt)
         session.extra[ASKS_ABOUT] = read_client_rules(meta)
@@ -332,6 +334,8 @@ class BuiltInAgent:
             await stored(open_session.subagents.replay(viewer))
         else:
             session.update_when_open(commands)  # the client does not know the session before (rules 102, 268)
+            if open_session.past.until is not None:
+                open_session.read_soon(session)
         notice, self._notice = self._notice, None
         if notice is not None:
             session.update_when_open(viewer.form_of(notice))
@@ -437,3 +441,101 @@ async def _wait_for(running: asyncio.Task[TurnEnd], viewer: Viewer) -> TurnEnd:
             running.cancel()
         await asyncio.wait({running})
         raise
+
+
+class ModelAccess:
+    """Which model a session may use: keys, model names, and the lists of the providers."""
+
+    def __init__(self, settings: AgentSettings, environment: UserEnvironment) -> None:
+        self._settings = settings
+        self._environment = environment
+        self._lists: ModelLists | None = None
+
+    async def close(self) -> None:
+        """Stop to refresh the lists of the providers."""
+        if self._lists is not None:
+            await self._lists.close()
+
+    async def require(self) -> str:
+        """The model of new sessions. Raises: RequestError, with code -32000 and what to set if a key is missing."""
+        from dragoman.builtin.login import usable_model
+        from dragoman.builtin.models.choice import check_model
+
+        env = self._environment.models
+        await self._environment.reread_keys()
+        try:
+            name = usable_model(self._settings.model, env)
+        except RequestError:
+            # A graphical editor may have started the agent without the user's keys.
+            await self._environment.ready()
+            name = usable_model(self._settings.model, env)
+        try:
+            check_model(name, env)
+        except ConfigError as error:
+            raise RequestError.invalid_params(str(error)) from error
+        return name
+
+    async def check(self, name: str) -> None:
+        """Raises: RequestError -32602 with near names for a model that does not exist, -32000 for a missing key."""
+        from dragoman.builtin.login import usable_model
+        from dragoman.builtin.models.choice import check_model
+
+        env = self._environment.models
+        await self._environment.reread_keys()
+        try:
+            check_model(name, env, None if self._lists is None else self._lists.listed(name))
+        except ConfigError as error:
+            raise RequestError.invalid_params(str(error), path="$.value") from error
+        usable_model(name, env)
+
+    def lists(self, model: str, show: Callable[[], Awaitable[None]]) -> ModelLists:
+        """The lists of the providers, which begin to be refreshed with the first session."""
+        from dragoman.builtin.models.refreshed import ModelLists
+
+        if self._lists is None:
+            self._lists = ModelLists(self._settings.model_lists, self._environment.models)
+        self._lists.begin(model, show)
+        return self._lists
+
+    async def authenticate(self, params: v1.AuthenticateRequest, context: Context) -> None:
+        """Take the key that the client passes, or look for one: in the environment, and among the stored keys."""
+        from dragoman.builtin.login import require_key, take_key
+
+        env = self._environment.models
+        await self._environment.ready()
+        await self._environment.reread_keys()
+        if not await asyncio.to_thread(take_key, params, self._settings.model, env):
+            require_key(params.method_id, self._settings.model, env)
+
+
+HTTP_NOT_FOUND: Final = 404
+
+
+class SessionClosed(DragomanError):
+    """The session was closed, or deleted by another client, while a prompt waited."""
+
+
+async def stored(work: Any, *, passes: type[Exception] | tuple[()] = ()) -> Any:
+    """The result of work that uses the store. Raises: RequestError, with what is wrong with the store; `passes`."""
+    try:
+        return await work
+    except passes:
+        raise
+    except (StoreError, SessionClosed) as error:
+        raise to_request_error(error) from error
+
+
+def to_request_error(error: Exception, model: str = "") -> RequestError:
+    """The error response for a failure: its own text if that is written for users."""
+    from dragoman.builtin.login import refused_key
+    from dragoman.builtin.models.model import ModelAuthError, ModelError
+
+    if isinstance(error, ModelAuthError):
+        return refused_key(error, model)
+    if isinstance(error, ModelError) and error.status == HTTP_NOT_FOUND:
+        from dragoman.builtin.models.choice import advice_for
+
+        return RequestError(-32603, f"{str(error).rstrip('.')}. {advice_for(model, os.environ)}")
+    if isinstance(error, DragomanError):
+        return RequestError(-32603, str(error))
+    return RequestError.internal_error()

@@ -1,8 +1,8 @@
 """Cancellation in turns: which CancelledError was asked for, and waiting for work that must not be left half done.
 
 A task also gets a CancelledError if it waits for a future that another task cancelled. That is a failure like any
-other: it must not end a turn as `cancelled`. Work that several tasks wait for is awaited through `shared`, so that the
-end of one of them does not cancel it for the others.
+other: it must not end a turn as `cancelled`. Work that several tasks wait for is awaited through `asyncio.shield`, so
+that the end of one of them does not cancel it for the others.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
+    pass
 
 _log = logging.getLogger("dragoman.builtin")
 
@@ -23,11 +23,6 @@ def was_asked_for() -> bool:
     """Whether the current task was asked to stop. Call it where a CancelledError was caught."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
-
-
-def shared(work: asyncio.Future[T]) -> Awaitable[T]:
-    """Wait for work that others wait for too. Cancelling the waiting task does not cancel the work."""
-    return asyncio.shield(work)
 
 
 async def complete(work: asyncio.Future[Any]) -> bool:

@@ -16,7 +16,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from dragoman.builtin.cancellation import shared
 from dragoman.builtin.models.keys import ModelEnvironment
 from dragoman.settings.credentials import Credentials
 
@@ -69,7 +68,7 @@ class UserEnvironment:
         """Return when the environment is complete, or as complete as it can be."""
         self.begin()
         if self.reading is not None:
-            await shared(self.reading)
+            await asyncio.shield(self.reading)
 
     async def reread_keys(self) -> None:
         """Read the stored keys again, if their file has changed."""

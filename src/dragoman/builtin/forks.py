@@ -1,7 +1,7 @@
 """Forks of sessions: a new session that continues from a message of another.
 
 Owns what a fork copies, and when it is refused: while a turn of its parent is running. Afterwards the two are
-independent.
+independent. Loaded with the first fork.
 """
 
 from __future__ import annotations

@@ -13,6 +13,8 @@ import os
 import time
 from contextlib import suppress
 from functools import partial
+from hashlib import sha256
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -21,11 +23,9 @@ from msgspec import UNSET
 from dragoman.builtin.cancellation import was_asked_for
 from dragoman.builtin.context.own_commands import turn_action
 from dragoman.builtin.context.window.window import ContextWindow
-from dragoman.builtin.hooks.calls import after_call, after_failure, as_object, before_call
+from dragoman.builtin.hooks.open_hooks import after_call, after_failure, as_object, before_call
 from dragoman.builtin.mode_switch import PLAN
 from dragoman.builtin.models.model import ContextOverflowError, ModelError, StepEnd, ToolSpec
-from dragoman.builtin.previews import Previews
-from dragoman.builtin.repetition import Repetitions
 from dragoman.builtin.steering import Steering
 from dragoman.builtin.tools.built_in import schema_of
 from dragoman.builtin.tools.foreign_names import our_tool_name, read_arguments, with_our_names
@@ -40,6 +40,7 @@ from dragoman.text.secrets import Secrets
 from dragoman.uistream import chunks as c
 from dragoman.uistream.display import ToolDisplay, ToolOutput, with_display
 from dragoman.uistream.messages import TextPart
+from dragoman.uistream.partial_json import parse_partial
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -499,3 +500,108 @@ def _reason(tool: Tool, error: BaseException) -> str:
 def tool_spec(tool: Tool) -> ToolSpec:
     """Describe a tool to the model."""
     return ToolSpec(tool.name, tool.description, schema_of(tool))
+
+
+# A model writes up to a hundred pieces a second; more than ten redraws a second cannot be seen.
+PREVIEW_SECONDS: Final = 0.1
+# The text grows by an eighth from one preview to the next, so all previews together parse nine times its length.
+PREVIEW_GROWTH: Final = 8
+# The title of a call with longer arguments is known long before, or only with the last of them.
+PREVIEW_CHARACTERS: Final = 64 * 1024
+
+
+class Previews:
+    """The arguments of one turn's calls that the model still writes, and when they are shown.
+
+    Not more often than can be seen, and only after the text has grown by a part of its length: each preview parses it
+    from its beginning, so that the work stays in proportion to the length. Only complete values count: half of a path
+    is the name of another file.
+    """
+
+    def __init__(self) -> None:
+        self._inputs: dict[str, _Input] = {}
+        self.parsed_characters = 0
+        """How much was parsed so far, all calls together."""
+
+    def begin(self, tool_call_id: str, tool_name: str) -> None:
+        self._inputs[tool_call_id] = _Input(tool_name)
+
+    def end(self, tool_call_id: str) -> None:
+        self._inputs.pop(tool_call_id, None)
+
+    def add(self, tool_call_id: str, piece: str) -> tuple[str, dict[str, Any]] | None:
+        """Add a piece. Return the tool's name and the complete arguments so far, if it is time to show them."""
+        given = self._inputs.get(tool_call_id)
+        if given is None:
+            return None
+        given.pieces.append(piece)
+        given.length += len(piece)
+        if given.length > PREVIEW_CHARACTERS or given.length < given.next_length:
+            return None
+        now = monotonic()
+        if now < given.next_time:
+            return None
+        text = "".join(given.pieces)
+        given.pieces = [text]
+        given.next_length = given.length + given.length // PREVIEW_GROWTH
+        self.parsed_characters += given.length
+        arguments = parse_partial(text, is_strict=True)
+        if not arguments:
+            return None
+        given.next_time = now + PREVIEW_SECONDS
+        return given.tool_name, arguments
+
+
+class _Input(msgspec.Struct):
+    tool_name: str
+    pieces: list[str] = []
+    length: int = 0
+    next_length: int = 0
+    next_time: float = float("-inf")
+
+
+REMINDED_AT: Final = 3
+STOPPED_AT: Final = 5
+"""Other agents ask the user at three equal calls, or stop at five; a model that is reminded has two more tries."""
+_WAITING: Final = frozenset({"bash_output", "task_output"})
+
+
+class Repetitions:
+    """Counts the equal calls of one turn, to notice a model that goes in circles.
+
+    A call counts as the same if its tool and its arguments are; it counts again only if its result is the same too. An
+    edit that did something new changes the project, so that a test which fails in the same way after it is not a
+    circle; an edit that was made before, and taken back since, is not new. Looking at a background job is waiting.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[bytes, int] = {}
+        self._changes: dict[bytes, int] = {}
+        """Edits that worked. These counts stay: a model that makes and takes back one edit goes in a circle, too."""
+        self._stuck_at: str | None = None
+
+    def note(self, tool: str, kind: str, arguments: Any, result: str, *, has_failed: bool) -> str:
+        """Count a call, and return the sentence that the model reads behind its result; empty if there is none."""
+        if tool in _WAITING:
+            return ""
+        call = sha256(msgspec.json.encode([tool, msgspec.to_builtins(arguments), result], order="sorted")).digest()
+        is_change = kind in _CHANGES and not has_failed
+        counts = self._changes if is_change else self._counts
+        count = counts[call] = counts.get(call, 0) + 1
+        if is_change and count == 1:
+            self._counts.clear()
+        if count >= STOPPED_AT:
+            self._stuck_at = tool
+        if count != REMINDED_AT:
+            return ""
+        return (
+            f"[This call of {tool} gave this result {count} times in this turn. Do not repeat it: do something else, "
+            "or state what you are missing.]"
+        )
+
+    @property
+    def stop_reason(self) -> str:
+        """Why the turn has to end, for the user; empty if it may go on."""
+        if self._stuck_at is None:
+            return ""
+        return f"the model called {self._stuck_at} {STOPPED_AT} times with the same arguments and the same result"

@@ -1,8 +1,8 @@
 """The stored messages of an open session that are not in memory: read by pages, and only as far back as needed.
 
-Theory of operation. A session is opened without its messages. `session/load`, or the first turn after
-`session/resume`, reads from the newest message back to the oldest that the model is given: the last `/clear`, or the
-tail of the last compaction. Those stay in memory, in `OpenSession.history`; everything up to `until` is only in the
+Theory of operation. A session is opened without its messages. `session/load` before its answer, and `session/resume`
+after it, read from the newest message back to the oldest that the model is given: the last `/clear`, or the tail of the
+last compaction. Those stay in memory, in `OpenSession.history`; everything up to `until` is only in the
 store, and `session/load` streams it from there, page by page, and keeps none of it. A viewer takes `until` and the
 messages in memory in one step, so that no message is shown twice or left out, whatever is read meanwhile.
 """

@@ -27,7 +27,7 @@ from dragoman.settings.project import find_project
 from dragoman.settings.rule_file import RuleFile
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from dragoman.builtin.hooks.answer import Wish
     from dragoman.builtin.placement import Where
@@ -74,8 +74,9 @@ class SessionRules:
 
         If a file cannot be read it may hold a deny, so everything is asked about until it is mended.
         """
+        of_folders = chain.from_iterable(self._folders.values())
         try:
-            return (*self._file.rules(project), *self._settings_of(project)[1], *self._answers, *self._of_folders())
+            return (*self._file.rules(project), *self._settings_of(project)[1], *self._answers, *of_folders)
         except ConfigError as error:
             from dragoman.policy import Rule
 
@@ -90,9 +91,6 @@ class SessionRules:
         for path in dict.fromkeys((folder, os.path.realpath(folder))):
             if can_be_named(path):  # for any other folder the user is asked
                 self._folders[path] = [Rule("allow", f"read:{path}{end}", "session", why) for end in ("", "/**")]
-
-    def _of_folders(self) -> Iterator[Rule]:
-        return chain.from_iterable(self._folders.values())
 
     async def remember(self, project: str, rule: str, action: Action, scope: RememberScope) -> None:
         """Store the rule of an "always" answer. Raises: StoreError."""

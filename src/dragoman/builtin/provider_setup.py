@@ -1,7 +1,7 @@
 """What a client sets for a provider in the running agent, and who is logged in: unstable parts of the protocol.
 
 Owns `providers/list`, `providers/set`, `providers/disable` and `auth/status`. What a client sets counts in this process
-only; headers hold keys, so they are neither stored nor shown.
+only; headers hold keys, so they are neither stored nor shown. Loaded where those are offered.
 """
 
 from __future__ import annotations

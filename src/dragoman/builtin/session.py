@@ -179,8 +179,24 @@ class OpenSession:
                 self.history.clear()
             await self.past.read(self.history)
 
+    def read_soon(self, session: AgentSession) -> None:
+        """Read, fold and count what the model is given after the answer that opens the session.
+
+        The user who resumes a session writes a prompt next, and finds that done.
+        """
+
+        async def read() -> None:
+            await session.wait_until_open()
+            with suppress(StoreError):  # the prompt that needs it meets the error
+                await self.read_past()
+                await self.prepare_conversation()
+
+        reading = asyncio.ensure_future(read())
+        self.background.add(reading)
+        reading.add_done_callback(self.background.discard)
+
     async def prepare_conversation(self) -> None:
-        """Fold and count what the model is given, so that the first prompt need not: the client is still loading."""
+        """Fold and count what the model is given, so that the first prompt need not."""
         memory = window_memory(self.memory)
         for end in range(memory.conversation.length + _AT_ONCE, len(self.history) + _AT_ONCE, _AT_ONCE):
             if self._queue.locked():
@@ -533,18 +549,16 @@ class OpenSession:
     async def ask_client(self, ask: Callable[[Viewer], Awaitable[T]]) -> T:
         """Ask the client something. One that takes the session over meanwhile is asked instead, and its answer counts.
 
+        Args:
+            ask: sends the request when the client is `ready`.
+
         Raises: ConnectionClosed if no client is there, or it leaves without an answer; and what `ask` raises.
         """
-
-        async def put_to(viewer: Viewer) -> T:
-            await viewer.ready()
-            return await ask(viewer)
-
         while True:
             viewer = self.viewer
             if viewer is None or not viewer.is_connected:
                 raise ConnectionClosed("the session has no client to ask")
-            question = asyncio.ensure_future(put_to(viewer))
+            question = asyncio.ensure_future(ask(viewer))
             self._questions.add(question)
             try:
                 return await question

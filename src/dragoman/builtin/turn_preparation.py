@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from dragoman.builtin.cancellation import shared
 from dragoman.builtin.checkpoints import KEY, Checkpoints
 from dragoman.builtin.context.command import TurnCommand
 from dragoman.builtin.context.environment_block import add_environment, add_line
@@ -95,7 +94,7 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
         viewer.roots,
         output_folder(session.settings.store, session.row.id),
         session.memory,
-        system=prompt_for(session, viewer, (await shared(session.begin_instructions(viewer))).text),
+        system=prompt_for(session, viewer, (await asyncio.shield(session.begin_instructions(viewer))).text),
         effort=effort_for(session.model_name, session.row.effort),
         limits=session.settings.limits,
         trace=prompt.trace,
@@ -142,7 +141,7 @@ async def _model_for(session: OpenSession, prompt: QueuedPrompt) -> Model:
         await environment.reread_keys()  # the user may have logged in since
     model = session.model
     if environment is not None and environment.reading is not None:
-        await shared(environment.reading)
+        await asyncio.shield(environment.reading)
     if session.servers is not None:
         await session.servers.ready()
     session.skills.settle()

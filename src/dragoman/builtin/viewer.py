@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import UNSET
 
 from dragoman.agent.permission import ask_permission
-from dragoman.builtin.access import ClientAccess, LocalAccess
+from dragoman.builtin.access import LocalAccess
 from dragoman.builtin.command_guard import CommandGuard
 from dragoman.builtin.models.catalogue import facts_of
 from dragoman.builtin.models.choice import describe, effort_for, efforts_of
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.builtin.replay import new_projector, stored_updates, without_terminal
-from dragoman.errors import CapabilityError
+from dragoman.errors import CapabilityError, ConfigError, RequestError
 from dragoman.schema import v1
 from dragoman.store.ids import new_id
 from dragoman.uistream.chunks import Data, Start
-from dragoman.uistream.updates import Projector
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from dragoman.agent import AgentSession, Turn
+    from dragoman.agent import AgentSession
     from dragoman.builtin.permission import SessionRules
     from dragoman.builtin.session import OpenSession
     from dragoman.builtin.turn import TurnEnd
+    from dragoman.policy import Rule
     from dragoman.policy.decide import Option
     from dragoman.uistream.chunks import Chunk
     from dragoman.uistream.messages import UIMessage
@@ -69,8 +69,9 @@ class Viewer:
         self.cwd = session.cwd
         self.roots = session.roots
         self.guard = CommandGuard(session.roots, open_session.settings)
-        self._local = LocalAccess(session.roots, self.guard)
-        self._projector = self._new_projector()
+        self.local_access = LocalAccess(session.roots, self.guard)
+        """File and command access that does not end with a turn: the client is not used."""
+        self._projector = new_projector(starts_on_input=False, shows_compactions=self._shows_compactions)
         # Taken in one step with the registration as the session's client, so that nothing is missed and nothing is in
         # both.
         self._past_until = open_session.past.until
@@ -124,9 +125,6 @@ class Viewer:
         """Why the turn that was just shown ended."""
         return "cancelled" if end.was_cancelled else self._projector.stop_reason or "end_turn"
 
-    def _new_projector(self, *, starts_on_input: bool = False) -> Projector:
-        return new_projector(starts_on_input=starts_on_input, shows_compactions=self._shows_compactions)
-
     @property
     def _shows_compactions(self) -> bool:
         return self.session.client.offers("session.compaction")
@@ -134,7 +132,7 @@ class Viewer:
     async def _project(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:
             if isinstance(chunk, Start):
-                self._projector = self._new_projector()
+                self._projector = new_projector(starts_on_input=False, shows_compactions=self._shows_compactions)
                 self._has_terminals = chunk.message_id != self._turn_before
             for update in self._projector.project(chunk if self._has_terminals else without_terminal(chunk)):
                 if isinstance(update, v1.Notice):
@@ -191,12 +189,13 @@ class Viewer:
 
         A client that takes the session over during a turn is often asked at once.
         """
-        await self._joined.wait()  # before, the projector does not have the call
+        await self._joined.wait()
         await self.session.wait_until_open()
 
     async def ask(self, tool_call_id: str, options: Sequence[Option]) -> UserAnswer:
-        """Send a permission request and return the answer."""
-        return await self.ask_about(self.describe_call(tool_call_id), options)
+        """Send a permission request about a call that this client was shown, and return the answer."""
+        await self.ready()  # before, the projector does not have the call
+        return await self.ask_about(self._projector.calls.patch(tool_call_id), options)
 
     async def ask_about(self, call: v1.ToolCallPatch, options: Sequence[Option]) -> UserAnswer:
         """Send a permission request about a call, as that of a subagent, and return the answer."""
@@ -209,12 +208,9 @@ class Viewer:
             )
             for option in options
         ]
-        given = await ask_permission(self.session, call, offered)
-        return UserAnswer(given.option_id, given.decided_by, given.reason)
-
-    def describe_call(self, tool_call_id: str) -> v1.ToolCallPatch:
-        """Everything this client was shown of a tool call."""
-        return self._projector.calls.patch(tool_call_id)
+        await self.ready()
+        answer = await ask_permission(self.session, call, offered)
+        return UserAnswer(answer.option_id, answer.decided_by, answer.reason)
 
     def permissions(self, rules: SessionRules) -> ToolPermissions:
         """Permission for the tool calls of a turn that this client started."""
@@ -230,25 +226,9 @@ class Viewer:
         )
 
     @property
-    def local_access(self) -> LocalAccess:
-        """File and command access that does not end with a turn: the client is not used."""
-        return self._local
-
-    @property
     def shows_subagents(self) -> bool:
         """Whether this client is shown the sessions of subagents, which the protocol may still change."""
         return self.open_session.settings.unstable and self.session.client.offers("subagents")
-
-    def access_for(self, turn: Turn) -> ClientAccess:
-        """File, command and question access for the tools of a turn that this client started."""
-        settings = self.open_session.settings
-        return ClientAccess(
-            turn,
-            self._local,
-            uses_files=settings.uses_client_files,
-            uses_terminals=settings.uses_client_terminals,
-            viewer=self,
-        )
 
 
 def mode_state(session: OpenSession) -> v1.SessionModeState:
@@ -282,3 +262,31 @@ def _model_option(name: str) -> v1.SessionConfigSelectOption:
 def turn_state(session: OpenSession) -> dict[str, Any]:
     """Whether a turn is running, for the `_meta` of load and resume."""
     return {"dragoman": {"turn": {"active": session.turn is not None, "state": session.state}}}
+
+
+_SOURCE: Final = "a rule of the client"
+_MOST_RULES: Final = 10_000
+
+
+def read_client_rules(meta: Mapping[str, Any] | Any) -> tuple[Rule, ...]:
+    """Read what a client wants to be asked about, although this agent would do it without asking.
+
+    Much of what this agent does is not visible to a client before it happens: safe commands, commands in the sandbox,
+    searches. So a client with rules of its own, as `dragoman exec --deny` has, names them in the `_meta` of the request
+    that opens a session, and decides about each request that they concern. They can only restrict.
+
+    Raises: RequestError if one is not valid.
+    """
+    own = meta.get("dragoman") if isinstance(meta, dict) else None
+    texts = own.get("asksAbout", []) if isinstance(own, dict) else []
+    path = "$._meta.dragoman.asksAbout"
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) > _MOST_RULES:
+        raise RequestError.invalid_params(f"asksAbout must be a list of at most {_MOST_RULES} rules", path=path)
+    if not texts:
+        return ()
+    from dragoman.policy import parse_rule
+
+    try:
+        return tuple(parse_rule(text, "ask", "flag", _SOURCE) for text in texts)
+    except ConfigError as error:
+        raise RequestError.invalid_params(str(error), path=path) from error

@@ -228,6 +228,12 @@ class Between:
         if isinstance(transport, ProcessTransport):
             transport.end_writing()
 
+    async def end_commands(self, number: int, since: float) -> None:
+        """End what a program started at or after a moment of `time.monotonic`, and leave everything older alone."""
+        transport = self._transports[number]
+        if isinstance(transport, ProcessTransport):
+            await transport.end_commands(since)
+
     def finish(self, code: int | None = None) -> None:
         """End everything; the exit code is that of the agent if none is given. The first call counts."""
         if not self._over.done():

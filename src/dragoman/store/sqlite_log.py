@@ -59,7 +59,7 @@ _CHECKPOINT_SECONDS: Final = 5.0
 _JOURNAL_SECONDS: Final = 1.0
 _JOURNAL_BYTES: Final = 4 * 1024 * 1024
 # A commit costs as much as the way of several updates to clients, and with many sessions that stream there would be one
-# for almost each of them. The first update after a pause does not wait, and an event that is acted upon never does.
+# for almost each of them. The first update after a pause does not wait, and an event that is acted upon hardly does.
 _APART_SECONDS: Final = 0.002
 
 

@@ -11,15 +11,17 @@ from dragoman.builtin.mcp.server import Waits
 from dragoman.builtin.mcp.servers import McpServers
 from dragoman.builtin.tools.tool import ToolOutput
 from dragoman.schema import v1
+from tests.warm_programs import mcp_package
 
 HERE = Path(__file__).parent
 PASSWORD = v1.HttpHeader("Authorization", "Bearer sesame")
 
 
 def play(name: str = "play", **env: str) -> v1.McpServerStdio:
-    """A server with the official package; it takes a second to start."""
+    """A server with the official package."""
     variables = [v1.EnvVariable(name, value) for name, value in env.items()]
-    return v1.McpServerStdio(name, sys.executable, [str(HERE / "scripted_server.py"), "stdio"], variables)
+    command, *arguments = mcp_package().command(str(HERE / "scripted_server.py"), "stdio")
+    return v1.McpServerStdio(name, command, arguments, variables)
 
 
 def old(way: str, *arguments: object, name: str = "old") -> v1.McpServerStdio:
@@ -95,7 +97,7 @@ async def connected(
 async def serving(kind: str) -> AsyncIterator[tuple[int, asyncio.subprocess.Process]]:
     """The official server on a port of this machine."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(HERE / "scripted_server.py"), kind, stdout=asyncio.subprocess.PIPE
+        *mcp_package().command(str(HERE / "scripted_server.py"), kind), stdout=asyncio.subprocess.PIPE
     )
     assert process.stdout is not None
     try:

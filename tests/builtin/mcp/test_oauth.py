@@ -5,7 +5,6 @@ import json
 import os
 import stat
 import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -24,6 +23,7 @@ from dragoman.builtin.mcp.oauth import auth_for, refused_address
 from dragoman.builtin.mcp.server import McpConnectionLost, McpLoginNeeded, Waits
 from dragoman.builtin.mcp.token_store import TokenStore
 from tests.builtin.mcp.fixtures import HERE, connected
+from tests.warm_programs import mcp_package
 
 SECONDS = 30.0
 
@@ -86,7 +86,7 @@ class Locked:
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
     """One server for all tests, because it takes a second to start."""
-    process = subprocess.Popen([sys.executable, str(HERE / "login_server.py")], stdout=subprocess.PIPE)
+    process = subprocess.Popen(mcp_package().command(str(HERE / "login_server.py")), stdout=subprocess.PIPE)
     assert process.stdout is not None
     try:
         yield int(process.stdout.readline())

@@ -1,7 +1,6 @@
 """Resources and prompts of MCP servers: for the model, in prompts, and as slash commands."""
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -10,16 +9,16 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.mcp.listing import PromptOffer, PromptParameter
-from dragoman.builtin.mcp.prompts import read_arguments
 from dragoman.builtin.mcp.resources import ResourceMention, mentions_of
+from dragoman.builtin.mcp.servers import read_arguments
 from dragoman.builtin.tools.tool import ToolError
 from dragoman.client import Session
 from dragoman.schema import v1
 from dragoman.uistream.messages import DataPart
 from tests.builtin.http_service import RecordingModel, Service, ask, recording_model
 from tests.builtin.mcp.fixtures import HERE, connected
+from tests.warm_programs import mcp_package
 
-FULL = {"command": sys.executable, "args": ["-m", "tests.builtin.mcp.full_server", "stdio"]}
 ROOT = str(HERE.parent.parent.parent)
 
 
@@ -53,7 +52,8 @@ async def talk(
     folder: Path, monkeypatch: pytest.MonkeyPatch, *kinds: str, entry: dict[str, Any] | None = None, **options: Any
 ) -> AsyncIterator[Talk]:
     model = recording_model(monkeypatch)
-    full = {**FULL, "cwd": ROOT, **(entry or {})}
+    command, *arguments = mcp_package().command("-m", "tests.builtin.mcp.full_server", "stdio")
+    full = {"command": command, "args": arguments, "cwd": ROOT, **(entry or {})}
     service = Service(folder, mcp_servers={"full": full})
     async with service.client(*(kinds or ("allow_once",)), **options) as remote:
         yield Talk(await remote.new_session(service.project), model)

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.builtin.models.model import ModelError, ToolSpec
-from dragoman.builtin.models.wire_forms.gemini import UNSIGNED, GeminiForm
-from dragoman.builtin.models.wire_forms.gemini_schema import cleaned_schema
+from dragoman.builtin.models.wire_forms.gemini import UNSIGNED, GeminiForm, cleaned_schema
 from dragoman.uistream.messages import FilePart, OtherPart, Part, ReasoningPart, TextPart, ToolPart, UIMessage
 from tests.builtin.providers.forms import (
     PDF,

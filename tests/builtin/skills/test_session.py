@@ -1,6 +1,5 @@
 """Skills in a session: the index, loading on demand, slash commands, permissions and notices."""
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +12,7 @@ from dragoman.uistream.messages import DataPart, StepStartPart, TextPart, ToolPa
 from tests.builtin.http_service import Answers, Service, ask, recording_model
 from tests.builtin.mcp.fixtures import HERE
 from tests.builtin.skills.fixtures import answer_of, outputs_of, service_at_home, write_skill
+from tests.warm_programs import mcp_package
 
 AGENTS = ("build", "explore")
 
@@ -206,7 +206,8 @@ async def test_a_skill_of_an_mcp_server_is_read_with_permission(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     service, model = service_at_home(tmp_path, monkeypatch), recording_model(monkeypatch)
-    server = v1.McpServerStdio("kitchen", sys.executable, [str(HERE.parent / "skills" / "skill_server.py")], [])
+    command, *arguments = mcp_package().command(str(HERE.parent / "skills" / "skill_server.py"))
+    server = v1.McpServerStdio("kitchen", command, arguments, [])
     asked = Answers("allow_once")
     async with service.client(permission=asked) as remote:
         session = await remote.new_session(service.project, mcp_servers=[server])

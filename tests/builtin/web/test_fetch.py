@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from dragoman.builtin.tools.tool import ToolError
-from dragoman.builtin.web.dns import resolve
-from dragoman.builtin.web.fetch import MOST_REDIRECTS, Web, fetch_request
+from dragoman.builtin.web.fetch import MOST_REDIRECTS, Web, fetch_request, resolve
 from dragoman.builtin.web.url import read_url
 from tests import machine
 from tests.builtin.web.site import PUBLIC, Names, WebContext, pretended, redirect, reply, serving

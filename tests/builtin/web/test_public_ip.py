@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.builtin.web.public_ip import inside, inside_by_name, literal_address
+from dragoman.builtin.web.fetch import inside, inside_by_name, literal_address
 
 INSIDE = {
     "127.0.0.1": "loopback",

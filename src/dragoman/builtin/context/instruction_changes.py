@@ -16,7 +16,6 @@ import logging
 import os
 from typing import TYPE_CHECKING, Final
 
-from dragoman.builtin.cancellation import shared
 from dragoman.builtin.context.environment_block import NAME
 from dragoman.builtin.context.instructions import beginning, instruction_paths, marked, read_instruction_files
 from dragoman.uistream.messages import DataPart
@@ -67,7 +66,7 @@ class InstructionWatch:
 
 async def add_instruction_changes(session: OpenSession, viewer: Viewer, message: UIMessage, view: ModelView) -> None:
     """Add to a new user's message what has changed of the instructions since the model was given them."""
-    base = await shared(session.begin_instructions(viewer))
+    base = await asyncio.shield(session.begin_instructions(viewer))
     watches: dict[tuple[str, ...], InstructionWatch] = session.memory.setdefault(_WATCHES, {})
     watch = watches.get(viewer.roots)
     if watch is None:

@@ -1,4 +1,7 @@
-"""`/hooks`: the commands that run at moments of a turn, whose each is, and those that a project only proposes."""
+"""`/hooks`: the commands that run at moments of a turn, whose each is, and those that a project only proposes.
+
+Loaded when the command is called.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Formatters and checks that run after a tool has changed files; what they report is a part of the tool's result."""
+"""Formatters and checks that run after a tool has changed files; what they report is a part of the tool's result.
+
+Loaded where such commands are configured.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`/mcp`: the MCP servers of the session with their states, and what they offer; `/mcp reconnect NAME` tries again."""
+"""`/mcp`: the MCP servers of the session with their states, and what they offer; `/mcp reconnect NAME` tries again.
+
+Loaded when the command is called.
+"""
 
 from __future__ import annotations
 

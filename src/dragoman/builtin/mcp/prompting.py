@@ -1,7 +1,8 @@
 """What MCP servers add to a prompt before its turn: the text of a server's prompt or skill, and mentioned resources.
 
 Owns where both go: the text of a prompt is stored with the message, as that of a template is; a resource becomes a part
-of the message. What cannot be read is reported to the user, and to the model where it would miss it.
+of the message. What cannot be read is reported to the user, and to the model where it would miss it. Loaded where a
+session has MCP servers.
 """
 
 from __future__ import annotations

@@ -78,6 +78,7 @@ class SessionSide(ClientSide):
             """Return None if the client cannot show the question."""
             if not viewer.session.client.offers("elicitation.url" if question.url else "elicitation.form"):
                 return None
+            await viewer.ready()
             if not question.url:
                 return await viewer.session.elicit(message, _schema(question.schema or {}))
             page = os.urandom(12).hex()
@@ -139,7 +140,10 @@ class SessionSide(ClientSide):
         ]
 
         async def ask(viewer: Viewer) -> Permission | None:
-            return None if viewer.is_headless else await ask_permission(viewer.session, call, options)
+            if viewer.is_headless:
+                return None
+            await viewer.ready()
+            return await ask_permission(viewer.session, call, options)
 
         try:
             answer = await self._session.ask_client(ask)

@@ -1,7 +1,7 @@
 """A model that records the answers of another model to a file, or plays them back without it.
 
 Owns the file: JSON lines, each with one answer and the fingerprint of its request. A request that is repeated plays the
-next answer recorded for it; a request that was never recorded is an error.
+next answer recorded for it; a request that was never recorded is an error. Loaded for such models only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""`/skills`: the skills there are, where each comes from, and what is wrong with files."""
+"""`/skills`: the skills there are, where each comes from, and what is wrong with files.
+
+Loaded when the command is called.
+"""
 
 from __future__ import annotations
 

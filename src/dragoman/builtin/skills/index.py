@@ -1,6 +1,7 @@
 """The index of skills in the system prompt: one line for each, as short as it can be.
 
-The same skills always give the same bytes. Longer lists get shorter lines: every request pays for them. Pure.
+The same skills always give the same bytes. Longer lists get shorter lines: every request pays for them. Pure. Loaded
+where there are skills.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""A subagent in the background: a job of the session, like a command. `bash_output` shows it, `bash_stop` ends it."""
+"""A subagent in the background: a job of the session, like a command. `bash_output` shows it, `bash_stop` ends it.
+
+Loaded with the first one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`/agents`: the agents that can be subagents, where each is declared, what bounds it, and what is wrong with files."""
+"""`/agents`: the agents that can be subagents, where each is declared, what bounds it, and what is wrong with files.
+
+Loaded when the command is called.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,7 @@
 
 Both are unstable parts of the protocol: sent only by an agent that offers those, to a client that announces
 `subagents`. Everyone else sees a run as one tool call. A child session cannot be prompted or cancelled by a client.
+Loaded with the first subagent.
 """
 
 from __future__ import annotations

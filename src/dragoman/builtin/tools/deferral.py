@@ -1,7 +1,8 @@
 """Decides whether the tools of MCP servers are listed to the model, or found with `tool_search`.
 
-Owns the threshold and the setting. The decision is made when the servers are ready, and a session that searches goes
-on to do so: the list of tools that a model is given must not change, because the provider's cache begins with it.
+Owns the threshold and the setting. The decision is made when the servers are ready, and a session that searches goes on
+to do so: the list of tools that a model is given must not change, because the provider's cache begins with it. Loaded
+where MCP servers have tools.
 """
 
 from __future__ import annotations

@@ -43,12 +43,9 @@ def import_soon(tools: Iterable[Tool]) -> None:
     homes = [tool.module for tool in tools if isinstance(tool, BuiltInTool)]
     missing = [name for name in (*homes, *_OF_ALL_TOOLS) if name not in sys.modules]
     if missing:
-        asyncio.get_running_loop().call_later(_DELAY_SECONDS, _begin, missing)
-
-
-def _begin(modules: Sequence[str]) -> None:
-    # Not a thread of an executor: the end of the program would wait for it.
-    threading.Thread(target=_import, args=(modules,), name="dragoman-imports", daemon=True).start()
+        # Not a thread of an executor: the end of the program would wait for it.
+        thread = threading.Thread(target=_import, args=(missing,), name="dragoman-imports", daemon=True)
+        asyncio.get_running_loop().call_later(_DELAY_SECONDS, thread.start)
 
 
 def _import(modules: Sequence[str]) -> None:

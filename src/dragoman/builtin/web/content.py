@@ -1,7 +1,7 @@
 """The body of a response as text: its kind and its character set.
 
 Owns which media types are read, and the charsets. As in browsers, a declared charset is used unless the bytes
-contradict it.
+contradict it. Loaded with the first page.
 """
 
 from __future__ import annotations

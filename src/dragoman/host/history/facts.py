@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 CLOSED: Final = "isClosed"
+LEDGER_NUMBER: Final = "ledgerNumber"
+"""The fact of a session that names its entry in the ledger of sessions."""
 _ERROR_CHARACTERS: Final = 200
 _PROMPT_CHARACTERS: Final = 200
 
@@ -140,35 +142,18 @@ _MOST_TITLES: Final = 20
 
 
 class OpenCalls:
-    """The tool calls of a turn that have not ended.
-
-    Those of an agent that died in the middle of them are closed, and the commands of a cancelled turn are ended.
-    """
+    """The tool calls of a turn that have not ended. Those of an agent that died in the middle of them are closed."""
 
     def __init__(self) -> None:
         self._open: dict[str, str] = {}
-        self._commands: dict[str, float] = {}
-        self._is_cancelled = False
 
-    def note(self, update: v1.ToolCall | v1.ToolCallUpdate, moment: float) -> None:
-        """A tool call, or a change of one, with the time by `time.monotonic`."""
+    def note(self, update: v1.ToolCall | v1.ToolCallUpdate) -> None:
+        """Note a tool call, or a change of one."""
         id = update.tool_call_id
         if update.status in ("completed", "failed"):
             self._open.pop(id, None)
-            if not self._is_cancelled:
-                self._commands.pop(id, None)
         elif update.status or isinstance(update, v1.ToolCall):
             self._open[id] = update.title or self._open.get(id, "")
-            if update.kind == "execute":
-                self._commands.setdefault(id, moment)
-
-    def cancel(self) -> None:
-        """The turn is cancelled: an agent may report a command as ended from now on that it leaves running."""
-        self._is_cancelled = True
-
-    def commands_since(self) -> float | None:
-        """When the oldest command that may run was first mentioned; None if no command does."""
-        return min(self._commands.values(), default=None)
 
     def titles(self) -> list[str]:
         """What they are called."""

@@ -189,7 +189,7 @@ class PromptQueue:
             return
         if not item.is_cancelled:
             self._log_cancel(item.id, client)
-            self._session.agent.open_calls.cancel()
+            self._session.agent.commands.cancel()
         item.is_cancelled = True
         self._session.questions.close_all()
         if run is not None:

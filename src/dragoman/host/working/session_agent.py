@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
@@ -21,9 +22,10 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from dragoman.client.services import ReadsFiles, WritesFiles
+from dragoman.client.turn_commands import TurnCommands
 from dragoman.errors import NOT_FOUND, DragomanError, RequestError
-from dragoman.host.agents import EndsCommands, start_limit
-from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
+from dragoman.host.agents import EndsCommands, command_of, start_limit
+from dragoman.host.history.facts import CLOSED, LEDGER_NUMBER, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update
 from dragoman.host.services import AsksClients
 from dragoman.host.working.agent_end import end_members
@@ -36,14 +38,17 @@ from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.turn_reports import TurnReports
 from dragoman.runs.agent_run import GuardedRun
 from dragoman.runs.events import TurnStarted
+from dragoman.runs.ledger import RunLedger
 from dragoman.runs.opening import SessionOpening
 from dragoman.schema import Unknown, v1
 from dragoman.store.event_log import NewEvent
+from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dragoman.client import ClientOptions
+    from dragoman.host.agents import AgentSource
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
@@ -51,7 +56,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.host")
 _QUIET_SECONDS: Final = 2.0
-_REPORTED_SECONDS: Final = 1.0
 _STARTS: Final = 5
 _STARTS_SECONDS: Final = 180.0
 _EARLY_BYTES: Final = 8 * 1024 * 1024
@@ -96,12 +100,13 @@ class SessionAgent:
         self._early_bytes = 0
         self._judge: Callable[[str, Sequence[v1.SessionUpdate], Sequence[bytes]], None] | None = None
         self._transport: object = None
+        self._ledger: RunLedger | None = None
         self._watching: asyncio.Task[None] | None = None
         self._prompt: HostedPrompt | None = None
         self._echo: PromptEcho | None = None
         self._forks = 0
         self.open_calls = OpenCalls()
-        self._turn_began = 0.0
+        self.commands = TurnCommands()
         self.traffic = AgentTraffic()
 
     @property
@@ -225,12 +230,36 @@ class SessionAgent:
                 self._transport = transport
                 if host.keeps_traffic:
                     self.traffic.begin(transport)
+                self._ledger = run.ledger = self._make_ledger(source, run)
                 await run.start(transport)
         except BaseException:
             await _close(run)
             raise
         host.descriptions.learn(source, run.agent)
         return run
+
+    def _make_ledger(self, source: AgentSource, run: GuardedRun) -> RunLedger:
+        session, host = self._session, self._host
+
+        def keep(number: int) -> None:
+            # Ids of agents are not always used once only, so the session keeps the number of its entry.
+            if session.facts.get(LEDGER_NUMBER) != number and not session.is_closed:
+                session.facts[LEDGER_NUMBER] = number
+                session.describe()
+
+        return RunLedger(
+            getattr(source, "ledger_name", None) or session.record.agent,
+            command_of(source),
+            run.terms.roots,
+            secrets=Secrets(os.environ, session.env or {}),
+            note=partial(_log.warning, "session %s: %s", session.id),
+            state=lambda: run.state,
+            find=lambda: host.ledger_for(session),
+            number=session.facts.get(LEDGER_NUMBER),
+            is_new=lambda: session.prompts.turn_number == 1,
+            on_number=keep,
+            saves_every_seconds=None,  # the log has what happens meanwhile
+        )
 
     def _serve(self, options: ClientOptions) -> ClientOptions:
         """Add what only a host does to the services of a run, and put the client's in place of files and terminals."""
@@ -334,32 +363,36 @@ class SessionAgent:
             # A prompt is sent next: from here on nothing is a replay.
             self._dropping_until = 0.0
             self.open_calls = OpenCalls()
-            self._turn_began = monotonic()
+            self.commands = TurnCommands()
             if self.run is not None and self._prompt is not None:
-                self._session.ledger.begin(self._session, self.run, self._prompt)
                 self.reports.begin(self._prompt, self.run, event)
         else:
             self.reports.take(event)
 
     async def _settle(self, end: EndOfTurn) -> None:
         """End what the turn left running; before it is over, so that no command of the next turn is hit."""
-        since = self.commands_since()
-        if end.was_cancelled and since is not None and isinstance(self._transport, EndsCommands):
+        since = self.commands.left_since if end.was_cancelled else None
+        if since is not None and isinstance(self._transport, EndsCommands):
             await self._transport.end_commands(since)
         self._session.questions.close_all()
         await self._session.release_terminals()
 
+    def note_outcome(self, outcome: Mapping[str, Any]) -> None:
+        """Write the end of a turn into the ledger, with the code that `exec` would have ended with."""
+        if self._ledger is None:
+            return
+        error = outcome.get("error")
+        if error is None:
+            reason = outcome["result"].get("stopReason")
+            self._ledger.end({"end_turn": 0, "cancelled": 130}.get(reason, 6), stop_reason=reason)
+            return
+        data = error.get("data")
+        is_gone = isinstance(data, dict) and data.get("reason") in ("agent_exited", "agent_lost")
+        self._ledger.end(4 if is_gone else 1, error=str(error.get("message")))
+
     def end_turn(self) -> None:
         """Take no update for a repetition of the prompt any more."""
         self._prompt = self._echo = None
-
-    def commands_since(self) -> float | None:
-        """The moment from which on processes of the agent belong to commands that run; None if no command runs.
-
-        An agent may report a command a little after it started it. What it started for itself is older than the turn.
-        """
-        since = self.open_calls.commands_since()
-        return None if since is None else max(since - _REPORTED_SECONDS, self._turn_began)
 
     # What it sends
 
@@ -420,7 +453,8 @@ class SessionAgent:
         elif variant == "subagent_update":
             update = _with_child(update, session.child_id)
         elif isinstance(read, v1.ToolCall | v1.ToolCallUpdate):
-            self.open_calls.note(read, monotonic())
+            self.open_calls.note(read)
+            self.commands.note(read)
         elif note_fact(session.facts, variant, update):
             session.describe()
         session.append("update", store_update(update, meta, child))

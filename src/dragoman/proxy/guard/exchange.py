@@ -65,7 +65,7 @@ from dragoman.wire import (
 from dragoman.wire.open_requests import OpenRequests
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from dragoman.client.session import Session
     from dragoman.proxy.guard.plan import GuardPlan
@@ -115,6 +115,7 @@ class GuardExchange:
         plan: rules, limits, additions.
         to_editor, to_agent: called with whole lines.
         say: shows the user a sentence, on stderr.
+        end_commands: ends what the agent started since a moment; None where its processes cannot be reached.
     """
 
     def __init__(
@@ -123,7 +124,10 @@ class GuardExchange:
         to_editor: Callable[[bytes], None],
         to_agent: Callable[[bytes], None],
         say: Callable[[str], None],
+        end_commands: Callable[[float], Awaitable[None]] | None = None,
     ) -> None:
+        self._end_commands = end_commands
+        self._ending: set[asyncio.Task[None]] = set()
         self._to_editor = to_editor
         self._to_agent = to_agent
         self._say = say
@@ -289,8 +293,30 @@ class GuardExchange:
         if asked is None:
             self._note("agent", "a response to no open request")
             return
-        self._in_order(line + b"\n")
+        since = self._turns.left_since(asked[1]) if asked[0] == "session/prompt" else None
+        if since is None or self._end_commands is None:
+            self._in_order(line + b"\n")
+        else:
+            # For the editor the turn is over when its commands are: the next prompt may start others.
+            response = _Served(asked[0], lines=[line + b"\n"])
+            self._waiting.append(response)
+            task = asyncio.create_task(self._end_left(self._end_commands, since, response))
+            self._ending.add(task)
+            task.add_done_callback(self._ending.discard)
+        # Behind the response: what this reports is about a turn that has ended.
         self._turns.answered(*asked, message)
+
+    async def _end_left(
+        self, end_commands: Callable[[float], Awaitable[None]], since: float, response: _Served
+    ) -> None:
+        """End what a cancelled turn left running, then let its response pass."""
+        try:
+            await end_commands(since)
+        except Exception:  # the turn ends whatever happens
+            _log.exception("what a cancelled turn left running could not be ended")
+        finally:
+            response.is_judged = True
+            self._flush()
 
     def _cancel_request(self, message: Notification, line: bytes) -> None:
         try:
@@ -442,7 +468,7 @@ class GuardExchange:
 
     async def close(self) -> None:
         """End what is being served, and all terminals."""
-        tasks = [served.task for _, served in self._serving if served.task is not None]
+        tasks = [*self._ending, *(served.task for _, served in self._serving if served.task is not None)]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

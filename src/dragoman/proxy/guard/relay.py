@@ -90,10 +90,13 @@ class _GuardMiddle:
     def __init__(self, plan: GuardPlan, between: Between, to_editor: Callable[[bytes], None]) -> None:
         self._between = between
         self.why = "the editor closed the connection"
-        self._exchange = GuardExchange(plan, to_editor, self._to_agent, between.say)
+        self._exchange = GuardExchange(plan, to_editor, self._to_agent, between.say, self._end_commands)
 
     def _to_agent(self, line: bytes) -> None:
         self._between.send(_AGENT, line)
+
+    async def _end_commands(self, since: float) -> None:
+        await self._between.end_commands(_AGENT, since)
 
     @property
     def is_behind(self) -> bool:

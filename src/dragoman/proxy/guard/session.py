@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from dragoman.client.session import Session
+from dragoman.client.turn_commands import TurnCommands
 from dragoman.errors import DragomanError, LocalProtocolError
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
@@ -69,6 +70,8 @@ class GuardedSession(Session):
         self.prompts = 0
         """Prompts that run: an agent may accept several."""
         self.turn_began = 0.0
+        self.commands = TurnCommands()
+        """Those of the running or last turn."""
         self.is_instructed = False
         """Whether the instructions of the user were sent."""
         self._editor_terminals: dict[str, None] = {}  # the oldest first
@@ -107,6 +110,7 @@ class GuardedSession(Session):
         self.turn += 1
         self.turn_began = time.monotonic()
         self._own.was_cancelled = False
+        self.commands = TurnCommands()
         self.seen_kinds.clear()
         with suppress(LocalProtocolError):
             self.state.begin_turn(())
@@ -121,6 +125,7 @@ class GuardedSession(Session):
     def note_cancel(self) -> None:
         """The turn was cancelled: questions that are open end."""
         self._own.was_cancelled = True
+        self.commands.cancel()
         for callback in list(self._own.on_cancel_calls):
             callback()
 
@@ -136,6 +141,7 @@ class GuardedSession(Session):
         """
         if kind in _CALLS:
             read: Any = decode(_CALLS[kind], update)
+            self.commands.note(read)
             size = len(memoryview(update))
             if self.is_overfull and read.tool_call_id not in self._sizes:
                 return None

@@ -158,6 +158,14 @@ class GuardedTurns:
         if session is not None:
             session.note_cancel()
 
+    def left_since(self, session: GuardedSession) -> float | None:
+        """Return the moment since which a cancelled turn, which is answered now, left commands running; None for none.
+
+        None as well while another prompt runs: the agent's processes do not say which session they belong to.
+        """
+        is_alone = sum(other.prompts for other in self._sessions) <= 1
+        return session.commands.left_since if session.is_cancelled and is_alone else None
+
     # Responses of the agent
 
     def answered(self, method: str, context: Any, message: Response) -> None:

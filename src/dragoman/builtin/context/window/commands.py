@@ -1,6 +1,6 @@
 """Commands about the context window, which need the turn itself: `/compact` and `/context`.
 
-Owns what they answer. `window.py` does the work.
+Owns what they answer. `window.py` does the work. Loaded when such a command is called.
 """
 
 from __future__ import annotations

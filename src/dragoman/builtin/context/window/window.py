@@ -71,7 +71,9 @@ class WindowMemory:
 
 def window_memory(memory: dict[str, Any]) -> WindowMemory:
     """Return what a session keeps of its context window, among what its tools remember."""
-    kept: WindowMemory = memory.setdefault(_KEY, WindowMemory())
+    kept: WindowMemory | None = memory.get(_KEY)
+    if kept is None:
+        kept = memory[_KEY] = WindowMemory()
     return kept
 
 

@@ -6,7 +6,7 @@ three members or between tags, usage in several places, and an end without `[DON
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -15,7 +15,6 @@ from dragoman.builtin.models.model import ModelError
 from dragoman.builtin.models.wire_forms.answer import broken_off, unreadable
 from dragoman.builtin.models.wire_forms.failures import failure_in_event, title_of
 from dragoman.builtin.models.wire_forms.form import StreamReader, encode
-from dragoman.builtin.models.wire_forms.think_tags import ThinkTags
 from dragoman.uistream.messages import Usage
 
 if TYPE_CHECKING:
@@ -250,3 +249,61 @@ def usage_of(sent: dict[str, Any]) -> Usage | None:
 def _count(among: Any, name: str) -> int:
     value = among.get(name) if isinstance(among, dict) else None
     return value if isinstance(value, int) and value > 0 else 0
+
+
+_BEGIN: Final = "<think>"
+_END: Final = "</think>"
+
+
+class ThinkTags:
+    """Separates thoughts that a server sends as text: `<think>...</think>` at the beginning of an answer.
+
+    Local servers that have no parser for the thoughts of their model do so. Tags anywhere else are text.
+    """
+
+    def __init__(self) -> None:
+        self._state: Literal["before", "thought", "between", "after"] = "before"
+        self._held = ""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether everything that follows is text."""
+        return self._state == "after"
+
+    def feed(self, piece: str) -> tuple[str, str]:
+        """Return the thought and the text that are certain so far; the rest is held until more arrives."""
+        text = self._held + piece
+        self._held = ""
+        if self._state == "before":
+            begun = text.lstrip()
+            if not begun or (len(begun) < len(_BEGIN) and _BEGIN.startswith(begun)):
+                self._held = text
+                return "", ""
+            if not begun.startswith(_BEGIN):
+                self._state = "after"
+                return "", text
+            self._state = "thought"
+            text = begun[len(_BEGIN) :]
+        if self._state == "thought":
+            thought, end, rest = text.partition(_END)
+            if end:
+                self._state = "between"
+                return thought, self._behind(rest)
+            kept = next((size for size in range(len(_END) - 1, 0, -1) if text.endswith(_END[:size])), 0)
+            if kept:
+                self._held = text[-kept:]
+            return text[: len(text) - kept], ""
+        return "", self._behind(text)
+
+    def _behind(self, text: str) -> str:
+        """Return the text without the empty lines that separate it from the thought."""
+        if self._state == "between":
+            text = text.lstrip("\n")
+            if text:
+                self._state = "after"
+        return text
+
+    def end(self) -> tuple[str, str]:
+        """Return what was held when the answer has ended."""
+        held, self._held = self._held, ""
+        return (held, "") if self._state == "thought" else ("", held)

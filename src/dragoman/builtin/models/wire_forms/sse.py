@@ -3,7 +3,7 @@
 Owns the framing: lines end with LF or CRLF, an empty line ends an event, `data:` lines of one event are joined. Only
 the members that model servers use are read; comments, `id:` and `retry:` are skipped. A body that is JSON is one event:
 some servers answer so when they do not stream, or report an error. What is kept between two pieces is bounded, so a
-server that never ends its line cannot fill the memory.
+server that never ends its line cannot fill the memory. Loaded with `http.py`, when a session makes its first model.
 """
 
 from __future__ import annotations
