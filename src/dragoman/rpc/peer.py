@@ -74,7 +74,7 @@ CANCEL_REQUEST = "$/cancel_request"
 _HEAD_BYTES = 128
 _TAIL_BYTES = 64
 
-_COMPLAINT_SECONDS = 1.0  # between answers to lines that nobody can match to a request
+_COMPLAINT_SECONDS = 1.0  # between answers to lines that match no request
 _NOISE_BYTES = 200  # shown of a line that is not a message, enough to recognise it by
 
 

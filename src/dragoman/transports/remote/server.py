@@ -303,7 +303,7 @@ class RemoteServer:
             why = str(error) or f"no answer within {self.limits.answer_seconds:g} seconds"
             return HttpReply(500, _initialize_failed(seen, why), JSON)
         except asyncio.CancelledError:
-            # Its id was never sent, so nobody could end or use the connection.
+            # Its id was never sent, so no client could end or use the connection.
             connection.end("the client went away before initialize was answered")
             connection.close()
             raise
