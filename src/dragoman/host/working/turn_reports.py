@@ -116,6 +116,8 @@ class TurnReports:
             "isEmpty": state is not None and record.is_empty(state),
             "mayHaveChanged": record.may_have_changed,
         }
+        if record.stop_reason is None or report["isEmpty"]:  # the agent's log may be the only place that says why
+            report["stderrTail"] = self._session.agent.traffic.stderr_tail
         if (prompt.wants_patch or prompt.wants_result) and not end.gave_up:  # what does not react may still write
             await asyncio.to_thread(run.end_now)
         if prompt.wants_patch:
