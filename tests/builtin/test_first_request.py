@@ -42,7 +42,7 @@ IN_BACKGROUND = {
     "dragoman.policy.rule",
     "dragoman.policy.shell",
     "dragoman.workspace.hard_links",
-    "dragoman.process.tail",
+    "dragoman.process.pty",
 }
 
 

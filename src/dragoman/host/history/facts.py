@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 CLOSED: Final = "isClosed"
+LEDGER_NUMBER: Final = "ledgerNumber"
+"""The fact of a session that names its entry in the ledger of sessions."""
 _ERROR_CHARACTERS: Final = 200
 _PROMPT_CHARACTERS: Final = 200
 

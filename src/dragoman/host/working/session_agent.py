@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
@@ -23,8 +24,8 @@ from msgspec import UNSET, Raw, UnsetType
 from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.turn_commands import TurnCommands
 from dragoman.errors import NOT_FOUND, DragomanError, RequestError
-from dragoman.host.agents import EndsCommands, start_limit
-from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
+from dragoman.host.agents import EndsCommands, command_of, start_limit
+from dragoman.host.history.facts import CLOSED, LEDGER_NUMBER, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update
 from dragoman.host.services import AsksClients
 from dragoman.host.working.agent_end import end_members
@@ -37,14 +38,17 @@ from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.turn_reports import TurnReports
 from dragoman.runs.agent_run import GuardedRun
 from dragoman.runs.events import TurnStarted
+from dragoman.runs.ledger import RunLedger
 from dragoman.runs.opening import SessionOpening
 from dragoman.schema import Unknown, v1
 from dragoman.store.event_log import NewEvent
+from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dragoman.client import ClientOptions
+    from dragoman.host.agents import AgentSource
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
@@ -96,6 +100,7 @@ class SessionAgent:
         self._early_bytes = 0
         self._judge: Callable[[str, Sequence[v1.SessionUpdate], Sequence[bytes]], None] | None = None
         self._transport: object = None
+        self._ledger: RunLedger | None = None
         self._watching: asyncio.Task[None] | None = None
         self._prompt: HostedPrompt | None = None
         self._echo: PromptEcho | None = None
@@ -225,12 +230,36 @@ class SessionAgent:
                 self._transport = transport
                 if host.keeps_traffic:
                     self.traffic.begin(transport)
+                self._ledger = run.ledger = self._make_ledger(source, run)
                 await run.start(transport)
         except BaseException:
             await _close(run)
             raise
         host.descriptions.learn(source, run.agent)
         return run
+
+    def _make_ledger(self, source: AgentSource, run: GuardedRun) -> RunLedger:
+        session, host = self._session, self._host
+
+        def keep(number: int) -> None:
+            # Ids of agents are not always used once only, so the session keeps the number of its entry.
+            if session.facts.get(LEDGER_NUMBER) != number and not session.is_closed:
+                session.facts[LEDGER_NUMBER] = number
+                session.describe()
+
+        return RunLedger(
+            getattr(source, "ledger_name", None) or session.record.agent,
+            command_of(source),
+            run.terms.roots,
+            secrets=Secrets(os.environ, session.env or {}),
+            note=partial(_log.warning, "session %s: %s", session.id),
+            state=lambda: run.state,
+            find=lambda: host.ledger_for(session),
+            number=session.facts.get(LEDGER_NUMBER),
+            is_new=lambda: session.prompts.turn_number == 1,
+            on_number=keep,
+            saves_every_seconds=None,  # the log has what happens meanwhile
+        )
 
     def _serve(self, options: ClientOptions) -> ClientOptions:
         """Add what only a host does to the services of a run, and put the client's in place of files and terminals."""
@@ -336,7 +365,6 @@ class SessionAgent:
             self.open_calls = OpenCalls()
             self.commands = TurnCommands()
             if self.run is not None and self._prompt is not None:
-                self._session.ledger.begin(self._session, self.run, self._prompt)
                 self.reports.begin(self._prompt, self.run, event)
         else:
             self.reports.take(event)
@@ -348,6 +376,19 @@ class SessionAgent:
             await self._transport.end_commands(since)
         self._session.questions.close_all()
         await self._session.release_terminals()
+
+    def note_outcome(self, outcome: Mapping[str, Any]) -> None:
+        """Write the end of a turn into the ledger, with the code that `exec` would have ended with."""
+        if self._ledger is None:
+            return
+        error = outcome.get("error")
+        if error is None:
+            reason = outcome["result"].get("stopReason")
+            self._ledger.end({"end_turn": 0, "cancelled": 130}.get(reason, 6), stop_reason=reason)
+            return
+        data = error.get("data")
+        is_gone = isinstance(data, dict) and data.get("reason") in ("agent_exited", "agent_lost")
+        self._ledger.end(4 if is_gone else 1, error=str(error.get("message")))
 
     def end_turn(self) -> None:
         """Take no update for a repetition of the prompt any more."""
