@@ -153,7 +153,7 @@ class LineClient:
         finally:
             _ = reading.cancel()
             _ = await asyncio.wait({reading})
-            running = self.conversation.is_running
+            running = self.conversation.is_running  # before `leave`: without a connection nothing runs
             self.prompts.close()
             await self.conversation.leave()
             for task in tasks:
@@ -179,7 +179,7 @@ class LineClient:
     async def _draw(self) -> None:
         while True:
             await self._is_dirty.wait()
-            self._is_dirty.clear()
+            self._is_dirty.clear()  # before it is shown: what changes meanwhile is shown next time
             self._show()
             await asyncio.sleep(_LOOK_SECONDS)
 
