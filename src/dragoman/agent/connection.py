@@ -199,8 +199,8 @@ class AgentConnection:
     ) -> Coroutine[Any, Any, object]:
         """Authenticate, only by methods that the client was shown, and never by `terminal` ones (rules 67, 68)."""
         if all(
-            isinstance(each, (Unknown, v1.AuthMethodTerminal)) or each.id != params.method_id
-            for each in self._auth_methods()
+            isinstance(method, (Unknown, v1.AuthMethodTerminal)) or method.id != params.method_id
+            for method in self._auth_methods()
         ):
             raise RequestError.invalid_params("Unknown authentication method", path="$.methodId")
         return self._plain(call, method, handler, params)
