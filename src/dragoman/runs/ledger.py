@@ -143,12 +143,13 @@ class RunLedger:
         """Write that a turn begins; called before the prompt is sent. `text` is the prompt as a user reads it."""
         if self._find is not None:
             self._ledger = self._find()  # the settings may change from turn to turn
-        opened, state = self._opened, self._state()
+        opened = self._opened
         if self._ledger is None or self._is_elsewhere or opened is None:
             return
         from dragoman.store.ledger import NewEntry
         from dragoman.store.ledger_record import pack, record_prompt
 
+        state = self._state()
         self._turns_before = 0 if state is None else len(state.turns)
         is_new = not (opened.is_resumed or self._turns_before) if self._is_new is None else self._is_new()
         text = text or " ".join(block.text for block in prompt if hasattr(block, "text"))
