@@ -153,7 +153,7 @@ class LineClient:
         finally:
             _ = reading.cancel()
             _ = await asyncio.wait({reading})
-            running = self.conversation.is_running  # before `leave`: without a connection nothing runs
+            running = self.conversation.is_running  # before `leave`: what happens after that is not known here
             self.prompts.close()
             await self.conversation.leave()
             for task in tasks:

@@ -54,7 +54,7 @@ class AttachedConversation:
 
     def was_shown(self) -> None:
         """Repeat what came while another conversation was shown."""
-        forms, self._forms = self._forms, []  # emptied first: a form may be withdrawn while they are repeated
+        forms, self._forms = self._forms, []
         for form in forms:
             self._app.form(form)
 
