@@ -12,6 +12,7 @@ import hmac
 import os
 import secrets
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import ConfigError
@@ -76,8 +77,10 @@ async def _serve_unix(
             on_listening(f"{_UNIX}{path}")
         await asyncio.Event().wait()
     finally:
+        # Before the path is free: another server that binds it must not meet clients of this one.
         server.close()
-        os.unlink(path)
+        with suppress(FileNotFoundError):  # a user may have removed it
+            os.unlink(path)
 
 
 async def _serve_port(

@@ -448,7 +448,7 @@ class OpenSession:
                     windows=LearnedWindows(self),
                     retries=self.retries,
                     steering=self.steering,
-                    command=turn_command(self, prompt),
+                    command=None if prompt.command is None else turn_command(self, prompt, prompt.command),
                 )
                 running = asyncio.create_task(loop.run())
                 await wait_or_cancel(running, self.settings.limits.cleanup_seconds)

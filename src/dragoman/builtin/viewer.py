@@ -71,6 +71,7 @@ class Viewer:
         self.guard = CommandGuard(session.roots, open_session.settings)
         self.local_access = LocalAccess(session.roots, self.guard)
         """File and command access that does not end with a turn: the client is not used."""
+        self._shows_compactions = session.client.offers("session.compaction")
         self._projector = new_projector(starts_on_input=False, shows_compactions=self._shows_compactions)
         # Taken in one step with the registration as the session's client, so that nothing is missed and nothing is in
         # both.
@@ -124,10 +125,6 @@ class Viewer:
     def stop_reason(self, end: TurnEnd) -> str:
         """Why the turn that was just shown ended."""
         return "cancelled" if end.was_cancelled else self._projector.stop_reason or "end_turn"
-
-    @property
-    def _shows_compactions(self) -> bool:
-        return self.session.client.offers("session.compaction")
 
     async def _project(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:

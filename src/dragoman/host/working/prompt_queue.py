@@ -100,7 +100,7 @@ class PromptQueue:
         """
         session = self._session
         id = prompt_id or f"prompt-{secrets.token_hex(8)}"
-        if id in self.outcomes or id in self._ending or any(each.id == id for each in self._all()):
+        if id in self.outcomes or id in self._ending or any(item.id == id for item in self._all()):
             return id
         if session.is_ending:
             raise RequestError.not_found("the session is being closed")
@@ -115,7 +115,7 @@ class PromptQueue:
         item.steers = steers
         item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
         item.wants_events = "events" in wants
-        place = sum(each.steers for each in self._waiting) if steers else len(self._waiting)
+        place = sum(waiting.steers for waiting in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
         body["prompt"] = msgspec.Raw(encode(request.prompt))
