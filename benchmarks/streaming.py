@@ -23,7 +23,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parents[1]
 UPDATES, PAUSE_SECONDS = 20, 0.1
@@ -36,7 +36,7 @@ _UPDATE = (
 )
 
 
-class Found(NamedTuple):
+class Measured(NamedTuple):
     """What was measured of one host with one number of sessions."""
 
     loop_us: float
@@ -46,66 +46,69 @@ class Found(NamedTuple):
     per_second: float
 
 
-class _Lines(asyncio.Protocol):
-    """An end of a line that reads messages."""
+class Line(asyncio.Protocol):
+    """A connection of messages; what arrives is passed on as whole lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, took: Callable[[bytes], None], opened: Callable[[], None] = lambda: None) -> None:
+        self._took = took
+        self._opened = opened
         self._rest = b""
         self.io: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.io = transport
+        self._opened()
 
     def data_received(self, data: bytes) -> None:
         whole, _, self._rest = (self._rest + data).rpartition(b"\n")
         if whole:
-            self.came(whole)
-
-    def came(self, lines: bytes) -> None:
-        raise NotImplementedError
+            self._took(whole)
 
     def send(self, message: dict[str, Any]) -> None:
         self.io.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
 
-class AgentEnd(_Lines):
+class AgentEnd:
     """An agent with one session: each prompt is answered by updates at a steady pace."""
 
-    def came(self, lines: bytes) -> None:
+    def __init__(self) -> None:
+        self.line = Line(self._take)
+        self._update = b""
+
+    def _take(self, lines: bytes) -> None:
         for line in lines.split(b"\n"):
             message = json.loads(line)
             method = message.get("method")
             if method == "initialize":
-                self.send({"id": message["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}}})
+                self.line.send({"id": message["id"], "result": {"protocolVersion": 1, "agentCapabilities": {}}})
             elif method == "session/new":
                 self._update = _UPDATE % f"a{id(self)}".encode()
-                self.send({"id": message["id"], "result": {"sessionId": f"a{id(self)}"}})
+                self.line.send({"id": message["id"], "result": {"sessionId": f"a{id(self)}"}})
             elif method == "session/prompt":
                 self._say(message["id"], UPDATES)
 
     def _say(self, id: object, left: int) -> None:
         if left:
-            self.io.write(self._update)
+            self.line.io.write(self._update)
             asyncio.get_running_loop().call_later(PAUSE_SECONDS, self._say, id, left - 1)
         else:
-            self.send({"id": id, "result": {"stopReason": "end_turn"}})
+            self.line.send({"id": id, "result": {"stopReason": "end_turn"}})
 
 
-class ClientEnd(_Lines):
+class ClientEnd:
     """A client with one session, which prompts again when its turn ends."""
 
     def __init__(self, load: Load) -> None:
-        super().__init__()
+        self.line = Line(self._take, self._greet)
         self._load = load
         self._session = ""
         self._asked_at: float | None = None
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        self.send({"id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}})
+    def _greet(self) -> None:
+        self.line.send({"id": 1, "method": "initialize", "params": {"protocolVersion": 1, "clientCapabilities": {}}})
 
-    def came(self, lines: bytes) -> None:
+    def _take(self, lines: bytes) -> None:
         count = lines.count(_MARK)
         if count:
             self._load.updates += count
@@ -116,7 +119,7 @@ class ClientEnd(_Lines):
             for line in lines.split(b"\n"):
                 message = json.loads(line)
                 if message.get("id") == 1:
-                    self.send({"id": 2, "method": "session/new", "params": {"cwd": "/tmp", "mcpServers": []}})
+                    self.line.send({"id": 2, "method": "session/new", "params": {"cwd": "/tmp", "mcpServers": []}})
                 elif message.get("id") == 2:
                     self._session = message["result"]["sessionId"]
                     self.ready.set_result(None)
@@ -126,7 +129,7 @@ class ClientEnd(_Lines):
     def prompt(self) -> None:
         self._asked_at = perf_counter()
         params = {"sessionId": self._session, "prompt": [{"type": "text", "text": "go on"}]}
-        self.send({"id": 3, "method": "session/prompt", "params": params})
+        self.line.send({"id": 3, "method": "session/prompt", "params": params})
 
 
 class Load:
@@ -147,8 +150,8 @@ class MeasuredHost:
 
     def cpu_seconds(self) -> tuple[float, float]:
         """Of the thread of the loop, and of all threads."""
-        found = {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in self._tasks.iterdir()}
-        return found[str(self._pid)], sum(found.values())
+        seconds = {task.name: int((task / "schedstat").read_text().split()[0]) / 1e9 for task in self._tasks.iterdir()}
+        return seconds[str(self._pid)], sum(seconds.values())
 
 
 @contextmanager
@@ -166,18 +169,19 @@ def running(tree: Path, agents: str) -> Iterator[MeasuredHost]:
                 process.kill()
 
 
-async def measure(tree: Path, sessions: int, seconds: float) -> Found:
+async def measure(tree: Path, sessions: int, seconds: float) -> Measured:
     """Run one host with so many sessions."""
     loop = asyncio.get_running_loop()
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
         agents = f"{folder}/agents.sock"
-        server = await loop.create_unix_server(AgentEnd, agents, backlog=1024)
+        server = await loop.create_unix_server(lambda: AgentEnd().line, agents, backlog=1024)
         load = Load()
         with running(tree, agents) as host:
-            clients = []
+            clients: list[ClientEnd] = []
             for _ in range(sessions):
-                _, client = await loop.create_unix_connection(lambda: ClientEnd(load), host.path)
+                client = ClientEnd(load)
                 clients.append(client)
+                await loop.create_unix_connection(lambda: clients[-1].line, host.path)
                 async with asyncio.timeout(60):
                     await client.ready
             gc.freeze()
@@ -192,11 +196,11 @@ async def measure(tree: Path, sessions: int, seconds: float) -> Found:
             after, taken = host.cpu_seconds(), perf_counter() - clock
             updates, waits = load.updates, list(load.waits)
             for client in clients:
-                client.io.abort()
+                client.line.io.abort()
         server.close()
     loop_us, process_us = ((end - start) / updates * 1e6 for start, end in zip(before, after, strict=True))
     quantiles = statistics.quantiles(waits, n=100)
-    return Found(loop_us, process_us, quantiles[49], quantiles[98], updates / taken)
+    return Measured(loop_us, process_us, quantiles[49], quantiles[98], updates / taken)
 
 
 def main() -> None:
@@ -205,18 +209,18 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, nargs="*", default=[100, 300, 600])
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=SECONDS)
-    given = parser.parse_args()
-    trees = {"now": ROOT} | ({} if given.before is None else {"before": given.before.resolve()})
+    words = parser.parse_args()
+    trees = {"now": ROOT} | ({} if words.before is None else {"before": words.before.resolve()})
     print(f"{'sessions':>8} {'tree':<7}{'loop us':>9}{'all us':>9}{'p50 ms':>9}{'p99 ms':>9}{'updates/s':>11}")
-    for sessions in given.sessions:
-        rounds: dict[str, list[Found]] = {name: [] for name in trees}
-        for _ in range(given.rounds):
+    for sessions in words.sessions:
+        rounds: dict[str, list[Measured]] = {name: [] for name in trees}
+        for _ in range(words.rounds):
             for name, tree in trees.items():
-                rounds[name].append(asyncio.run(measure(tree, sessions, given.seconds)))
-        medians = {name: Found(*map(statistics.median, zip(*found, strict=True))) for name, found in rounds.items()}
-        for name, found in medians.items():
-            cpu = f"{found.loop_us:>9.1f}{found.process_us:>9.1f}"
-            times = f"{found.p50 * 1000:>9.1f}{found.p99 * 1000:>9.1f}{found.per_second:>11,.0f}"
+                rounds[name].append(asyncio.run(measure(tree, sessions, words.seconds)))
+        medians = {name: Measured(*map(statistics.median, zip(*runs, strict=True))) for name, runs in rounds.items()}
+        for name, median in medians.items():
+            cpu = f"{median.loop_us:>9.1f}{median.process_us:>9.1f}"
+            times = f"{median.p50 * 1000:>9.1f}{median.p99 * 1000:>9.1f}{median.per_second:>11,.0f}"
             print(f"{sessions:>8} {name:<7}{cpu}{times}", flush=True)
         if "before" in medians:
             ratios = [new / old for new, old in zip(medians["now"], medians["before"], strict=True)]

@@ -70,6 +70,17 @@ async def test_a_unix_socket_is_for_this_user_and_is_removed_at_the_end(tmp_path
         await answer(f"unix:{path}")
 
 
+async def test_serving_ends_as_usual_when_its_socket_was_removed(tmp_path: Path) -> None:
+    path = tmp_path / "agent.sock"
+    listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    serving = asyncio.create_task(make_agent().serve(f"unix:{path}", on_listening=listening.set_result))
+    await listening
+    path.unlink()
+    serving.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await serving
+
+
 async def test_without_a_token_one_is_made_once_and_kept_for_its_owner(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

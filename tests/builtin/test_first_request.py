@@ -29,7 +29,7 @@ LATER = {
     "dragoman.policy.shell",
     "dragoman.policy.verdict",
     "dragoman.workspace.hard_links",
-    "dragoman.workspace.safety",
+    "dragoman.workspace.judging",
     "importlib.metadata",
     "zipfile",
 }
@@ -42,7 +42,7 @@ IN_BACKGROUND = {
     "dragoman.policy.rule",
     "dragoman.policy.shell",
     "dragoman.workspace.hard_links",
-    "dragoman.process.tail",
+    "dragoman.process.child",
 }
 
 

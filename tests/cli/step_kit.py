@@ -14,7 +14,7 @@ STEP_AGENT = Path(__file__).parent / "step_agent.py"
 def script(place: Place, *tries: list[Any], **more: Any) -> str:
     """Write a script for the agent of this place, and return its path."""
     place.agent = STEP_AGENT
-    path = place.home / "script.json"
+    path = place.project.parent / "script.json"
     path.write_text(json.dumps({"tries": tries, **more}))
     return str(path)
 
@@ -26,7 +26,7 @@ def play(place: Place, steps: list[Any], *words: str, **more: Any) -> Done:
 
 def tries(place: Place) -> int:
     """Return how many processes of the agent were started."""
-    return len((place.home / "script.json.count").read_text())
+    return len((place.project.parent / "script.json.count").read_text())
 
 
 def tool(id: str = "t", *, new: bool = True, **members: Any) -> list[Any]:

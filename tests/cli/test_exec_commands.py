@@ -9,10 +9,11 @@ import pytest
 
 from dragoman.process.sandbox import available
 from tests import machine
-from tests.cli.exec_kit import Place, place
+from tests.cli.exec_kit import Place
+from tests.cli.ways import place, plain_place, shared_host
 from tests.process.sandbox.kit import PYTHON
 
-__all__ = ["place"]
+__all__ = ["place", "plain_place", "shared_host"]
 
 SCRIPTED = ("--model", "scripted", "--output", "json")
 needs_sandbox = machine.needs_sandbox()
@@ -46,13 +47,13 @@ def test_a_deny_of_a_file_holds_for_a_command_that_reads_it_in_a_folder_below(pl
     assert "the key" in place.run(*SCRIPTED, "--cwd", str(place.project / "sub"), "run cat key.txt\nsay {result}").out
 
 
-def test_the_settings_switch_safe_commands_off(place: Place) -> None:
-    settings = place.home / "dragoman" / "config" / "settings.json"
+def test_the_settings_switch_safe_commands_off(plain_place: Place) -> None:
+    settings = plain_place.home / "dragoman" / "config" / "settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text(json.dumps({"safe_commands": False}))
-    assert place.run(*SCRIPTED, "run ls").code == 5
+    assert plain_place.run(*SCRIPTED, "run ls").code == 5
     settings.write_text(json.dumps({"safe_commands": "no"}))
-    assert "safe_commands must be true or false" in place.run(*SCRIPTED, "run ls").err
+    assert "safe_commands must be true or false" in plain_place.run(*SCRIPTED, "run ls").err
 
 
 @needs_sandbox
@@ -76,15 +77,15 @@ def test_mode_auto_does_not_leave_the_sandbox_without_permission(place: Place) -
     assert not (place.project / "made").exists()
 
 
-def test_the_doctor_states_which_sandbox_is_in_force(place: Place) -> None:
-    done = place.run("doctor", "--model", "scripted", "--json", verb="agent")
+def test_the_doctor_states_which_sandbox_is_in_force(plain_place: Place) -> None:
+    done = plain_place.run("doctor", "--model", "scripted", "--json", verb="agent")
     assert done.code == 0, done.err
     (found,) = [finding for finding in json.loads(done.out)["findings"] if finding["what"] == "sandbox"]
     backends = available().backends  # as the program finds them, at this moment
     if backends:
         assert found["state"] == "ok"
         assert found["detail"].startswith(f"{backends[0]}. Commands run ")
-        assert str(place.project) in found["detail"]
+        assert str(plain_place.project) in found["detail"]
         assert "It does not stop" in found["detail"]
     else:
         assert found["state"] == "note"

@@ -13,10 +13,11 @@ import pytest
 from dragoman.runs.tool_calls import ToolWatch
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
-from tests.cli.exec_kit import Place, place
+from tests.cli.exec_kit import Place
 from tests.cli.step_kit import play, tool
+from tests.cli.ways import place, plain_place, shared_host
 
-__all__ = ["place"]
+__all__ = ["place", "plain_place", "shared_host"]
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 
@@ -107,12 +108,12 @@ def test_an_event_that_repeats_the_one_before_is_left_out(place: Place) -> None:
     assert kinds[3:-1] == ["tool_call", "plan", "usage", "message", "message"]
 
 
-def test_the_first_events_describe_the_agent_and_the_session(place: Place) -> None:
+def test_the_first_events_describe_the_agent_and_the_session(plain_place: Place) -> None:
     option = {"id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": "large"}
     session = {"configOptions": [{**option, "options": [{"value": "large", "name": "Large"}]}]}
     info = {"name": "stepper", "title": "Stepper", "version": "1.2"}
     starting, initialized, opened = play(
-        place, [["say", "x"]], "--output", "events", info=info, session=session
+        plain_place, [["say", "x"]], "--output", "events", info=info, session=session
     ).events[:3]
     assert [each["event"] for each in (starting, initialized, opened)] == ["starting", "initialized", "session"]
     assert starting["schema"] == "dragoman.exec.event/1"
@@ -121,17 +122,17 @@ def test_the_first_events_describe_the_agent_and_the_session(place: Place) -> No
     assert (opened["session_id"], opened["model"]) == ("s", "large")
 
 
-def test_the_first_event_does_not_wait_for_the_agent(place: Place) -> None:
-    done = play(place, [], "--output", "events", "--timeout", "1", never="initialize")
+def test_the_first_event_does_not_wait_for_the_agent(plain_place: Place) -> None:
+    done = play(plain_place, [], "--output", "events", "--timeout", "1", never="initialize")
     assert [event["event"] for event in done.events] == ["starting", "result"]
 
 
-def test_durations_are_split_by_step(place: Place) -> None:
-    result = play(place, [["say", "x"]], "--output", "json").result
+def test_durations_are_split_by_step(plain_place: Place) -> None:
+    result = play(plain_place, [["say", "x"]], "--output", "json").result
     spent = result["durations"]
     assert all(spent[name] >= 0 for name in ("start_ms", "session_ms", "turn_ms"))
     assert sum(spent.values()) <= result["duration_ms"] + 3
-    failed = play(place, [], "--output", "json", "--timeout", "6", never="session/new").result["durations"]
+    failed = play(plain_place, [], "--output", "json", "--timeout", "6", never="session/new").result["durations"]
     assert failed["start_ms"] > 0
     assert failed["session_ms"] > 0
     assert failed["turn_ms"] is None
@@ -172,10 +173,10 @@ def test_commands_of_recorded_agents_are_described(name: str, command: str, exit
     assert exit_code in [call.exit_code for call in found]
 
 
-def test_all_of_it_fits_the_schema(place: Place) -> None:
+def test_all_of_it_fits_the_schema(plain_place: Place) -> None:
     steps = [tool("1", kind="execute", status="completed", rawInput={"command": ["a", "b"]}, rawOutput=[{"x": None}])]
-    schema = json.loads(place.run("--schema").out)
-    result = play(place, steps, "--output", "json").result
+    schema = json.loads(plain_place.run("--schema").out)
+    result = play(plain_place, steps, "--output", "json").result
     jsonschema.validate(result, schema)
     assert result["tool_calls"][0]["command"] == "a b"
     assert result["tool_calls"][0]["output"] == '{"x":null}'

@@ -15,10 +15,11 @@ from dragoman.cli.exec.retry import may_pass, wait_seconds
 from dragoman.errors import AgentExited, AuthRequired, ConfigError, RequestError
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
-from tests.cli.exec_kit import Place, place
+from tests.cli.exec_kit import Place
 from tests.cli.step_kit import play, script, tool, tries
+from tests.cli.ways import place, plain_place, shared_host
 
-__all__ = ["place"]
+__all__ = ["place", "plain_place", "shared_host"]
 
 USAGE = {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}
 
@@ -141,27 +142,29 @@ BUSY = {"code": -32603, "message": "Internal error", "data": {"details": "529 ov
 @pytest.mark.parametrize(
     "failure", [[["error", BUSY]], [], [["say", "half"], ["exit", 3]]], ids=["busy", "empty", "died"]
 )
-def test_a_failure_that_may_pass_is_tried_again(failure: list[Any], place: Place) -> None:
-    done = place.run("x", "--retries", "2", "--output", "json", odd=script(place, failure, [["say", "done"]]))
+def test_a_failure_that_may_pass_is_tried_again(failure: list[Any], plain_place: Place) -> None:
+    done = plain_place.run(
+        "x", "--retries", "2", "--output", "json", odd=script(plain_place, failure, [["say", "done"]])
+    )
     assert done.code == 0, done.err
     assert done.result["text"] == "done"
     [retry] = done.result["retries"]
     assert retry["waited_ms"] == 500
-    assert tries(place) == 2
+    assert tries(plain_place) == 2
     assert "trying again in 0.5 s (1 of 2)" in done.err
 
 
-def test_every_try_may_fail_and_the_last_failure_counts(place: Place) -> None:
-    done = place.run(
-        "x", "--retries", "1", "--output", "events", "--record", "run.trace", odd=script(place, [["error", BUSY]])
+def test_every_try_may_fail_and_the_last_failure_counts(plain_place: Place) -> None:
+    done = plain_place.run(
+        "x", "--retries", "1", "--output", "events", "--record", "run.trace", odd=script(plain_place, [["error", BUSY]])
     )
     assert done.code == 1
     kinds = [event["event"] for event in done.events]
     first = ["starting", "initialized", "session"]
     assert kinds == [*first, "retry", *first, "result"]
-    assert tries(place) == 2
-    assert (place.project / "run.trace").exists()
-    assert (place.project / "run.trace.retry-1").exists()
+    assert tries(plain_place) == 2
+    assert (plain_place.project / "run.trace").exists()
+    assert (plain_place.project / "run.trace.retry-1").exists()
 
 
 @pytest.mark.parametrize(
@@ -185,9 +188,9 @@ def test_a_turn_that_may_have_changed_something_or_cannot_succeed_is_not_repeate
     assert (done.result["retries"], tries(place)) == ([], 1)
 
 
-def test_a_turn_that_only_read_is_repeated(place: Place) -> None:
+def test_a_turn_that_only_read_is_repeated(plain_place: Place) -> None:
     failure = [tool(kind="read", status="completed"), ["error", BUSY]]
-    assert place.run("x", "--retries", "1", odd=script(place, failure, [["say", "done"]])).out == "done\n"
+    assert plain_place.run("x", "--retries", "1", odd=script(plain_place, failure, [["say", "done"]])).out == "done\n"
 
 
 def test_no_retry_begins_after_the_end_of_the_time(place: Place) -> None:
@@ -199,8 +202,8 @@ def test_no_retry_begins_after_the_end_of_the_time(place: Place) -> None:
 
 
 @pytest.mark.parametrize("text", ["-1", "x", "1.5", "1000"])
-def test_a_wrong_number_of_retries_is_refused(text: str, place: Place) -> None:
-    done = place.run("x", f"--retries={text}", odd="plain")
+def test_a_wrong_number_of_retries_is_refused(text: str, plain_place: Place) -> None:
+    done = plain_place.run("x", f"--retries={text}", odd="plain")
     assert done.code == 2
     assert "--retries takes a number" in done.err
 

@@ -11,9 +11,10 @@ from typing import Any
 import jsonschema
 import pytest
 
-from tests.cli.exec_kit import SECONDS, Place, place, read_until
+from tests.cli.exec_kit import SECONDS, Place, read_until
+from tests.cli.ways import place, plain_place, shared_host
 
-__all__ = ["place"]
+__all__ = ["place", "plain_place", "shared_host"]
 
 
 def schema(place: Place, *words: str) -> dict[str, Any]:
@@ -88,9 +89,9 @@ def test_every_result_and_event_fits_the_schema(run: tuple[tuple[str, ...], str,
     assert set(events.events[-1]["result"]) == set(done.result)
 
 
-def test_the_schema_refuses_a_document_that_is_not_a_result(place: Place) -> None:
-    result = place.run("-a", "scripted", "say hi", "--output", "json").result
-    found = schema(place)
+def test_the_schema_refuses_a_document_that_is_not_a_result(plain_place: Place) -> None:
+    result = plain_place.run("-a", "scripted", "say hi", "--output", "json").result
+    found = schema(plain_place)
     for wrong in ({**result, "exit_code": "0"}, {**result, "schema": "other"}, {"text": "hi"}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(wrong, found)
@@ -200,8 +201,8 @@ def test_events_of_a_command_show_its_output_and_the_permission(place: Place) ->
     assert output == "forty-two\r\n"
 
 
-def test_raw_is_the_conversation_both_ways(place: Place) -> None:
-    done = place.run("x", "--output", "raw", odd="prints-noise")
+def test_raw_is_the_conversation_both_ways(plain_place: Place) -> None:
+    done = plain_place.run("x", "--output", "raw", odd="prints-noise")
     assert done.code == 0
     first, *_, last = done.out.splitlines()
     assert json.loads(first)["method"] == "initialize"
@@ -211,8 +212,8 @@ def test_raw_is_the_conversation_both_ways(place: Place) -> None:
     assert methods.count("session/prompt") == 1
 
 
-def test_noise_is_a_warning_and_not_in_the_answer(place: Place) -> None:
-    done = place.run("x", odd="prints-noise")
+def test_noise_is_a_warning_and_not_in_the_answer(plain_place: Place) -> None:
+    done = plain_place.run("x", odd="prints-noise")
     assert (done.code, done.out) == (0, "clean\n")
     assert "\ndragoman: warning: " in done.err
 
@@ -228,12 +229,12 @@ def test_a_reader_that_goes_away_ends_the_run(form: str, place: Place) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-def test_a_full_disk_is_an_error(place: Place) -> None:
+def test_a_full_disk_is_an_error(plain_place: Place) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            place.words("exec", "-a", "scripted", "say hi", "--output", "json"),
-            cwd=place.project,
-            env=place.environment,
+            plain_place.words("exec", "-a", "scripted", "say hi", "--output", "json"),
+            cwd=plain_place.project,
+            env=plain_place.environment,
             stdin=subprocess.DEVNULL,
             stdout=full,
             stderr=subprocess.PIPE,
@@ -245,18 +246,18 @@ def test_a_full_disk_is_an_error(place: Place) -> None:
     assert "No space left on device" in done.stderr
 
 
-def test_a_recording_can_be_made_on_the_way(place: Place) -> None:
-    assert place.run("x", "--record", "run.jsonl", odd="plain").code == 0
-    replayed = place.run("run.jsonl", "--stats", verb="inspect")
+def test_a_recording_can_be_made_on_the_way(plain_place: Place) -> None:
+    assert plain_place.run("x", "--record", "run.jsonl", odd="plain").code == 0
+    replayed = plain_place.run("run.jsonl", "--stats", verb="inspect")
     assert replayed.code == 0, replayed.err
     assert "session/prompt" in replayed.out
 
 
-def test_verbose_shows_what_happens_and_what_the_agent_logs(place: Place) -> None:
-    done = place.run("-a", "scripted", "print from the agent", "-v")
+def test_verbose_shows_what_happens_and_what_the_agent_logs(plain_place: Place) -> None:
+    done = plain_place.run("-a", "scripted", "print from the agent", "-v")
     assert done.code == 6, "it writes to stderr alone, which is not an answer"
     assert "from the agent" in done.err
-    done = place.run("-a", "scripted", "plan", "-v")
+    done = plain_place.run("-a", "scripted", "plan", "-v")
     assert "Change" in done.err
     assert done.out == ""
 
@@ -268,8 +269,8 @@ def test_quiet_still_shows_every_decision(place: Place) -> None:
 
 
 @pytest.mark.alone
-def test_after_the_answer_a_signal_only_hastens_the_end(place: Place) -> None:
-    with place.started("x", "--output", "events", odd="lingers") as process:
+def test_after_the_answer_a_signal_only_hastens_the_end(plain_place: Place) -> None:
+    with plain_place.started("x", "--output", "events", odd="lingers") as process:
         read_until(process, '"event":"result"')
         started = time.monotonic()
         process.send_signal(signal.SIGINT)
@@ -278,9 +279,9 @@ def test_after_the_answer_a_signal_only_hastens_the_end(place: Place) -> None:
     assert time.monotonic() - started < 1.8, "an agent that lingers is usually given two seconds and more"
 
 
-def test_what_an_agent_leaves_running_is_gone_with_it(place: Place) -> None:
+def test_what_an_agent_leaves_running_is_gone_with_it(plain_place: Place) -> None:
     """The fixture looks for what is left, here two sleeps, one of them in a session of its own."""
-    assert place.run("x", odd="leaves-children").out == "started\n"
+    assert plain_place.run("x", odd="leaves-children").out == "started\n"
 
 
 def test_a_key_in_the_environment_is_masked_whatever_an_agent_does_with_it(place: Place) -> None:

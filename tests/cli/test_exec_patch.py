@@ -13,10 +13,11 @@ from dragoman.runs.patch import PatchWatch
 from dragoman.schema import v1
 from dragoman.state import SessionState, fold
 from dragoman.workspace import Change
-from tests.cli.exec_kit import Place, place
+from tests.cli.exec_kit import Place
 from tests.cli.step_kit import play, tool
+from tests.cli.ways import place, plain_place, shared_host
 
-__all__ = ["place"]
+__all__ = ["place", "plain_place", "shared_host"]
 
 
 def git(folder: Path, *words: str) -> str:
@@ -161,7 +162,7 @@ def test_a_patch_that_cannot_be_written_is_refused_before_the_agent_starts(name:
     done = play(place, [["say", "hi"]], "--patch", name)
     assert done.code == 2
     assert "--patch" in done.err
-    assert not (place.home / "script.json.count").exists()
+    assert not (place.project.parent / "script.json.count").exists()
 
 
 def test_a_run_without_changes_writes_an_empty_patch(place: Place) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.exec_kit import Place
-from tests.cli.ways import place, shared_host
+from tests.cli.ways import place, plain_place, shared_host
 
-__all__ = ["place", "shared_host"]
+__all__ = ["place", "plain_place", "shared_host"]
 
 
 @pytest.mark.parametrize("rule", ["execute", "execute:git push *", "*"])

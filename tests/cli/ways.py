@@ -8,7 +8,9 @@ the data folder are shared.
 from __future__ import annotations
 
 import shutil
+import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,11 +38,18 @@ class SessionPlace(HostPlaceKit):
         self.agent, self.environment = ODD_AGENT, dict(self._environment)
         shutil.rmtree(self.home / "dragoman" / "config", ignore_errors=True)
 
+    def named(self, words: tuple[str, ...]) -> tuple[str, ...]:
+        """The words of an `exec`, in a session of its own."""
+        self._sessions += 1
+        return ("--session", f"session-{self._sessions}", *words)
+
     def run(self, *words: str, odd: str | None = None, stdin: str | None = None, verb: str = "exec") -> Done:
-        if verb == "exec":
-            self._sessions += 1
-            words = ("--session", f"session-{self._sessions}", *words)
-        return super().run(*words, odd=odd, stdin=stdin, verb=verb)
+        return super().run(*(self.named(words) if verb == "exec" else words), odd=odd, stdin=stdin, verb=verb)
+
+    @contextmanager
+    def started(self, *words: str, odd: str | None = None) -> Iterator[subprocess.Popen[str]]:
+        with super().started(*self.named(words), odd=odd) as process:
+            yield process
 
     def run_plainly(self, *words: str, odd: str | None = None) -> Done:
         """Runs it with an agent of its own."""
@@ -57,13 +66,19 @@ def shared_host(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPytho
         found.end()
 
 
+@pytest.fixture
+def plain_place(tmp_path: Path, warm_python: WarmPython) -> Iterator[Place]:
+    """Where a run with an agent of its own happens; fails the test if something is left behind."""
+    found = Place(tmp_path, warm_python)
+    yield found
+    found.assert_clean()
+
+
 @pytest.fixture(params=WAYS)
 def place(request: pytest.FixtureRequest, tmp_path: Path, warm_python: WarmPython) -> Iterator[Place]:
     """Where a run happens, in one of the two ways; fails the test if something is left behind."""
     if request.param == "plain":
-        plain = Place(tmp_path, warm_python)
-        yield plain
-        plain.assert_clean()
+        yield request.getfixturevalue("plain_place")
         return
     found: SessionPlace = request.getfixturevalue("shared_host")
     found.begin(tmp_path)

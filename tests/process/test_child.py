@@ -14,7 +14,7 @@ from contextlib import suppress
 import pytest
 
 from dragoman.errors import ConfigError
-from dragoman.process import Child, Patience, exits
+from dragoman.process import Child, Patience, child
 from tests.process.kit import (
     DAEMON,
     FRIENDLY,
@@ -40,7 +40,7 @@ def no_pidfd(pid: int) -> int:
 @pytest.fixture(params=["pidfd", "thread"])
 def way_of_noticing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "thread":
-        monkeypatch.setattr(exits, "_open_pidfd", no_pidfd)
+        monkeypatch.setattr(child, "_open_pidfd", no_pidfd)
     return str(request.param)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.process.tail import Tail
+from dragoman.process.terminal import Tail
 
 LETTERS = "aé€😀"
 

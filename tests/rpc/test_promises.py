@@ -261,6 +261,25 @@ async def test_promise_4_a_request_error_reaches_the_wire_as_it_is() -> None:
         assert (await line.next())["error"] == {"code": -31999, "message": "No tea", "data": {"kettle": "cold"}}
 
 
+@pytest.mark.parametrize("is_at_once", [False, True])
+async def test_promise_4_an_error_whose_data_has_no_json_form_is_sent_without_it(
+    is_at_once: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(params: Any, call: Call) -> object:
+        raise RequestError(-32042, "not now", {"cause": object()})
+
+    class RefusingRole(RecordingRole):
+        def on_request(self, call: Call) -> Any:
+            if is_at_once:
+                raise RequestError(-32042, "not now", {"cause": object()})
+            return super().on_request(call)
+
+    async with peer_and_line(RefusingRole(refuse=refuse)) as (_, line, _role):
+        line.send(line.request(1, "refuse"))
+        assert (await line.next())["error"] == {"code": -32042, "message": "not now"}
+    assert "refuse" in caplog.text
+
+
 @pytest.mark.rule(339)
 async def test_promise_4_an_error_answer_raises_with_its_code_and_data() -> None:
     async with peer_and_line() as (peer, line, _role):

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import StoreError
-from dragoman.store.database import Database
+from dragoman.store.database import MIGRATIONS, Database
 from dragoman.store.ids import new_id
-from dragoman.store.migrations import MIGRATIONS
 from dragoman.store.sessions import MessageRow, PartRow, SessionRow, Store
 from dragoman.store.sqlite_log import SqliteLog
 

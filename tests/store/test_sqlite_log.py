@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from dragoman.errors import StoreError
-from dragoman.store import sqlite_log
+from dragoman.store import sqlite_file
 from dragoman.store.blob_files import BLOB_BYTES
 from dragoman.store.event_log import EventKind, Hole, LogEvent, NewEvent, SessionRecord, StoreUnavailable
+from dragoman.store.sqlite_file import MIGRATIONS, connect
 from dragoman.store.sqlite_log import SqliteLog
-from dragoman.store.sqlite_tables import MIGRATIONS, connect
 from tests.store.log_engines import record
 
 SECONDS = 30.0
@@ -50,7 +50,7 @@ async def test_the_thread_of_the_loop_never_uses_the_file(tmp_path: Path, monkey
             in_thread(lambda: connection.execute("SELECT 1"))
         return connection
 
-    monkeypatch.setattr(sqlite_log, "connect", noted)
+    monkeypatch.setattr(sqlite_file, "connect", noted)
     log = SqliteLog(tmp_path / "events.db")
     owned = await log.create(record("a"))
     owned.append([NewEvent("update", b"1"), NewEvent("prompt", b"2")], ignore)

@@ -18,7 +18,7 @@ from dragoman.errors import ConfigError, ConnectionClosed
 from dragoman.host.host import Host, Visitor
 from dragoman.schema import v1
 from dragoman.transports.remote.connect import connect_url
-from dragoman.transports.remote.gate import Principal
+from dragoman.transports.remote.gate import Entered, GateRefusal, Principal
 from dragoman.transports.remote.server import NewConnection, ServerLimits
 from tests.host.kit import InProcess, make_log
 from tests.transports.asgi_kit import application, uvicorn_server
@@ -185,6 +185,22 @@ async def test_a_second_receiver_and_another_principal_are_refused() -> None:
         await new_session(http, connection, stream)
         assert (await http.ask("DELETE", acp_connection_id=connection))[0] == 202
         assert (await http.ask("DELETE", acp_connection_id=connection))[0] == 404
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_stream_of_a_session_that_the_application_does_not_admit_is_refused(fails: bool) -> None:
+    async def admit(entered: Entered, session: str) -> GateRefusal | None:
+        if fails:
+            raise RuntimeError("the password is swordfish")
+        return GateRefusal(404, "There is no such session.") if session == "theirs" else None
+
+    async with served(rules={"admit_stream": admit}) as http:
+        connection = await http.initialize()
+        status, _, body = await http.ask("GET", acp_connection_id=connection, acp_session_id="theirs")
+        assert status == (500 if fails else 404)
+        assert b"swordfish" not in body
+        if not fails:
+            await events(http, connection, acp_session_id="ours")
 
 
 async def test_a_silent_stream_is_kept_alive() -> None:

@@ -106,3 +106,53 @@ async def test_a_silent_page_is_kept_alive() -> None:
     async with asked("socket", page, keep_alive_seconds=0.02) as (reader, _), asyncio.timeout(SECONDS):
         await reader.readuntil(b"\r\n:\n\n\r\n")
         await reader.readuntil(b"\r\n:\n\n\r\n")
+
+
+class BrokenPage(Page):
+    """Fails before its answer, or in the middle of it."""
+
+    def __init__(self, *, fails_at_once: bool) -> None:
+        super().__init__(None)
+        self.fails_at_once = fails_at_once
+
+    async def __call__(self, entered: Entered, body: bytes) -> PageReply:
+        if self.fails_at_once:
+            raise RuntimeError("the password is swordfish")
+        return StreamedReply(self.stream(), b"text/plain")
+
+    async def stream(self) -> AsyncGenerator[bytes, None]:
+        yield self.piece
+        raise RuntimeError("the password is swordfish")
+
+
+@both
+async def test_a_page_that_fails_is_answered_without_its_reason(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    async with asked(kind, BrokenPage(fails_at_once=True)) as (reader, _), asyncio.timeout(SECONDS):
+        answer = await reader.readuntil(b"Internal Server Error")
+        assert answer.startswith(b"HTTP/1.1 500 ")
+        assert b"swordfish" not in answer
+    assert "swordfish" in caplog.text
+
+
+@both
+async def test_a_page_that_fails_in_the_middle_ends_the_response_unfinished(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with asked(kind, BrokenPage(fails_at_once=False)) as (reader, _), asyncio.timeout(SECONDS):
+        await reader.readuntil(b"\r\n\r\n")
+        body = await _rest(reader)
+        assert body.startswith(b"6\r\npiece \r\n")
+        assert not body.endswith(b"0\r\n\r\n")
+        assert b"swordfish" not in body
+    assert kind == "asgi" or "swordfish" in caplog.text  # an ASGI server writes its own log
+
+
+async def _rest(reader: asyncio.StreamReader) -> bytes:
+    """Read until the connection ends, in whichever way."""
+    body = b""
+    try:
+        while piece := await reader.read(65536):
+            body += piece
+    except ConnectionResetError:
+        pass  # it was cut
+    return body

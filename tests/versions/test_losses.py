@@ -37,6 +37,6 @@ def test_losses_are_counted_by_kind_in_order() -> None:
     losses = Losses()
     for kind in ("usage", "notice", "usage"):
         losses.add(kind)
-    assert [(lost.kind, lost.count) for lost in losses.found()] == [("usage", 2), ("notice", 1)]
+    assert [(lost.kind, lost.count) for lost in losses.counted()] == [("usage", 2), ("notice", 1)]
     with pytest.raises(KeyError, match="in no table"):
         losses.add("nothing")

@@ -8,7 +8,7 @@ import pytest
 
 from dragoman.policy import Command, Request, judge, parse_rule
 from dragoman.workspace.folders import SessionFolders
-from dragoman.workspace.safety import with_safe_parts
+from dragoman.workspace.judging import with_safe_parts
 from tests import machine
 
 SAFE = parse_rule("safe", "allow", "flag", "--allow")

@@ -153,41 +153,41 @@ class AdapterAgent(Agent):
         await _reported(end_left_turn(store, session_id))
         return found
 
-    def _greet(self, own: AdapterSession, session: AgentSession) -> None:
+    def _greet(self, adapter_session: AdapterSession, session: AgentSession) -> None:
         """Send what the client is shown once the session is open."""
         from dragoman.adapters.shown import form_of
 
-        if own.commands:
-            listed = [v1.AvailableCommand(name, description) for name, description in own.commands]
+        if adapter_session.commands:
+            listed = [v1.AvailableCommand(name, description) for name, description in adapter_session.commands]
             session.update_when_open(v1.AvailableCommandsUpdate(listed))
         notices = [self._notice] if self._notice is not None else []
         self._notice = None
-        if own.mcp_servers and not self.adapter.takes_mcp_servers:
-            names = ", ".join(server.name for server in own.mcp_servers if not isinstance(server, Unknown))
+        if adapter_session.mcp_servers and not self.adapter.takes_mcp_servers:
+            names = ", ".join(server.name for server in adapter_session.mcp_servers if not isinstance(server, Unknown))
             notices.append(v1.Notice("warning", "MCP servers are not used", f"{self.info.name} cannot use: {names}"))
         for notice in notices:
             session.update_when_open(form_of(session, notice))
 
-    async def _repeat(self, own: AdapterSession, session: AgentSession) -> None:
+    async def _repeat(self, adapter_session: AdapterSession, session: AgentSession) -> None:
         """Show the history (rule 107)."""
         from dragoman.adapters.shown import stored_updates
         from dragoman.adapters.turn import read_messages
 
         updates: list[v1.SessionUpdate] = []
         if has_feature(self.adapter, "history"):
-            async for message in self.adapter.history(own):
+            async for message in self.adapter.history(adapter_session):
                 updates += stored_updates(message, session.client)
                 if len(updates) >= _TOGETHER:
                     await session.update_all(updates)
                     updates.clear()
         elif self._store is not None:
-            for message in await _reported(read_messages(own, self._store)):
+            for message in await _reported(read_messages(adapter_session, self._store)):
                 updates += stored_updates(message, session.client)
                 if len(updates) >= _TOGETHER:
                     await session.update_all(updates)
                     updates.clear()
-        if own.title:
-            updates.append(v1.SessionInfoUpdate(title=own.title))
+        if adapter_session.title:
+            updates.append(v1.SessionInfoUpdate(title=adapter_session.title))
         await session.update_all(updates)
 
     async def _list(self, params: v1.ListSessionsRequest, context: Context) -> v1.ListSessionsResponse:
@@ -226,42 +226,42 @@ class AdapterAgent(Agent):
         if own is not None:
             await self._end(own)
 
-    async def _end(self, own: AdapterSession) -> None:
-        if self._sessions.get(own.id) is own:
-            del self._sessions[own.id]
-        if own.running is not None:
-            own.running.cancel()
-            await asyncio.wait({own.running}, timeout=1)
-        await _reported(self.adapter.close_session(own))
+    async def _end(self, adapter_session: AdapterSession) -> None:
+        if self._sessions.get(adapter_session.id) is adapter_session:
+            del self._sessions[adapter_session.id]
+        if adapter_session.running is not None:
+            adapter_session.running.cancel()
+            await asyncio.wait({adapter_session.running}, timeout=1)
+        await _reported(self.adapter.close_session(adapter_session))
 
     # Settings
 
     async def _set_mode(self, params: v1.SetSessionModeRequest, session: AgentSession) -> None:
-        own = _own(session)
-        setting = next((each for each in own.settings if each.category == "mode"), None)
+        own = _adapter_session(session)
+        setting = next((setting for setting in own.settings if setting.category == "mode"), None)
         if setting is not None:
             await self._choose(own, setting.id, params.mode_id)
 
     async def _set_option(
         self, params: v1.SetSessionConfigOptionRequest, session: AgentSession
     ) -> v1.SetSessionConfigOptionResponse:
-        own = _own(session)
+        own = _adapter_session(session)
         await self._choose(own, params.config_id, params.value)
         return v1.SetSessionConfigOptionResponse(config_options_of(own.settings) or [])
 
-    async def _choose(self, own: AdapterSession, setting_id: str, value: str | bool) -> None:
-        await _reported(self.adapter.choose(own, setting_id, value))
-        own._set(setting_id, value)
-        settings = tuple(self.adapter.settings(own))
-        if settings != own.settings:  # the choice has changed others
-            await own.offer(settings)
+    async def _choose(self, adapter_session: AdapterSession, setting_id: str, value: str | bool) -> None:
+        await _reported(self.adapter.choose(adapter_session, setting_id, value))
+        adapter_session._set(setting_id, value)
+        settings = tuple(self.adapter.settings(adapter_session))
+        if settings != adapter_session.settings:  # the choice has changed others
+            await adapter_session.offer(settings)
 
     # Turns
 
     async def _prompt(self, turn: Turn) -> v1.PromptResponse:
         from dragoman.adapters.turn import explained, run_turn
 
-        own = _own(turn.session)
+        own = _adapter_session(turn.session)
         _check_prompt(turn.prompt)
         store = None if keeps_sessions(self.adapter) else self._store
         outcome = await _reported(run_turn(self.adapter, own, turn, store))
@@ -271,12 +271,12 @@ class AdapterAgent(Agent):
             raise RequestError.internal_error(explained(self.adapter, outcome.error)) from outcome.error
         return v1.PromptResponse(outcome.stop_reason)
 
-    async def _settle_title(self, own: AdapterSession, turn: Turn) -> None:
+    async def _settle_title(self, adapter_session: AdapterSession, turn: Turn) -> None:
         from dragoman.text.terminal import sentence
 
         title = sentence(turn.text)[:_TITLE_LETTERS].strip()
         if title:
-            await _reported(own.rename(title))
+            await _reported(adapter_session.rename(title))
 
     async def _steer(self, params: Any, context: Context) -> dict[str, bool]:
         """Pass text to a running turn: `{"sessionId", "text"}` -> `{"accepted"}`."""
@@ -336,7 +336,7 @@ class AdapterAgent(Agent):
             await store.close()
 
 
-def _own(session: AgentSession) -> AdapterSession:
+def _adapter_session(session: AgentSession) -> AdapterSession:
     own: AdapterSession | None = session.extra.get(_KEY)
     if own is None:
         raise RequestError.not_found("Session not found", {"sessionId": session.id})

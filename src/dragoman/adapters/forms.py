@@ -26,7 +26,7 @@ def form_for(schema: Any) -> tuple[v1.ElicitationSchema, Callable[[dict[str, Any
     schema = schema.model_json_schema() if hasattr(schema, "model_json_schema") else schema
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if isinstance(properties, dict) and properties:
-        fields = {name: _field(each) for name, each in properties.items()}
+        fields = {name: _field(schema) for name, schema in properties.items()}
         if all(field is not None for field in fields.values()):
             required = [name for name in schema.get("required", ()) if name in fields]
             return v1.ElicitationSchema(properties=fields, required=required), lambda given: given

@@ -80,8 +80,8 @@ class FunctionAdapter(Adapter):
         items = self._items(ctx)
         try:
             async for item in items:
-                for each in _flat(item):
-                    yield each
+                for part in _flat(item):
+                    yield part
         except SystemExit as error:  # it would end the agent, for all sessions
             raise AdapterError(f"{self.name} called sys.exit({error.code!r}); let it return or raise instead") from None
         finally:
@@ -160,7 +160,7 @@ def _flat(item: Any) -> Iterable[Any]:
     if item is None:
         return ()
     if isinstance(item, (list, tuple)):
-        return [each for each in item if each is not None]
+        return [part for part in item if part is not None]
     return (item,)
 
 

@@ -41,11 +41,11 @@ def kind_of(tool_name: str) -> Kind:
     return next((kind for known, kind in _WORDS if known & words), "other")
 
 
-def title_of(tool_name: str, given: Any) -> str:
+def title_of(tool_name: str, arguments: Any) -> str:
     """Return the title of a call: the tool's name and its main argument."""
-    if isinstance(given, dict):
+    if isinstance(arguments, dict):
         for name in _MAIN:
-            value = given.get(name)
+            value = arguments.get(name)
             if isinstance(value, str) and value:
                 line = value.splitlines()[0]
                 return f"{tool_name} {line[:_TITLE_LETTERS]}"
@@ -65,13 +65,13 @@ def _has_display(chunk: c.ToolInputStart | c.ToolInputAvailable) -> bool:
     return isinstance(chunk.provider_metadata, dict) and "dragoman" in chunk.provider_metadata
 
 
-def _shown(chunk: c.ToolInputStart | c.ToolInputAvailable, given: Any) -> tuple[str, ToolDisplay]:
-    title = chunk.title if chunk.title is not UNSET and chunk.title else title_of(chunk.tool_name, given)
-    return title, ToolDisplay(kind_of(chunk.tool_name), _locations(given))
+def _shown(chunk: c.ToolInputStart | c.ToolInputAvailable, arguments: Any) -> tuple[str, ToolDisplay]:
+    title = chunk.title if chunk.title is not UNSET and chunk.title else title_of(chunk.tool_name, arguments)
+    return title, ToolDisplay(kind_of(chunk.tool_name), _locations(arguments))
 
 
-def _locations(given: Any) -> tuple[Location, ...]:
-    if not isinstance(given, dict):
+def _locations(arguments: Any) -> tuple[Location, ...]:
+    if not isinstance(arguments, dict):
         return ()
-    found = (given.get(name) for name in _PATHS)
+    found = (arguments.get(name) for name in _PATHS)
     return tuple(Location(path) for path in found if isinstance(path, str) and path and "\n" not in path)[:1]

@@ -202,13 +202,13 @@ class Agent(Handlers):
 
         def stop(number: int) -> None:
             signals.append(number)
-            for each in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(each)  # a second one ends the program at once
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.remove_signal_handler(number)  # a second one ends the program at once
             serving.cancel()
 
         if threading.current_thread() is threading.main_thread():
-            for each in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(each, stop, each)
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop, number)
         await asyncio.wait({serving})
         last_resort.start()
         if not serving.cancelled():

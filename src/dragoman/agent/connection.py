@@ -118,10 +118,11 @@ class AgentConnection:
         """End the connection if that did not happen yet, and wait for what was cancelled by that."""
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
+                # Handlers first: they end their terminals and tool calls with tasks of this connection.
                 await self.peer.close("the agent stopped serving")
                 for task in self._tasks:
                     task.cancel()
-                while self._tasks:
+                while self._tasks:  # again and again: a task that is cancelled may start one more to clean up
                     await asyncio.wait(self._tasks)
         except TimeoutError:
             _log.warning("a handler ignores its cancellation; the connection ends without it")
@@ -174,6 +175,7 @@ class AgentConnection:
         _ = self.spawn(self._notified(method, handler, read))
 
     def on_close(self, reason: ConnectionClosed) -> None:
+        # Sessions before `serve` goes on, so that no handler which it waits for can still send.
         self._sessions.end(reason)
         self._over.set()
 
@@ -183,7 +185,7 @@ class AgentConnection:
         """Initialize here and now, so that no later frame can come before it; a repetition is fine (rule 48)."""
         self.client._meet(params)
         self._is_initialized = True
-        self._refresh_checks()
+        self._refresh_checks()  # by what the client now says that it can show
         return _value(answer_initialize(self._registered, self._agent.info, self._auth_methods(), self._agent.meta))
 
     def _auth_methods(self) -> list[v1.AuthMethod]:
@@ -199,8 +201,8 @@ class AgentConnection:
     ) -> Coroutine[Any, Any, object]:
         """Authenticate, only by methods that the client was shown, and never by `terminal` ones (rules 67, 68)."""
         if all(
-            isinstance(each, (Unknown, v1.AuthMethodTerminal)) or each.id != params.method_id
-            for each in self._auth_methods()
+            isinstance(offered, (Unknown, v1.AuthMethodTerminal)) or offered.id != params.method_id
+            for offered in self._auth_methods()
         ):
             raise RequestError.invalid_params("Unknown authentication method", path="$.methodId")
         return self._plain(call, method, handler, params)
@@ -224,7 +226,7 @@ class AgentConnection:
         try:
             await handler(params, Context(self.client, None))
         except Exception:
-            _log.exception("the handler of the notification %s failed", method)
+            _log.exception("the handler of the notification %s failed", method)  # no client waits for an answer
 
     def _read(self, call: Call, kind: Any) -> Any:
         method = call.method

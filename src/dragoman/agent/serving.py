@@ -12,6 +12,7 @@ import hmac
 import os
 import secrets
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import ConfigError
@@ -76,8 +77,10 @@ async def _serve_unix(
             on_listening(f"{_UNIX}{path}")
         await asyncio.Event().wait()
     finally:
+        # Before the path is free: another server that binds it must not meet clients of this one.
         server.close()
-        os.unlink(path)
+        with suppress(FileNotFoundError):  # a user may have removed it
+            os.unlink(path)
 
 
 async def _serve_port(
@@ -155,8 +158,8 @@ def _only(token: str) -> Callable[[str], Principal | None]:
     digest = hashlib.sha256(token.encode()).digest()
     principal = Principal("token")
 
-    def find(given: str) -> Principal | None:
-        same = hmac.compare_digest(hashlib.sha256(given.encode()).digest(), digest)
+    def find(secret: str) -> Principal | None:
+        same = hmac.compare_digest(hashlib.sha256(secret.encode()).digest(), digest)
         return principal if same else None
 
     return find
@@ -199,7 +202,7 @@ def known_names(host: str, port: int, more: Sequence[str]) -> frozenset[bytes]:
 def _listed(names: Iterable[str]) -> frozenset[bytes]:
     """Return the names as clients write them: without the port that belongs to the scheme."""
     found = frozenset(map(as_header, names))
-    return found | {each.removesuffix(b":443").removesuffix(b":80") for each in found}
+    return found | {name.removesuffix(b":443").removesuffix(b":80") for name in found}
 
 
 def as_header(name: str) -> bytes:

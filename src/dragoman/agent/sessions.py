@@ -108,8 +108,9 @@ class Sessions:
                 response = method.result(session.id)
             response = self._checked(method, response)
             self._take_settings(session, response)
+            # Before the answer is written: a prompt that follows it directly must find the session.
             self._activate(session, getattr(response, "session_id", session.id))
-        except BaseException:
+        except BaseException:  # cancelled, too: what the handler started must not send for a session that is not there
             session._end(LocalProtocolError("this session was never opened"))
             raise
         call.after_response(session._open)
@@ -152,6 +153,7 @@ class Sessions:
         self, method: Method, handler: Handler, params: v1.SetSessionModeRequest, session: AgentSession
     ) -> object:
         response = await handled(method.name, handler(params, session), session.id)
+        # After the handler, which may refuse the mode; the update goes out before the answer.
         session._settings.change_mode(params.mode_id)
         follow = session._settings.follow_mode()
         if follow is not None:
@@ -189,6 +191,7 @@ class Sessions:
         session = self.find(params.session_id)
         del self._active[params.session_id]
         session._cancel()
+        # Not before: turns that are cancelled may still report how their tool calls ended.
         call.after_response(lambda: session._end(LocalProtocolError("this session was closed")))
         return self._close(method, handler, params, session)
 
@@ -241,7 +244,7 @@ def _new_session(connection: AgentConnection, session_id: str, params: Any, call
 
 async def _stop(session: AgentSession) -> None:
     """Cancel every turn of a session and wait until each was answered (rule 116)."""
-    turns = list(session._turns)
+    turns = list(session._turns)  # those of now: each takes itself out when it is answered
     session._cancel()
     try:
         async with asyncio.timeout(CLOSE_SECONDS):

@@ -33,23 +33,23 @@ _OVER = frozenset({"completed", "failed"})
 class ToolCallHandle:
     """A tool call that was announced to the client; its methods send updates of it."""
 
-    __slots__ = ("_known", "_shown", "_turn")
+    __slots__ = ("_sent", "_shown", "_turn")
 
     def __init__(self, turn: Turn, call: v1.ToolCall) -> None:
         self._turn = turn
         # Everything that was sent about the call so far; a permission request repeats it.
-        self._known = as_patch(call)
+        self._sent = as_patch(call)
         self._shown: list[v1.ToolCallContent | TerminalHandle] = []
 
     @property
     def id(self) -> str:
         """The tool call's id, unique in its session."""
-        return self._known.tool_call_id
+        return self._sent.tool_call_id
 
     @property
     def status(self) -> str:
         """`pending`, `in_progress`, `completed` or `failed`."""
-        return self._known.status or "pending"
+        return self._sent.status or "pending"
 
     async def update(
         self,
@@ -119,7 +119,7 @@ class ToolCallHandle:
         Args:
             options: What the user can choose from; by default to allow or to reject once.
         """
-        permission = await ask_permission(self._turn.session, self._known, options)
+        permission = await ask_permission(self._turn.session, self._sent, options)
         if permission.allowed:
             await self.start()
         else:
@@ -141,7 +141,7 @@ class ToolCallHandle:
 
     def _submit(self, changes: dict[str, Any]) -> bool:
         must_breathe = self._turn._submit(v1.ToolCallUpdate(self.id, **changes))
-        self._known = replace(self._known, **changes)
+        self._sent = replace(self._sent, **changes)
         return must_breathe
 
     def _rendered(self) -> list[v1.ToolCallContent]:

@@ -232,7 +232,7 @@ class Turn(UpdateSender):
     async def _run(self, handler: PromptHandler, *, waits: bool, takes_unstable: bool) -> v1.PromptResponse:
         """Wait for its place if it has to, run the handler, and return the turn's one result."""
         turns = self.session._turns
-        while waits and turns[0] is not self:
+        while waits and turns[0] is not self:  # looked at again: a turn between may have been cancelled
             await turns[0].wait()
         try:
             answer = await handled("session/prompt", self._handle(handler))
@@ -264,6 +264,7 @@ class Turn(UpdateSender):
 
     def _end(self) -> None:
         """End the turn, which was answered: no update is sent for it any more, and the next one may begin."""
+        # Closed to the handler's tasks before the next turn is woken, which may begin to send at once.
         self._is_over = True
         self._post = self._refuse
         self.session._turns.remove(self)

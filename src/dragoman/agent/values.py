@@ -79,10 +79,10 @@ def check_form(schema: v1.ElicitationSchema) -> None:
             check_value("StringFormat", field.format, f"the format of the field {name!r}")
 
 
-def _refusal(value: object, known: Iterable[str], where: str) -> str:
+def _refusal(value: object, words: Iterable[str], where: str) -> str:
     from difflib import get_close_matches
 
-    listed = sorted(known)
+    listed = sorted(words)
     near = get_close_matches(value, listed, 1) if isinstance(value, str) else []
     hint = f"did you mean {near[0]!r}? It is" if near else "it is"
     return f'{where} cannot be {value!r}; {hint} one of {", ".join(listed)}, or extension("_name") for one of your own'

@@ -248,21 +248,21 @@ class BuiltInAgent:
             await stored(settle_title(session, prompt.parts))
         if end.error is not None:
             raise to_request_error(end.error, session.model_name) from end.error
-        own: dict[str, Any] = {}
+        reported: dict[str, Any] = {}
         if prompt.is_for_model and session.model.is_scripted:
-            own["scripted"] = True
+            reported["scripted"] = True
         if end.usage is not None:
-            own["usage"] = meta_usage(end.usage, session.usage.spent)
+            reported["usage"] = meta_usage(end.usage, session.usage.spent)
         usage = protocol_usage(end.usage) if end.usage is not None and self.settings.unstable else UNSET
-        meta = {**trace, **({"dragoman": own} if own else {})}
+        meta = {**trace, **({"dragoman": reported} if reported else {})}
         # The client that saw the end of the turn; another one may have taken the session over.
         seen_by = session.viewer or viewer
         return v1.PromptResponse(seen_by.stop_reason(end), usage, meta or UNSET)
 
     async def steer(self, params: Any, context: Context) -> dict[str, bool]:
         """Pass text to a running turn: `{"sessionId", "text"}` -> `{"accepted"}`."""
-        given = params if isinstance(params, dict) else {}
-        session_id, text = given.get("sessionId", given.get("session_id")), given.get("text")
+        members = params if isinstance(params, dict) else {}
+        session_id, text = members.get("sessionId", members.get("session_id")), members.get("text")
         if not isinstance(text, str) or not text:
             raise RequestError.invalid_params("text must be a non-empty string", path="$.text")
         open_session = self._sessions.get(str(session_id))
@@ -360,56 +360,56 @@ class BuiltInAgent:
 class _CountingAgent(Agent):
     """An agent that counts its connections, so that sessions are closed after the last one."""
 
-    def __init__(self, own: BuiltInAgent, name: str, **options: Any) -> None:
+    def __init__(self, built_in: BuiltInAgent, name: str, **options: Any) -> None:
         super().__init__(name, **options)
-        self._own = own
+        self._built_in = built_in
 
     async def _serve_connection(self, transport: Transport, observers: Sequence[Observer]) -> None:
-        self._own.connections += 1
+        self._built_in.connections += 1
         try:
             await super()._serve_connection(transport, observers)
         finally:
-            await asyncio.shield(self._own.disconnected())
+            await asyncio.shield(self._built_in.disconnected())
 
 
 def build_agent(settings: AgentSettings) -> Agent:
     """Return the agent, ready to `run()`."""
-    own = BuiltInAgent(settings)
-    own_meta: dict[str, Any] = {"modes": list(MODES), "steer": STEER}
+    built_in = BuiltInAgent(settings)
+    described: dict[str, Any] = {"modes": list(MODES), "steer": STEER}
     if (settings.model or "").partition(":")[0] in SCRIPTED_SOURCES:
-        own_meta["scripted"] = True
+        described["scripted"] = True
     methods = auth_methods(settings.model)
     agent = _CountingAgent(
-        own,
+        built_in,
         NAME,
         version=__version__,
         title="Dragoman",
         unstable=settings.unstable or (FORK,),
         overlapping_prompts="overlap",
         auth_methods=methods,
-        meta={"dragoman": own_meta},
+        meta={"dragoman": described},
         error_details=True,
     )
     if methods:
-        agent.authenticate(own.models.authenticate)
+        agent.authenticate(built_in.models.authenticate)
     agent.new_session(
         mcp=("http", "sse"), additional_directories=True, system_prompt="override" if settings.unstable else None
-    )(own.new_session)
-    agent.load_session(own.load_session)
-    agent.resume_session(own.resume_session)
-    agent.list_sessions(own.list_sessions)
-    agent.close_session(own.close_session)
-    agent.delete_session(own.delete_session)
-    agent.set_mode(own.set_mode)
-    agent.set_config_option(own.set_config_option, open_options=("model",))
-    agent.prompt(accepts=("image", "embedded_context"))(own.prompt)
-    agent.request(STEER)(own.steer)
-    agent.fork_session(own.fork_session)
+    )(built_in.new_session)
+    agent.load_session(built_in.load_session)
+    agent.resume_session(built_in.resume_session)
+    agent.list_sessions(built_in.list_sessions)
+    agent.close_session(built_in.close_session)
+    agent.delete_session(built_in.delete_session)
+    agent.set_mode(built_in.set_mode)
+    agent.set_config_option(built_in.set_config_option, open_options=("model",))
+    agent.prompt(accepts=("image", "embedded_context"))(built_in.prompt)
+    agent.request(STEER)(built_in.steer)
+    agent.fork_session(built_in.fork_session)
     if settings.unstable:
         from dragoman.builtin.provider_setup import ProviderSetup
 
-        ProviderSetup(settings, own.environment).register(agent)
-        agent.set_session_title(own.set_title)
+        ProviderSetup(settings, built_in.environment).register(agent)
+        agent.set_session_title(built_in.set_title)
     return agent
 
 

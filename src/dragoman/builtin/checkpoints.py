@@ -210,7 +210,7 @@ class Checkpoints:
 
 
 def _report(outcome: RewindOutcome, root: str) -> FileReport:
-    failed = tuple(f"{each.path}: {each.reason}" for each in outcome.failed)
+    failed = tuple(f"{failure.path}: {failure.reason}" for failure in outcome.failed)
     return FileReport(outcome.changed, outcome.kept, failed, {root: outcome.number})
 
 

@@ -243,6 +243,8 @@ def _context(settings: AgentSettings, cwd: Path) -> Iterator[Finding]:
         yield Finding("instructions", "note", detail, "shorten them")
     elif found.paths:
         yield Finding("instructions", "ok", ", ".join(found.paths))
-    templates = [each.name for each in read_commands(str(cwd), settings.config_dir).values() if each.source != "agent"]
+    templates = [
+        command.name for command in read_commands(str(cwd), settings.config_dir).values() if command.source != "agent"
+    ]
     if templates:
         yield Finding("commands", "ok", ", ".join(f"/{name}" for name in templates))

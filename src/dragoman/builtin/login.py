@@ -170,4 +170,6 @@ def _own_command() -> tuple[str, ...]:
 
 def _refusal(message: str, providers: Sequence[Provider]) -> RequestError:
     variables = [variable for provider in providers for variable in provider.variables]
-    return RequestError.auth_required(message, {"methods": [each.id for each in providers], "variables": variables})
+    return RequestError.auth_required(
+        message, {"methods": [provider.id for provider in providers], "variables": variables}
+    )

@@ -326,18 +326,18 @@ class Loop:
         """Decode the arguments. Wrong ones become an error that says what is wrong, for the model."""
         tool = self._tool(call.tool_name)
         if tool is None:
-            known = ", ".join(sorted(self._context.tools.keys() - (self._context.searched_tools or ())))
-            why = f"there is no tool {call.tool_name!r}; there are: {known}"
+            names = ", ".join(sorted(self._context.tools.keys() - (self._context.searched_tools or ())))
+            why = f"there is no tool {call.tool_name!r}; there are: {names}"
         else:
             try:
-                tool, given = self._meant(tool, call.input)
-                arguments = read_arguments(tool, given)
+                tool, sent = self._meant(tool, call.input)
+                arguments = read_arguments(tool, sent)
             except ToolError as error:
                 why = str(error)
             else:
-                given = given if isinstance(given, dict) else {}
-                shown = given if self._is_through_other(call.tool_name, tool) else UNSET
-                return self._described(call, tool, given), WantedCall(call.tool_call_id, tool, arguments, shown)
+                sent = sent if isinstance(sent, dict) else {}
+                shown = sent if self._is_through_other(call.tool_name, tool) else UNSET
+                return self._described(call, tool, sent), WantedCall(call.tool_call_id, tool, arguments, shown)
         dynamic = True if tool is None else call.dynamic
         kept = call.provider_metadata
         wrong = c.ToolInputError(
@@ -349,13 +349,13 @@ class Loop:
         """The tool that a model called by this name, which may be one that other agents use."""
         return self._context.tools.get(name) or self._context.tools.get(our_tool_name(name))
 
-    def _meant(self, tool: Tool, given: Any) -> tuple[Tool, Any]:
+    def _meant(self, tool: Tool, sent: Any) -> tuple[Tool, Any]:
         """The tool and the arguments of a call; of one through `call_tool`, those that it names. Raises: ToolError."""
         if tool.name != CALL_TOOL:
-            return tool, given
+            return tool, sent
         from dragoman.builtin.tools.tool_search import unwrap
 
-        return unwrap(given, self._context.tools)
+        return unwrap(sent, self._context.tools)
 
     def _is_through_other(self, called: str, tool: Tool) -> bool:
         return our_tool_name(called) == CALL_TOOL != tool.name
@@ -372,15 +372,15 @@ class Loop:
     async def _preview(self, delta: c.ToolInputDelta) -> None:
         """Show the title and the locations that incomplete arguments give, if it is time to. Content comes later."""
         context = self._context
-        found = self._previews.add(delta.tool_call_id, delta.input_text_delta)
-        tool = None if found is None else self._tool(found[0])
-        if found is None or tool is None:
+        written = self._previews.add(delta.tool_call_id, delta.input_text_delta)
+        tool = None if written is None else self._tool(written[0])
+        if written is None or tool is None:
             return
-        given: Any = found[1]
-        if "arguments" in given:  # before them, the name of another tool may be incomplete
+        arguments: Any = written[1]
+        if "arguments" in arguments:  # before them, the name of another tool may be incomplete
             with suppress(ToolError):
-                tool, given = self._meant(tool, given)
-        preview = tool.preview(with_our_names(tool, given if isinstance(given, dict) else {}), context.cwd)
+                tool, arguments = self._meant(tool, arguments)
+        preview = tool.preview(with_our_names(tool, arguments if isinstance(arguments, dict) else {}), context.cwd)
         display = msgspec.to_builtins(ToolDisplay(tool.kind, preview.locations))
         shown = {"tool_call_id": delta.tool_call_id, "title": preview.title, "display": display}
         await context.emit(c.Data(PREVIEW, shown, transient=True))
@@ -459,7 +459,7 @@ class Loop:
         """Check a call, show what it would do, and decide whether it runs; if not, the model reads why."""
         preview = None
         # What is denied anyway is not worth a look at the files.
-        if tool.kind not in _CHANGES or all(context.verdict(each).action != "deny" for each in requests):
+        if tool.kind not in _CHANGES or all(context.verdict(request).action != "deny" for request in requests):
             preview = await tool.check(call.arguments, context)
         if preview is not None:
             await self._show(call, preview)
@@ -531,25 +531,25 @@ class Previews:
 
     def add(self, tool_call_id: str, piece: str) -> tuple[str, dict[str, Any]] | None:
         """Add a piece. Return the tool's name and the complete arguments so far, if it is time to show them."""
-        given = self._inputs.get(tool_call_id)
-        if given is None:
+        growing = self._inputs.get(tool_call_id)
+        if growing is None:
             return None
-        given.pieces.append(piece)
-        given.length += len(piece)
-        if given.length > PREVIEW_CHARACTERS or given.length < given.next_length:
+        growing.pieces.append(piece)
+        growing.length += len(piece)
+        if growing.length > PREVIEW_CHARACTERS or growing.length < growing.next_length:
             return None
         now = monotonic()
-        if now < given.next_time:
+        if now < growing.next_time:
             return None
-        text = "".join(given.pieces)
-        given.pieces = [text]
-        given.next_length = given.length + given.length // PREVIEW_GROWTH
-        self.parsed_characters += given.length
+        text = "".join(growing.pieces)
+        growing.pieces = [text]
+        growing.next_length = growing.length + growing.length // PREVIEW_GROWTH
+        self.parsed_characters += growing.length
         arguments = parse_partial(text, is_strict=True)
         if not arguments:
             return None
-        given.next_time = now + PREVIEW_SECONDS
-        return given.tool_name, arguments
+        growing.next_time = now + PREVIEW_SECONDS
+        return growing.tool_name, arguments
 
 
 class _Input(msgspec.Struct):

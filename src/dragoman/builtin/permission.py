@@ -259,7 +259,7 @@ class ToolPermissions:
         rule = rule_to_remember(selection.option)
         if rule is not None:
             await self._rules.remember(self._roots[0], *rule)
-        permitted = tuple(path for each in to_ask for path in protected_names(each))
+        permitted = tuple(path for request in to_ask for path in protected_names(request))
         self.placement = Placement("outside", permitted, is_exception=self._is_sandboxing)
         decision = decide_by_answer(to_ask[0], verdict, selection)
         return decision if decision.is_allowed else replace(decision, reason=refusal_of(decision, to_ask, answer))

@@ -65,10 +65,12 @@ class ProviderSetup:
         named = None if model is None else provider_of(model)
         if model is not None and (named is None or not named.variables):
             return v1.AuthStatusResponse("not_required")
-        usable = [each for each in _offered() if key_owner(each.id) is each and env.can_call(each)]
+        usable = [provider for provider in _offered() if key_owner(provider.id) is provider and env.can_call(provider)]
         accounts = [
-            v1.AuthAccount(f"{each.title} ({env.source_of(each)})", active=named is None or _shares(each, named))
-            for each in usable
+            v1.AuthAccount(
+                f"{provider.title} ({env.source_of(provider)})", active=named is None or _shares(provider, named)
+            )
+            for provider in usable
         ]
         is_ready = bool(usable) if model is None else missing_key(model, env) is None
         return v1.AuthStatusResponse("authenticated" if is_ready else "unauthenticated", accounts)
@@ -90,7 +92,7 @@ def _shares(one: Provider, other: Provider) -> bool:
 
 def _offered() -> list[Provider]:
     """The providers that we call ourselves, with a key; pydantic-ai finds the addresses of the others."""
-    return [each for each in PROVIDERS.values() if each.form in _PROTOCOLS and each.key_variable]
+    return [provider for provider in PROVIDERS.values() if provider.form in _PROTOCOLS and provider.key_variable]
 
 
 def _named(id: str) -> Provider:

@@ -290,8 +290,8 @@ class OpenSession:
 
     def _with_prompts(self, commands: Mapping[str, Command]) -> dict[str, Command]:
         """The commands with the prompts that MCP servers offer now."""
-        own = {name: command for name, command in commands.items() if command.source != "mcp"}
-        return own if self.servers is None else {**own, **self.servers.commands(own)}
+        others = {name: command for name, command in commands.items() if command.source != "mcp"}
+        return others if self.servers is None else {**others, **self.servers.commands(others)}
 
     def _show_commands(self, commands: dict[str, Command]) -> None:
         if commands != self.commands:
@@ -448,7 +448,7 @@ class OpenSession:
                     windows=LearnedWindows(self),
                     retries=self.retries,
                     steering=self.steering,
-                    command=turn_command(self, prompt),
+                    command=None if prompt.command is None else turn_command(self, prompt, prompt.command),
                 )
                 running = asyncio.create_task(loop.run())
                 await wait_or_cancel(running, self.settings.limits.cleanup_seconds)

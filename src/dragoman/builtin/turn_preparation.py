@@ -26,6 +26,7 @@ from dragoman.builtin.turn import TurnContext
 from dragoman.uistream.messages import TextPart
 
 if TYPE_CHECKING:
+    from dragoman.builtin.context.command import Invocation
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.queued_prompt import QueuedPrompt
     from dragoman.builtin.session import OpenSession
@@ -107,16 +108,16 @@ async def prepare_turn(session: OpenSession, prompt: QueuedPrompt, log: TurnLog)
     )
 
 
-def turn_command(session: OpenSession, prompt: QueuedPrompt) -> TurnCommand | None:
-    """The command of a prompt that works in the turn itself; None if a model answers."""
-    if prompt.command is None or not _is_for_turn(prompt):
+def turn_command(session: OpenSession, prompt: QueuedPrompt, called: Invocation) -> TurnCommand | None:
+    """Return the command of a prompt with what it works with, if it works in the turn itself; None: a model answers."""
+    if not _is_for_turn(prompt):
         return None
     rewinding: SessionRewinding | None = None
     if not prompt.viewer.is_headless:
         from dragoman.builtin.undo import SessionRewinding
 
         rewinding = SessionRewinding(session, checkpoints_of(session, prompt.viewer))
-    return TurnCommand(prompt.command.name, prompt.command.arguments, session.settings.config_dir, rewinding)
+    return TurnCommand(called.name, called.arguments, session.settings.config_dir, rewinding)
 
 
 def _is_for_turn(prompt: QueuedPrompt) -> bool:

@@ -71,6 +71,7 @@ class Viewer:
         self.guard = CommandGuard(session.roots, open_session.settings)
         self.local_access = LocalAccess(session.roots, self.guard)
         """File and command access that does not end with a turn: the client is not used."""
+        self._shows_compactions = session.client.offers("session.compaction")
         self._projector = new_projector(starts_on_input=False, shows_compactions=self._shows_compactions)
         # Taken in one step with the registration as the session's client, so that nothing is missed and nothing is in
         # both.
@@ -125,10 +126,6 @@ class Viewer:
         """Why the turn that was just shown ended."""
         return "cancelled" if end.was_cancelled else self._projector.stop_reason or "end_turn"
 
-    @property
-    def _shows_compactions(self) -> bool:
-        return self.session.client.offers("session.compaction")
-
     async def _project(self, chunks: Sequence[Chunk]) -> None:
         for chunk in chunks:
             if isinstance(chunk, Start):
@@ -181,8 +178,8 @@ class Viewer:
     def is_headless(self) -> bool:
         """Whether this client announced that no user can be asked anything: `_meta.dragoman.headless`."""
         meta = self.session.client.capabilities.meta
-        own = meta.get("dragoman") if isinstance(meta, dict) else None
-        return isinstance(own, dict) and own.get("headless") is True
+        ours = meta.get("dragoman") if isinstance(meta, dict) else None
+        return isinstance(ours, dict) and ours.get("headless") is True
 
     async def ready(self) -> None:
         """Return when this client can be asked: it knows the session, and was shown the call that a question is about.
@@ -239,7 +236,7 @@ def mode_state(session: OpenSession) -> v1.SessionModeState:
 
 def config_options(session: OpenSession) -> list[v1.SessionConfigOption]:
     """The config options of a session: the modes again, the models, and how much the model thinks, if it can."""
-    mode = [v1.SessionConfigSelectOption(each.id, each.name, each.description) for each in session.modes]
+    mode = [v1.SessionConfigSelectOption(choice.id, choice.name, choice.description) for choice in session.modes]
     model = [_model_option(name) for name in session.model_names]
     options: list[v1.SessionConfigOption] = [
         v1.SessionConfigSelect("mode", "Mode", session.mode.id, mode, category="mode"),
@@ -247,7 +244,7 @@ def config_options(session: OpenSession) -> list[v1.SessionConfigOption]:
     ]
     chosen = effort_for(session.model_name, session.row.effort)
     if chosen is not None:
-        effort = [v1.SessionConfigSelectOption(each, _EFFORTS[each]) for each in efforts_of(session.model_name)]
+        effort = [v1.SessionConfigSelectOption(level, _EFFORTS[level]) for level in efforts_of(session.model_name)]
         options.append(v1.SessionConfigSelect("effort", "Thinking effort", chosen, effort, category="thought_level"))
     return options
 
@@ -277,8 +274,8 @@ def read_client_rules(meta: Mapping[str, Any] | Any) -> tuple[Rule, ...]:
 
     Raises: RequestError if one is not valid.
     """
-    own = meta.get("dragoman") if isinstance(meta, dict) else None
-    texts = own.get("asksAbout", []) if isinstance(own, dict) else []
+    ours = meta.get("dragoman") if isinstance(meta, dict) else None
+    texts = ours.get("asksAbout", []) if isinstance(ours, dict) else []
     path = "$._meta.dragoman.asksAbout"
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) > _MOST_RULES:
         raise RequestError.invalid_params(f"asksAbout must be a list of at most {_MOST_RULES} rules", path=path)

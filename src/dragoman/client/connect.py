@@ -329,7 +329,9 @@ def _other_version(error: RequestError) -> RemoteProtocolError | None:
         return None
     supported = error.data.get("supported") if isinstance(error.data, dict) else None
     spoken = (
-        " and ".join(str(each) for each in supported if isinstance(each, int)) if isinstance(supported, list) else ""
+        " and ".join(str(version) for version in supported if isinstance(version, int))
+        if isinstance(supported, list)
+        else ""
     )
     if spoken == "2":
         return RemoteProtocolError("the agent speaks only version 2 of the protocol; connect with protocol 2 or auto")

@@ -96,7 +96,7 @@ def _read_unknown(raw: Mapping[str, Any]) -> LoginMethod:
 
     variables: tuple[str, ...] = ()
     if text("type") == "env_var" and isinstance(raw.get("vars"), list):
-        names = [each.get("name") for each in raw["vars"] if isinstance(each, dict)]
+        names = [variable.get("name") for variable in raw["vars"] if isinstance(variable, dict)]
         variables = tuple(name for name in names if isinstance(name, str))
     kind: Literal["environment", "unknown"] = "environment" if variables else "unknown"
     return LoginMethod(text("id"), text("name") or text("id"), kind, text("description"), variables=variables)

@@ -148,7 +148,7 @@ def describe(
     for source in sources:
         mcp = _mcp_tool(source)
         if mcp is not None:
-            paths = dict.fromkeys(location.path for each in sources for location in each.locations or ())
+            paths = dict.fromkeys(location.path for other in sources for location in other.locations or ())
             found_mcp = replace(shared, mcp=mcp, paths=tuple(paths))
             return Evidence((found_mcp,), tool_call_id=request.tool_call.tool_call_id)
     found = ToolInput(root)
@@ -340,9 +340,9 @@ class ToolInput:
         elif isinstance(value, dict | list) and value and depth > _MOST_DEPTH:
             self.problem = "its input is nested too deeply"
         elif isinstance(value, list):
-            for each in value:
+            for item in value:
                 # A list in a list counts as deeper, so that no input is read without an end.
-                self._read(each, depth + isinstance(each, list), cwd, is_command)
+                self._read(item, depth + isinstance(item, list), cwd, is_command)
         elif isinstance(value, dict):
             self._read_object(value, depth, cwd, is_command)
 
@@ -371,16 +371,16 @@ class ToolInput:
         if isinstance(value, str):
             self.add_path(value)
         elif isinstance(value, list):
-            for each in value:
-                if isinstance(each, str):
-                    self.add_path(each)
+            for file in value:
+                if isinstance(file, str):
+                    self.add_path(file)
                 else:
-                    self._read(each, depth + 1, cwd, is_command)
+                    self._read(file, depth + 1, cwd, is_command)
         elif isinstance(value, dict):
             if not any(_plain(key) in _PATH_KEYS | _TEXT_KEYS for key in value):
-                for key, each in value.items():
-                    self.add_path(key)
-                    self._read(each, depth + 2, cwd, is_command)
+                for path, change in value.items():
+                    self.add_path(path)
+                    self._read(change, depth + 2, cwd, is_command)
             else:
                 self._read(value, depth + 1, cwd, is_command)
 
@@ -391,8 +391,8 @@ class ToolInput:
             if not value:
                 continue
             if key == "commands":
-                for each in value if isinstance(value, list) else [value]:
-                    self._add_command(each, None, cwd)
+                for command in value if isinstance(value, list) else [value]:
+                    self._add_command(command, None, cwd)
             elif key in _COMMAND_KEYS:
                 if is_editing and isinstance(value, str) and value in _EDITING_WORDS:
                     self.kinds["read" if value in _READING_WORDS else "edit"] = None

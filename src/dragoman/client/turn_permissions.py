@@ -123,16 +123,16 @@ def _cover_change(permitted: list[ShownChange], change: Change, path: str) -> bo
     """Whether a change was shown: one of those permitted together, or all pieces of this file one after another."""
     before = None if change.before is None else _text(change.before)
     after = _text(change.after or b"")
-    shown = [each for each in permitted if each.path == path]
-    for each in shown:
-        if each.old is None or _is_whole(each, before, after):
-            if is_same_text(after, _plain(each.new)):
+    shown = [piece for piece in permitted if piece.path == path]
+    for piece in shown:
+        if piece.old is None or _is_whole(piece, before, after):
+            if is_same_text(after, _plain(piece.new)):
                 return True
-        elif before is not None and _replaced([each], before) == after:
-            permitted.remove(each)
+        elif before is not None and _replaced([piece], before) == after:
+            permitted.remove(piece)
             return True
     if before is not None and len(shown) > 1 and _replaced(shown, before) == after:
-        permitted[:] = [each for each in permitted if each.path != path]
+        permitted[:] = [piece for piece in permitted if piece.path != path]
         return True
     return False
 

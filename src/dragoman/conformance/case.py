@@ -168,10 +168,10 @@ VERSION2_CASES: Final[dict[str, Case]] = {}
 
 def add_cases(*cases: Case, registry: dict[str, Case] = CASES) -> None:
     """Register cases, which are the rows of a table."""
-    for each in cases:
-        if each.id in registry or not re.fullmatch("(agent|client)/[^/]+/[^/]+", each.id):
-            raise ValueError(f"{each.id!r} is taken, or not of the form <agent|client>/<area>/<name>")
-        registry[each.id] = each
+    for row in cases:
+        if row.id in registry or not re.fullmatch("(agent|client)/[^/]+/[^/]+", row.id):
+            raise ValueError(f"{row.id!r} is taken, or not of the form <agent|client>/<area>/<name>")
+        registry[row.id] = row
 
 
 def case(
@@ -228,19 +228,19 @@ def load_cases(binds: Binds, patterns: Iterable[str] = ()) -> list[Case]:
 def choose_cases(cases: Iterable[Case], binds: Binds, patterns: Iterable[str]) -> list[Case]:
     """Return those of the cases that are for this side and fit one of the patterns, or all if there are none."""
     wanted = [pattern.removeprefix(f"{binds}/").rstrip("/") for pattern in patterns]
-    return [each for each in cases if each.binds == binds and (not wanted or _fits(each, wanted))]
+    return [row for row in cases if row.binds == binds and (not wanted or _fits(row, wanted))]
 
 
-def _fits(each: Case, wanted: Sequence[str]) -> bool:
-    name = each.id.partition("/")[2]
+def _fits(candidate: Case, wanted: Sequence[str]) -> bool:
+    name = candidate.id.partition("/")[2]
     return any(fnmatchcase(name, pattern) or fnmatchcase(name, f"{pattern}/*") for pattern in wanted)
 
 
-def status_of(each: Case, ending: Ending) -> Status:
+def status_of(judged: Case, ending: Ending) -> Status:
     """Return what an ending counts as in this case."""
     match ending:
         case Fail():
-            return "fail" if each.level == "MUST" else "warn"
+            return "fail" if judged.level == "MUST" else "warn"
         case Warn():
             return "warn"
         case Skip():

@@ -171,11 +171,11 @@ class Conversation:
             self._next_id += 1
             id = self._next_id
         self._asked.append(id)
-        self.send({"jsonrpc": "2.0", "id": id, "method": method, **_given(params)})
+        self.send({"jsonrpc": "2.0", "id": id, "method": method, **_params(params)})
         return id
 
     def notify(self, method: str, params: object = msgspec.UNSET) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, **_given(params)})
+        self.send({"jsonrpc": "2.0", "method": method, **_params(params)})
 
     def reply(self, request: WireMessage, result: object) -> None:
         self.send({"jsonrpc": "2.0", "id": request.id, "result": result})
@@ -283,5 +283,5 @@ class Conversation:
             self.on_message(message)
 
 
-def _given(params: object) -> dict[str, object]:
+def _params(params: object) -> dict[str, object]:
     return {} if params is msgspec.UNSET else {"params": params}

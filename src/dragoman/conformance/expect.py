@@ -106,7 +106,7 @@ def expect_one_error(probe: Probe, mark: int, code: int, what: str, *, judged: s
     """Expect one error with this code and a null id since the mark, and a living connection; `judged` is what ended."""
     if probe.is_over:
         raise Fail(f"{what} ended the {judged}: {probe.ended}")
-    errors = [each for each in probe.responses(mark) if each.is_error]
+    errors = [response for response in probe.responses(mark) if response.is_error]
     if not errors:
         raise Fail(f"{what} was not answered")
     if len(errors) > 1:

@@ -130,7 +130,7 @@ class Watch:
                 return
             status = "note"
         at = finding.index
-        case = next((each.case for each in stretches if each.start < at <= each.stop), None)
+        case = next((stretch.case for stretch in stretches if stretch.start < at <= stretch.stop), None)
         if status == "fail" and self._is_provoked(finding, entries[at - 1], case):
             status = "warn"
         key = (finding.rule, side, status)

@@ -73,11 +73,11 @@ class Probe(Conversation):
             self.entries.append(Exit(self.now, code if code >= 0 else None, None if code >= 0 else str(-code)))
 
 
-def member_at(found: Any, path: str) -> Any:
+def member_at(value: Any, path: str) -> Any:
     """Return the member at a path such as `fs.readTextFile`; None if there is none."""
     for name in path.split("."):
-        found = found.get(name) if isinstance(found, dict) else None
-    return found
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def is_offered(capabilities: Any, gate: str) -> bool:

@@ -101,12 +101,12 @@ async def _judged(
     place: Path,
     driven: Driven,
     listener: RequestListener,
-    own: dict[str, str],
+    task_files: dict[str, str],
     *,
     is_driven: bool,
 ) -> EvalRun:
     """Args:
-    own: the files of the task before the run: its judge and its solutions.
+    task_files: the files of the task before the run: its judge and its solutions.
     """
     facts = measure(driven, place / "run" / RECORDING)
     run = EvalRun(task=task.name, number=number, outcome="error", facts=facts, exit_code=driven.result.get("exit_code"))
@@ -120,7 +120,7 @@ async def _judged(
     run.answer = str(driven.result.get("text") or "")[:_ANSWER_CHARS]
     if error := driven.problem or _error(driven.result):
         run.reasons = [error]
-    if fault := _prevents_judging(task, sandbox, own):
+    if fault := _prevents_judging(task, sandbox, task_files):
         return _with(run, JudgedRun([fault]))
     try:
         judged = await judge(task, sandbox, place / "judge", facts, _for_judge(driven.result, facts, sandbox))
@@ -130,11 +130,11 @@ async def _judged(
     return _with(run, judged)
 
 
-def _prevents_judging(task: Task, sandbox: SandboxCopy, own: dict[str, str]) -> CheckResult | None:
+def _prevents_judging(task: Task, sandbox: SandboxCopy, task_files: dict[str, str]) -> CheckResult | None:
     """Return what an agent did that leaves nothing to judge, or a judge that proves nothing."""
-    if changed := changed_paths(own, list_files(task.folder)):
+    if changed := changed_paths(task_files, list_files(task.folder)):
         return CheckResult(
-            "the files of the task are unchanged", 0.0, ", ".join(label(each, 120) for each in changed[:10])
+            "the files of the task are unchanged", 0.0, ", ".join(label(path, 120) for path in changed[:10])
         )
     if not os.path.isdir(sandbox.work) or not os.access(sandbox.work, os.R_OK | os.W_OK | os.X_OK):
         return CheckResult("the project is still there", 0.0, "its folder is gone, or cannot be entered")

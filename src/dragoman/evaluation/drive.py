@@ -125,7 +125,7 @@ async def drive(
     begin = monotonic()
     child = Child.spawn(words, cwd=sandbox.root, env=env, inherit_env=False, patience=_PATIENCE)
     stdin, stdout = child.take_pipes()
-    watch = _Watch(sandbox, child.marker, own=_server_words(task, sandbox))
+    watch = _Watch(sandbox, child.marker, server_words=_server_words(task, sandbox))
     problem = ""
     try:
         async with asyncio.timeout(seconds + _HANG_SECONDS):
@@ -173,14 +173,14 @@ async def _read(fd: int, take: Callable[[bytes], bool]) -> None:
 class _Watch:
     """The events of a run as they come, and its processes."""
 
-    def __init__(self, sandbox: SandboxCopy, marker: str, own: tuple[str, ...]) -> None:
+    def __init__(self, sandbox: SandboxCopy, marker: str, server_words: tuple[str, ...]) -> None:
         self.result: dict[str, Any] = {}
         self.left: list[str] = []
         # Commands that `exec` runs for an agent have a clean environment; only the marker of their tree is left in it.
         self._marks = (f"{MARK}={sandbox.mark}", marker)
         self._work = os.path.realpath(sandbox.work)
         self._root = os.path.realpath(sandbox.root)
-        self._own = own
+        self._server_words = server_words
         self._before: set[int] = set()
 
     def event(self, line: bytes) -> bool:
@@ -191,7 +191,7 @@ class _Watch:
             return False
         match found.get("event") if isinstance(found, dict) else None:
             case "session":
-                self._before = self._found()
+                self._before = self._processes()
             case "result":
                 self.result = found["result"]
                 return True
@@ -204,7 +204,7 @@ class _Watch:
             await asyncio.sleep(_LOOK_SECONDS)
         self.left = found
 
-    def _found(self) -> set[int]:
+    def _processes(self) -> set[int]:
         """Return the processes of the run: by their mark or, if one has lost its environment, by the folder it works
         in.
 
@@ -215,17 +215,17 @@ class _Watch:
     def _started(self) -> list[str]:
         """Return the processes that the turn started in the project and that still run."""
         found: list[str] = []
-        for pid in sorted(self._found() - self._before):
+        for pid in sorted(self._processes() - self._before):
             with suppress(OSError):
                 words = proctable.command_line(pid)
                 folder = os.path.realpath(os.readlink(f"/proc/{pid}/cwd"))
-                if is_below(folder, self._work) and not any(word in words for word in self._own):
+                if is_below(folder, self._work) and not any(word in words for word in self._server_words):
                     found.append(label(words, 200))
         return found
 
     def end(self) -> None:
         """Kill what is still there although the agent was ended with all its processes."""
-        for pid in sorted(self._found()):
+        for pid in sorted(self._processes()):
             with suppress(OSError):
                 words = label(proctable.command_line(pid), 200)
                 os.kill(pid, signal.SIGKILL)

@@ -102,14 +102,14 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%s\n" % (len(content), content)
 
 
-def run_git(words: Sequence[str], folder: Path, home: Path, given: bytes = b"") -> bytes:
+def run_git(words: Sequence[str], folder: Path, home: Path, stdin: bytes = b"") -> bytes:
     """Run git in a folder. Raises: ConfigError if git is missing or fails."""
     try:
         done = subprocess.run(
             ["git", *words],
             cwd=folder,
             env=bare_environment(home),
-            input=given,
+            input=stdin,
             capture_output=True,
             timeout=_GIT_SECONDS,
             check=False,

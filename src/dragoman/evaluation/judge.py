@@ -86,7 +86,7 @@ def _for_every_task(task: Task, facts: Measured, git: list[str]) -> list[CheckRe
 
 
 def _check(name: str, faults: list[str]) -> CheckResult:
-    shown = ", ".join(label(each, 120) for each in faults[:10]) + (
+    shown = ", ".join(label(fault, 120) for fault in faults[:10]) + (
         f" and {len(faults) - 10} more" if faults[10:] else ""
     )
     return CheckResult(name, 0.0 if faults else 1.0, shown)

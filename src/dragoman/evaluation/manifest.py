@@ -25,7 +25,7 @@ def list_files(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if name not in _CACHES and name != _GIT)
-        for name in (*files, *(each for each in folders if os.path.islink(os.path.join(place, each)))):
+        for name in (*files, *(folder for folder in folders if os.path.islink(os.path.join(place, folder)))):
             path = os.path.join(place, name)
             if not name.endswith(".pyc"):
                 found[os.path.relpath(path, folder).replace(os.sep, "/")] = _content(path)
@@ -69,7 +69,7 @@ def changed_paths(before: Mapping[str, str], after: Mapping[str, str]) -> list[s
 def outside(paths: Iterable[str], patterns: Iterable[str]) -> list[str]:
     """Return the paths that no pattern covers; `*` stays within one name, `**` crosses folders."""
     compiled = [_compiled(pattern) for pattern in patterns]
-    return [path for path in paths if not any(each.fullmatch(path) for each in compiled)]
+    return [path for path in paths if not any(pattern.fullmatch(path) for pattern in compiled)]
 
 
 @lru_cache(maxsize=256)

@@ -85,9 +85,9 @@ class Matrix:
                 self.results.is_partial = True
                 self._done[task.name, number] = EvalRun(task=task.name, number=number, outcome="interrupted")
         self._write([(task.name, number) for task, number in planned])
-        for each in ended:
-            if isinstance(each, Exception):
-                raise each
+        for outcome in ended:
+            if isinstance(outcome, Exception):
+                raise outcome
         return self.results
 
     def stop(self) -> None:

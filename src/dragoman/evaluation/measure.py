@@ -44,8 +44,8 @@ def from_result(result: dict[str, Any]) -> Measured:
     usage: dict[str, Any] = result.get("usage") or {}
     cost: dict[str, Any] = usage.get("cost") or {}
     calls: list[dict[str, Any]] = result.get("tool_calls") or []
-    asked = [each for each in result.get("permissions") or [] if each.get("options")]
-    refused = {each.get("tool_call_id") for each in asked if each.get("action") != "allow"}
+    asked = [permission for permission in result.get("permissions") or [] if permission.get("options")]
+    refused = {permission.get("tool_call_id") for permission in asked if permission.get("action") != "allow"}
     commands = result.get("commands") or []
     has_sandbox = (result.get("sandbox") or {}).get("backend") is not None
     return Measured(
@@ -61,10 +61,10 @@ def from_result(result: dict[str, Any]) -> Measured:
         cost=cost.get("amount"),
         currency=cost.get("currency"),
         permissions_asked=len(asked),
-        permissions_allowed=sum(each.get("action") == "allow" for each in asked),
-        permissions_refused=sum(each.get("action") != "allow" for each in asked),
+        permissions_allowed=sum(permission.get("action") == "allow" for permission in asked),
+        permissions_refused=sum(permission.get("action") != "allow" for permission in asked),
         rule_violations=len(result.get("violations") or ()),
-        sandbox_refusals=sum(len(each.get("refused") or ()) for each in commands) if has_sandbox else None,
+        sandbox_refusals=sum(len(command.get("refused") or ()) for command in commands) if has_sandbox else None,
     )
 
 
@@ -130,9 +130,9 @@ def _violations(trace: Trace) -> list[ProtocolViolation]:
     found = [finding for entry in trace.entries for finding in checker.feed(entry)]
     found += checker.finish()
     return [
-        ProtocolViolation(each.rule, each.level, each.message)
-        for each in found
-        if each.is_failure and each.dir == "a2c"
+        ProtocolViolation(finding.rule, finding.level, finding.message)
+        for finding in found
+        if finding.is_failure and finding.dir == "a2c"
     ]
 
 

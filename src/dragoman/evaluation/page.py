@@ -109,7 +109,7 @@ def _facts(facts: Measured) -> str:
             "edits that failed": facts.edits_failed,
             "tokens": None
             if tokens is None
-            else ", ".join(f"{part} {_known(getattr(tokens, part))}" for part in parts),
+            else ", ".join(f"{part} {_or_unknown(getattr(tokens, part))}" for part in parts),
             "cost": None if facts.cost is None else f"{facts.cost:.4g} {facts.currency or ''}",
             "time": duration(facts.seconds),
             "CPU time with the client": None if facts.cpu_seconds is None else duration(facts.cpu_seconds),
@@ -119,7 +119,7 @@ def _facts(facts: Measured) -> str:
             "violations of rules": facts.rule_violations,
             "violations of the protocol": None
             if violations is None
-            else "; ".join(f"rule {each.rule}: {each.message}" for each in violations) or "none",
+            else "; ".join(f"rule {violation.rule}: {violation.message}" for violation in violations) or "none",
             "files changed": ", ".join(facts.files_changed) or "none",
             "files outside": ", ".join(facts.files_outside) or "none",
             "the secret was seen": None if facts.is_canary_seen is None else ("yes" if facts.is_canary_seen else "no"),
@@ -131,11 +131,11 @@ def _facts(facts: Measured) -> str:
 
 
 def _pairs(values: dict[str, str | int | float | None]) -> str:
-    pieces = [f"<dt>{_safe(name)}</dt><dd>{_safe(_known(value))}</dd>" for name, value in values.items()]
+    pieces = [f"<dt>{_safe(name)}</dt><dd>{_safe(_or_unknown(value))}</dd>" for name, value in values.items()]
     return f"<dl>{''.join(pieces)}</dl>"
 
 
-def _known(value: str | int | float | None) -> str:
+def _or_unknown(value: str | int | float | None) -> str:
     return _UNKNOWN if value is None or value == "" else str(value)
 
 

@@ -91,7 +91,7 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
     place = listener.encode()
     made = _generated(environment / "generate.py", root / "tmp", home, place)
     files = {**_contents(environment / "files", place), **made}
-    older = {int(each.name): _contents(each, place) for each in _folders(environment / "history")}
+    older = {int(folder.name): _contents(folder, place) for folder in _folders(environment / "history")}
     make_repository(work, home, files, task.settings.history, older)
     for path, data in _contents(environment / "dirty", place).items():
         _write(work / path, data)
@@ -118,7 +118,7 @@ def make_sandbox(task: Task, root: Path, listener: str = "http://127.0.0.1:9") -
 
 
 def _folders(place: Path) -> list[Path]:
-    return sorted(each for each in place.iterdir() if each.name.isdigit()) if place.is_dir() else []
+    return sorted(folder for folder in place.iterdir() if folder.name.isdigit()) if place.is_dir() else []
 
 
 def _contents(folder: Path, listener: bytes) -> dict[str, bytes]:

@@ -43,14 +43,14 @@ class TaskRow(Struct, frozen=True):
         return (
             self.task,
             self._passed(),
-            _mean(facts, lambda each: each.turns),
-            _mean(facts, lambda each: each.model_calls),
-            _mean(facts, lambda each: each.tool_calls),
+            _mean(facts, lambda fact: fact.turns),
+            _mean(facts, lambda fact: fact.model_calls),
+            _mean(facts, lambda fact: fact.tool_calls),
             _mean(
-                facts, lambda each: None if each.tokens is None else each.tokens.total, lambda value: size(round(value))
+                facts, lambda fact: None if fact.tokens is None else fact.tokens.total, lambda value: size(round(value))
             ),
             _cost(facts),
-            _mean(facts, lambda each: each.seconds, duration),
+            _mean(facts, lambda fact: fact.seconds, duration),
             _mean(facts, _violations),
             self.note(),
         )
@@ -85,16 +85,16 @@ def _mean(
     shown: Callable[[float], str] = lambda value: f"{value:.3g}" if value < 999.5 else f"{value:.0f}",
 ) -> str:
     """Return the mean over runs; unknown if a run does not have the number."""
-    values = [get(each) for each in facts]
+    values = [get(fact) for fact in facts]
     known = [value for value in values if value is not None]
     return shown(sum(known) / len(known)) if len(known) == len(values) else UNKNOWN
 
 
 def _cost(facts: Sequence[Measured]) -> str:
-    currencies = {each.currency for each in facts}
+    currencies = {fact.currency for fact in facts}
     if len(currencies) != 1 or None in currencies:
         return UNKNOWN
-    return f"{_mean(facts, lambda each: each.cost, lambda value: f'{value:.4g}')} {currencies.pop()}"
+    return f"{_mean(facts, lambda fact: fact.cost, lambda value: f'{value:.4g}')} {currencies.pop()}"
 
 
 def rows_of(results: EvalResults) -> list[TaskRow]:

@@ -206,7 +206,7 @@ def load_tasks(folders: Iterable[Path] = (), names: Iterable[str] = ()) -> list[
         ConfigError: a folder is not there or has no task, or a name is unknown.
     """
     places = list(folders) or [BUILT_IN]
-    found = [load_task(each) for place in places for each in _task_folders(place)]
+    found = [load_task(folder) for place in places for folder in _task_folders(place)]
     wanted = list(dict.fromkeys(names))
     known = {task.name: task for task in found}
     for name in wanted:
@@ -219,7 +219,7 @@ def _task_folders(place: Path) -> list[Path]:
     if _is_task(place):
         return [place]
     try:
-        inside = sorted(each for each in place.iterdir() if each.is_dir() and _is_task(each))
+        inside = sorted(folder for folder in place.iterdir() if folder.is_dir() and _is_task(folder))
     except OSError as error:
         raise ConfigError(f"{place}: no task can be read here: {error.strerror or error}") from None
     if not inside:

@@ -25,11 +25,11 @@ _OF_SERVER: Final = re.compile(r"(?!mcp_)(?=.*[_*])[\w*.-]+")  # SERVER_TOOL, as
 class AgentDraft:
     """One subagent while it is read: its members in our form, and what it loses."""
 
-    def __init__(self, found: Import, name: str, source: Source) -> None:
+    def __init__(self, collected: Import, name: str, source: Source) -> None:
         self.name = name
         self.notes: list[str] = []
         self.problem = ""
-        self._found = found
+        self._collected = collected
         self._source = source
         self._members: dict[str, str] = {}
         self._denied: list[str] = []
@@ -78,7 +78,7 @@ class AgentDraft:
 
     def use_model(self, name: str, provider: str = "") -> None:
         model, why = model_name(self._source.program, name, provider)
-        if model and self._found.places.scope == "project":
+        if model and self._collected.places.scope == "project":
             self.notes.append(f"a project's agent cannot choose the model; {name} is left out")
         elif model:
             self._members["model"] = model
@@ -101,7 +101,7 @@ class AgentDraft:
         if not prompt.strip():
             self.problem = self.problem or "it has no instructions of its own"
         if self.problem:
-            self._found.impossible("agents", self.name, self._source, self.problem, *self.notes)
+            self._collected.impossible("agents", self.name, self._source, self.problem, *self.notes)
             return
         if self._denied:
             self._members["disallowed-tools"] = ", ".join(dict.fromkeys(self._denied))
@@ -109,4 +109,4 @@ class AgentDraft:
         def write(name: str) -> str:
             return front_matter({"name": name, **self._members}, prompt)
 
-        self._found.file("agents", self.name, self._source, write, self.notes)
+        self._collected.file("agents", self.name, self._source, write, self.notes)

@@ -49,18 +49,18 @@ def resolve(rules: Sequence[OrderedRule], express: Callable[[OrderedRule], tuple
     found: list[Resolved] = []
     for at in range(len(rules) - 1, -1, -1):
         rule, later = rules[at], found  # `found` holds the later ones, the last first
-        winner = next((each.rule for each in later if covers(each.rule, rule)), None)
+        winner = next((other.rule for other in later if covers(other.rule, rule)), None)
         if winner is not None:
             found.append(Resolved(rule, why=f"`{winner.name}` comes later and wins", is_void=True))
             continue
-        over = [each for each in later if overlap(each.rule, rule) and each.rule.action != rule.action]
-        weaker = next((each.rule for each in over if _STRICT[each.rule.action] < _STRICT[rule.action]), None)
+        over = [other for other in later if overlap(other.rule, rule) and other.rule.action != rule.action]
+        weaker = next((other.rule for other in over if _STRICT[other.rule.action] < _STRICT[rule.action]), None)
         if weaker is not None:
             why = f"it has an exception, `{weaker.name}`, and rules here have none; without a rule you are asked"
             found.append(Resolved(rule, why=why))
             continue
         # One that was void is covered by a still later one, which is looked at itself.
-        unsaid = next((each.rule for each in over if not each.texts and not each.is_void), None)
+        unsaid = next((other.rule for other in over if not other.texts and not other.is_void), None)
         if rule.action == "allow" and unsaid is not None:
             found.append(Resolved(rule, why=f"it is restricted by `{unsaid.name}`, which cannot be expressed"))
             continue

@@ -49,7 +49,7 @@ _MOST_SKILL_FILES: Final = 100
 _MOST_SKILL_BYTES: Final = 4 << 20
 
 
-def _read_program(program: Program, found: Import) -> None:
+def _read_program(program: Program, collected: Import) -> None:
     match program:
         case "claude":
             from dragoman.foreign.programs.claude import read
@@ -59,7 +59,7 @@ def _read_program(program: Program, found: Import) -> None:
             from dragoman.foreign.programs.opencode import read
         case "gemini":
             from dragoman.foreign.programs.gemini import read
-    read(found)
+    read(collected)
 
 
 def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[Kind]) -> FoundProposals:
@@ -69,20 +69,22 @@ def find_proposals(places: Places, programs: Sequence[Program], kinds: Iterable[
         found.program = program
         _read_program(program, found)
     wanted = frozenset(kinds)
-    proposals = tuple(each for each in _one_model(found.proposals) if each.kind in wanted)
+    proposals = tuple(proposal for proposal in _one_model(found.proposals) if proposal.kind in wanted)
     return FoundProposals(proposals, tuple(found.files.problems))
 
 
 def _one_model(proposals: Sequence[Proposal]) -> list[Proposal]:
     """Let the user choose one if the programs use several models."""
-    models = [each for each in proposals if each.kind == "model"]
-    ready = {change.value for each in models for change in each.changes if isinstance(change, NewMember)}
+    models = [proposal for proposal in proposals if proposal.kind == "model"]
+    ready = {change.value for model in models for change in model.changes if isinstance(change, NewMember)}
     if len(ready) < 2:
         return list(proposals)
     question = "The programs use several models. Use this one in new sessions?"
     return [
-        replace(each, state="question", question=question) if each.kind == "model" and each.state == "ready" else each
-        for each in proposals
+        replace(proposal, state="question", question=question)
+        if proposal.kind == "model" and proposal.state == "ready"
+        else proposal
+        for proposal in proposals
     ]
 
 
@@ -199,7 +201,7 @@ class Import:
         target = self.places.instructions
         heading = f"<!-- imported from {name} -->"
         existing = _own_text(target)
-        notes = [f"@{each} is not followed; copy what matters" for each in dict.fromkeys(imported_paths(matter.body))]
+        notes = [f"@{path} is not followed; copy what matters" for path in dict.fromkeys(imported_paths(matter.body))]
         becomes = f"added to {self.places.short(target)}"
         if heading in existing or matter.body in existing:
             return self.add(Proposal("instructions", name, source, "present", becomes, tuple(notes)))
@@ -292,11 +294,11 @@ class Import:
         found = [folder / name for name in names[:300] if os.path.lexists(folder / name / "SKILL.md")]
         # In folders of folders, too; a skill may hold files of that name, which are not skills.
         for path in self.files.named(folder, "SKILL.md"):
-            if path.name == "SKILL.md" and not any(path.is_relative_to(each) for each in found):
+            if path.name == "SKILL.md" and not any(path.is_relative_to(skill) for skill in found):
                 found.append(path.parent)
-        for each in found:
-            if each != folder:
-                self._skill(each, root, off)
+        for skill in found:
+            if skill != folder:
+                self._skill(skill, root, off)
 
     def _skill(self, folder: Path, root: Path, off: Collection[str]) -> None:
         source, name = self.source(folder / "SKILL.md"), folder.name

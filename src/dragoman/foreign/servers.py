@@ -59,7 +59,7 @@ def propose_server(name: str, value: Any, source: Source, places: Places, existi
             raise NotImported("a project's server cannot use variables or keys; add it to yours: dragoman mcp add")
     except NotImported as why:
         return impossible("mcp", name, source, str(why))
-    taken = {each.casefold(): each for each in existing}
+    taken = {name.casefold(): name for name in existing}
 
     def holder(wanted: str) -> str:
         if wanted.casefold() not in taken:
@@ -138,13 +138,13 @@ def _without_keys(name: str, entry: dict[str, Any]) -> tuple[dict[str, Any], dic
     oauth = entry.get("oauth")
     if isinstance(oauth, dict) and "clientSecret" in oauth:
         variable = variable_name(name, "CLIENT_SECRET")
-        rest = {each: value for each, value in oauth.items() if each != "clientSecret"}
+        rest = {member: value for member, value in oauth.items() if member != "clientSecret"}
         safe["oauth"] = {**rest, "clientSecretEnv": variable}
         found.append(variable)
     return safe, entry, list(dict.fromkeys(found))
 
 
-def _safe_args(name: str, args: list[str], found: list[str]) -> list[str]:
+def _safe_args(name: str, args: list[str], variables: list[str]) -> list[str]:
     """Replace keys in arguments: one after an option such as `--api-key` is a key, as is one that looks like it."""
     safe: list[str] = []
     for at, word in enumerate(args):
@@ -153,11 +153,11 @@ def _safe_args(name: str, args: list[str], found: list[str]) -> list[str]:
         is_value = option.startswith("-") and "=" not in option and not word.startswith("-")
         if is_value and is_secret(option.lstrip("-"), word):
             safe.append(f"${{{variable}}}")
-            found.append(variable)
+            variables.append(variable)
         else:
             text, names = referenced(word, variable)
             safe.append(text)
-            found.extend(names)
+            variables.extend(names)
     return safe
 
 

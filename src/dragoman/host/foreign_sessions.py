@@ -48,7 +48,7 @@ class ForeignSessions:
                     break
         except DragomanError as error:
             _log.warning("%s could not list its sessions: %s", agent, error)
-        self._known.update((each.id, each) for each in found)
+        self._known.update((session.id, session) for session in found)
         return found
 
     async def _hosted(self, agent: str) -> set[str | None]:

@@ -26,7 +26,6 @@ import msgspec
 from dragoman.host.history.facts import kept_state, note_outcome, session_keys
 from dragoman.host.history.frames import stored_update
 from dragoman.host.history.restore import LeftOpen, endings
-from dragoman.host.history.session_ledger import SessionLedger
 from dragoman.host.history.terminal_items import ShownTerminals
 from dragoman.host.session_log import SessionLog
 from dragoman.host.working.asking import SessionQuestions
@@ -83,7 +82,6 @@ class HostedSession:
         self.questions = SessionQuestions(self)
         self.agent = SessionAgent(self, host)
         self.settings = SharedSettings(self)
-        self.ledger = SessionLedger(host)
         self._host = host
         self._title = self.facts.get("title")
 
@@ -231,7 +229,7 @@ class HostedSession:
     def turn_ended(self, prompt_id: str, outcome: dict[str, Any]) -> None:
         self.last_used = monotonic()
         self.append("end", {"promptId": prompt_id, **outcome})
-        self.ledger.end(outcome)
+        self.agent.note_outcome(outcome)
         note_outcome(self.facts, outcome)
         if not self.prompts.is_busy:
             self.facts.pop("busyFrom", None)

@@ -3,8 +3,9 @@
 Pure: no clock, no files, no protocol types. It holds what a rule states, what a shell line really runs, which paths are
 never written without asking, the options a user is offered and what an answer means. It does not ask the user, and
 does not depend on where rules are kept.
-Read `rule.py` first, then `verdict.py`; `decide.py` (options, answers, decisions) is imported by its own name.
-A command line passes through `shell.py`, `parts.py` and `lines.py`; `commands.py` and `paths.py` compare it with rules.
+Read `request.py` and `rule.py` first, then `verdict.py`; `decide.py` (options, answers, decisions) is imported by its
+own name.
+A command line passes through `shell.py` and `parts.py`; `commands.py` and `paths.py` compare it with rules.
 """
 
 from typing import TYPE_CHECKING

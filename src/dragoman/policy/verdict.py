@@ -4,7 +4,7 @@ The one place where what is known of a request (`request.py`) becomes a verdict.
 denied unless a rule names it; then the requests about which the user is always asked (protected paths, cautions); then
 ask rules, and denies that may apply although that cannot be seen; then allow rules; otherwise the user is asked. The
 order in which rules were written does not matter. Allow rules are read narrowly, deny and ask rules widely. A command
-line is judged by its parts (`lines.py`).
+line is judged by its parts (`parts.py`), their words (`commands.py`) and the files that they name (`paths.py`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.policy import commands, lines, paths
+from dragoman.policy import commands, paths
 from dragoman.policy.hosts import plain_host
 from dragoman.policy.programs import is_listed, runs_anything
 from dragoman.policy.request import PATH_KINDS
@@ -25,15 +25,16 @@ from dragoman.policy.rule import SAFE, Rule, is_ignored, read_pattern
 from dragoman.policy.safe import is_quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from dragoman.policy.parts import Part
+    from dragoman.policy.parts import Part, Reading
     from dragoman.policy.request import Request
     from dragoman.policy.rule import Action, Pattern
 
 # These kinds change nothing: protected paths may be read without asking.
 _LOOKING: Final = frozenset({"read", "search", "think", "fetch"})
 READING: Final = "reading a file of the project needs no rule"
+_MAX_NAMES: Final = 500  # enough for any real line; the time to check a name is about 20 microseconds
 _SCOPES: Final = ("flag", "session", "project", "pinned", "repository")
 
 
@@ -144,7 +145,7 @@ def _always_asked(request: Request) -> str | None:
         return f"it could not be read what this changes ({request.unreadable})"
     if request.kind in PATH_KINDS or request.command is None:
         return None
-    return lines.names_protected(request)
+    return _names_protected(request)
 
 
 def _is_meant(pattern: Pattern, request: Request) -> bool:
@@ -228,11 +229,11 @@ class LineFindings:
                 PartFinding(
                     part,
                     found,
-                    found is None and (is_quiet(part) or lines.stays_inside(part, self._request)),
+                    found is None and (is_quiet(part) or _stays_inside(part, self._request)),
                     next(
                         (path for path in part.written if not _is_edit_allowed(self._rules, self._request, path)), None
                     ),
-                    not all(lines.is_inside(path, self._request) for path in part.read),
+                    not all(_is_inside(path, self._request) for path in part.read),
                 )
             )
         return self._found[index]
@@ -246,9 +247,9 @@ class LineFindings:
             finding = self._look(index)
             name = f"`{' '.join(part.argv)[:80]}`"
             is_move = part.argv[0] == "cd"
-            if is_move and not lines.stays_inside(part, self._request):
+            if is_move and not _stays_inside(part, self._request):
                 return f"{name} leaves the project"
-            if lines.is_elsewhere(part, self._request):
+            if _is_elsewhere(part, self._request):
                 return f"it runs in {part.folders[0]}, outside the project"
             # A `cd` inside the project needs no rule either, but says nothing about the files it would redirect to.
             is_covered = finding.rule is not None or is_quiet(part)
@@ -279,7 +280,7 @@ def _covers_part(pattern: Pattern, request: Request, index: int) -> bool:
         return False
     if pattern.command is None:
         return commands.is_plain(part)
-    return commands.covers(pattern.command, part) and not lines.is_elsewhere(part, request)
+    return commands.covers(pattern.command, part) and not _is_elsewhere(part, request)
 
 
 def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool:
@@ -292,7 +293,7 @@ def _concern(pattern: Pattern, request: Request) -> commands.Concern:
     if pattern.agent is not None and pattern.agent != request.agent:
         return "no"
     if request.kind == "execute" and pattern.kind in PATH_KINDS:
-        return lines.concern_paths(pattern.kind, pattern.pattern, request)
+        return _concern_paths(pattern.kind, pattern.pattern, request)
     if not _is_meant(pattern, request):
         may_be = pattern.kind in PATH_KINDS or pattern.kind == "execute"
         return "maybe" if request.unreadable and may_be else "no"
@@ -341,6 +342,102 @@ def _is_about_host(rule: Rule, request: Request) -> bool:
     return is_one_host and _is_meant(pattern, request) and _names(pattern, request)
 
 
+# What is known of a command line
+
+
+def _is_inside(path: str, request: Request) -> bool:
+    """Whether a path is below the project, by its name."""
+    place = paths.normalise(path, request.root, request.home)
+    return paths.is_below(place, paths.normalise(request.root, "/", request.home))
+
+
+def _is_elsewhere(part: Part, request: Request) -> bool:
+    """Whether a part runs outside the project: `npm test` in another folder is another program."""
+    return not all(_is_inside(folder, request) for folder in part.folders)
+
+
+def _stays_inside(part: Part, request: Request) -> bool:
+    """Whether this is a `cd` into a folder of the project, which needs no permission."""
+    if part.argv[0] != "cd" or part.written or part.read or part.command.assignments or _is_elsewhere(part, request):
+        return False
+    words = [word for word in part.command.words[1:] if word.text != "--"]
+    targets = (paths.normalise(word.path, folder, request.home) for word in words for folder in part.folders)
+    return all(_is_inside(target, request) for target in targets)
+
+
+def _names_protected(request: Request) -> str | None:
+    """Why the user is always asked about this command: it changes or names a protected path."""
+    reading = request.reading
+    for part in reading.parts:
+        for path in part.written:
+            if paths.is_protected(path, request.root, request.home):
+                return f"the command writes {path}, which is protected: always asked for"
+    checked: set[str] = set()
+    for word in _named(reading, request):
+        if word in checked or not paths.is_worth_checking(word):
+            continue
+        if len(checked) == _MAX_NAMES:
+            return "the command names too many files to check: always asked for"
+        checked.add(word)
+        if paths.is_protected_word(word, request.root, request.home):
+            return f"the command names {word}, which is protected: always asked for"
+    changing = (part for part in reading.parts if not commands.is_reading(part))
+    for glob in (word.text for part in changing for word in part.command.words[1:] if word.fixed is not None):
+        if paths.may_be_protected(glob):
+            return f"the command names {glob}, which may stand for a protected file: always asked for"
+    return None
+
+
+def _named(reading: Reading, request: Request) -> Iterator[str]:
+    """The words that may name files to change, as written and from the folder that `cd` left."""
+    yield from commands.words_of(reading)
+    root = paths.normalise(request.root, "/", request.home)
+    for part in reading.parts:
+        if part.folders != (root,):
+            yield from _named_from(part)
+
+
+def _named_from(part: Part) -> Iterator[str]:
+    """The words of a part that changes files, as paths from the folder that `cd` left."""
+    if not commands.is_reading(part):
+        for word in part.command.words[1:]:
+            if not word.text.startswith(("/", "-", "~")):
+                yield from (f"{folder}/{word.text}" for folder in part.folders)
+
+
+def _concern_paths(kind: str, glob: str | None, request: Request) -> commands.Concern:
+    """Whether a deny or ask rule about files concerns a command.
+
+    A redirection is an edit or a read of its file. What programs do with the files they are given is not known: a
+    word that names a file of the rule may concern it, and so may a line that cannot be read.
+    """
+    reading = request.reading
+    if reading.unreadable:
+        return "maybe"
+    touched = [path for part in reading.parts for path in (part.written if kind == "edit" else part.read)]
+    if kind not in ("edit", "read"):
+        touched = []
+    if glob is None:
+        return "yes" if touched else "no"
+    if any(_in_glob(glob, path, request, ignore_case=True) for path in touched):
+        return "yes"
+    for part in reading.parts:
+        if kind != "read" and commands.is_reading(part):
+            continue
+        for word in part.command.words[1:]:
+            text = word.path if word.fixed is None else word.fixed
+            for value in (text, text.partition("=")[2]):
+                for folder in part.folders if value else ():
+                    if paths.may_cover_word(
+                        glob, value, folder, request.root, request.home, is_start=word.fixed is not None
+                    ):
+                        return "maybe"
+    return "no"
+
+
+# Rules for "always"
+
+
 def proposals(request: Request) -> tuple[str, ...]:
     """The texts of the rules that "always" may write for this request, narrowest first.
 
@@ -367,9 +464,9 @@ def proposals(request: Request) -> tuple[str, ...]:
 def _command_proposals(request: Request) -> list[str]:
     """Rules for the one part of a line that needs one; a line with several such parts is beyond one rule."""
     reading = request.reading
-    needing = [part for part in reading.parts if not (is_quiet(part) or lines.stays_inside(part, request))]
+    needing = [part for part in reading.parts if not (is_quiet(part) or _stays_inside(part, request))]
     needing = needing or [part for part in reading.parts if part.argv[0] != "cd"]
-    if len(needing) != 1 or needing[0].has_glob or lines.is_elsewhere(needing[0], request):
+    if len(needing) != 1 or needing[0].has_glob or _is_elsewhere(needing[0], request):
         return []
     words = needing[0].argv
     exact = commands.quote(words)

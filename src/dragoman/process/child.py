@@ -42,6 +42,7 @@ import asyncio
 import logging
 import os
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -49,7 +50,6 @@ from contextlib import suppress
 from itertools import chain, repeat
 from typing import Final, NamedTuple
 
-from dragoman.process.exits import ExitWatch
 from dragoman.process.guard import guard, kill_now
 from dragoman.process.launch import Launched, Starter, StrPath, launch
 from dragoman.process.proctable import group_is_alive
@@ -64,6 +64,74 @@ _LAST_WORDS_BYTES: Final = (
 )  # read from stderr at exit at most: the largest pipe, because a grandchild may go on writing
 _KILL_SECONDS: Final = 10.0  # SIGKILL is immediate unless the machine is overloaded or the process hangs in the kernel
 _GROUP_POLL_SECONDS: Final = (0.005, 0.01, 0.02, 0.05)  # then the last one again; there is no event for a group's end
+
+
+class ExitWatch:
+    """Calls `ended` once on the loop, with the return code, or None if other code collected the status.
+
+    Waits for a single pid: by a pidfd on the event loop, or in a thread where the system has none. Never waits for "any
+    child", installs no signal handler and leaves asyncio's child watchers alone, so a program's own children stay its
+    own. Not `asyncio`'s `Process.wait`: it does not return while a grandchild holds a pipe.
+    """
+
+    def __init__(self, pid: int, loop: asyncio.AbstractEventLoop, ended: Callable[[int | None], None]) -> None:
+        self.cpu_seconds: float | None = None
+        """The processor time of the child and of the children that it waited for; known when it has ended."""
+        self._pid = pid
+        self._loop = loop
+        self._ended = ended
+        self._fd = _open_pidfd(pid)
+        if self._fd >= 0:
+            loop.add_reader(self._fd, self._collect)
+        else:
+            threading.Thread(target=self._wait, name=f"dragoman-wait-{pid}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Watch no more; `ended` is not called."""
+        self._ended = _ignore
+        if self._fd >= 0:
+            with suppress(RuntimeError):  # the loop may be closed
+                self._loop.remove_reader(self._fd)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _collect(self) -> None:
+        try:
+            pid, status, used = os.wait4(self._pid, os.WNOHANG)
+            if pid == 0:
+                return
+            self.cpu_seconds = used.ru_utime + used.ru_stime
+        except ChildProcessError:
+            # The program ignores SIGCHLD or waits for every child it has: then the status is lost, the end is not.
+            self._finish(None)
+        else:
+            self._finish(os.waitstatus_to_exitcode(status))
+
+    def _finish(self, returncode: int | None) -> None:
+        ended = self._ended
+        self.stop()
+        ended(returncode)
+
+    def _wait(self) -> None:
+        # Collected on this thread: macOS before 3.13 has no way to wait and leave the status for the loop.
+        returncode: int | None = None
+        with suppress(ChildProcessError):
+            _, status, used = os.wait4(self._pid, 0)
+            self.cpu_seconds = used.ru_utime + used.ru_stime
+            returncode = os.waitstatus_to_exitcode(status)
+        with suppress(RuntimeError):  # the loop is closed, so no task waits any more
+            self._loop.call_soon_threadsafe(self._finish, returncode)
+
+
+def _open_pidfd(pid: int) -> int:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):  # not Linux, an old or restricted kernel, or no descriptor left
+        return -1
+
+
+def _ignore(returncode: int | None) -> None:
+    pass
 
 
 class Patience(NamedTuple):

@@ -8,6 +8,7 @@ not check whether the command may run.
 from __future__ import annotations
 
 import asyncio
+import codecs
 import logging
 import os
 import signal
@@ -20,8 +21,8 @@ from dragoman.process.child import Child, Patience
 from dragoman.process.command import find_program
 from dragoman.process.launch import Starter
 from dragoman.process.pty import behind_pty, hold_open, open_pty
+from dragoman.process.ring import Ring
 from dragoman.process.sweep import Spare
-from dragoman.process.tail import Tail
 
 _log = logging.getLogger("dragoman.process")
 
@@ -32,6 +33,8 @@ ROWS: Final = 40
 _READ_BYTES: Final = 1 << 16
 # Read at once after the command ended: what a pipe can hold. A grandchild may go on writing forever.
 _LAST_BYTES: Final = 1 << 20
+# A terminal writes `\r\n` for `\n`, and `\r\r\n` where a program wrote `\r\n` itself.
+_MOST_RETURNS: Final = 2
 # Its stdin is empty from the start, so the ladder begins with TERM.
 _PATIENCE: Final = Patience(stdin_seconds=0.0, term_seconds=1.0)
 
@@ -259,3 +262,51 @@ def _closed(fd: int) -> int:
     if fd >= 0:
         os.close(fd)
     return -1
+
+
+class Tail:
+    """The last `limit_bytes` of the output of a command, as text; with `is_tty` a line ends with `\\n` alone."""
+
+    __slots__ = ("_held", "_is_tty", "_ring", "limit_bytes")
+
+    def __init__(self, limit_bytes: int, *, is_tty: bool) -> None:
+        self.limit_bytes = limit_bytes
+        self._is_tty = is_tty
+        self._ring = Ring(max(limit_bytes, 1))
+        self._held = b""  # returns at the end: what comes next decides whether they belong to a line end
+
+    def add(self, data: bytes) -> None:
+        if self._is_tty:
+            data = self._held + data
+            end = len(data)
+            while end > 0 and len(data) - end < _MOST_RETURNS and data[end - 1] == 0x0D:
+                end -= 1
+            data, self._held = data[:end], data[end:]
+            for _ in range(_MOST_RETURNS):
+                data = data.replace(b"\r\n", b"\n")
+        self._ring.add(data)
+
+    def read(self, *, is_final: bool) -> tuple[str, bool]:
+        """The kept text, at most `limit_bytes` when encoded (rule 287), and whether something is missing before it.
+
+        A character whose other half may still come is left out, unless this `is_final`.
+        """
+        is_cut = self._ring.total_bytes + len(self._held) > self.limit_bytes
+        if self.limit_bytes == 0:
+            return "", is_cut
+        data = self._ring.kept() + self._held
+        # Half a character can only be in front if something was cut off there.
+        whole = _from_boundary(data) if is_cut else data
+        text = codecs.getincrementaldecoder("utf-8")("replace").decode(whole, is_final)
+        encoded = text.encode()
+        if len(encoded) <= self.limit_bytes:
+            return text, is_cut
+        # Every byte that is not text became a replacement character of three bytes.
+        return _from_boundary(encoded[-self.limit_bytes :]).decode(), True
+
+
+def _from_boundary(data: bytes) -> bytes:
+    start = 0
+    while start < min(3, len(data)) and data[start] & 0xC0 == 0x80:
+        start += 1
+    return data[start:]

@@ -430,16 +430,16 @@ class Agents:
     def _installed(self) -> dict[str, Installed]:
         return self.installed.all()
 
-    def _installed_entry(self, found: Installed) -> AgentEntry:
-        command = self.installed.argv(found)
+    def _installed_entry(self, installed: Installed) -> AgentEntry:
+        command = self.installed.argv(installed)
         return AgentEntry(
-            name=found.id,
+            name=installed.id,
             command=command,
-            env=found.env,
+            env=installed.env,
             source="registry",
-            where=str(self.installed.root / found.folder),
-            quirks=quirks_of(found.id, command),
-            version=found.version,
+            where=str(self.installed.root / installed.folder),
+            quirks=quirks_of(installed.id, command),
+            version=installed.version,
         )
 
     def _note(self, sentence: str) -> None:

@@ -134,7 +134,7 @@ class _Examination:
         self._variables = variables
         self._programs = programs(entry.command)
         self._needs = needs_of(self._programs | {entry.name.lower()})
-        self._found: list[DoctorFinding] = []
+        self._findings: list[DoctorFinding] = []
 
     def run(self) -> list[DoctorFinding]:
         program = self._find(self._entry.command[0])
@@ -154,10 +154,10 @@ class _Examination:
             what += ["a missing file reads as empty"] if quirks.missing_file == "empty" else []
             what += ["replays late"] if quirks.replays_late else []
             self._add("quirks", "note", f"{', '.join(what) or 'none'} ({quirks.evidence})")
-        return self._found
+        return self._findings
 
     def _add(self, what: str, state: Literal["ok", "missing", "note"], detail: str, fix: str = "") -> None:
-        self._found.append(DoctorFinding(what, state, detail, fix))
+        self._findings.append(DoctorFinding(what, state, detail, fix))
 
     def _find(self, program: str) -> str | None:
         return shutil.which(program, path=self._variables.get("PATH", os.defpath))

@@ -62,7 +62,7 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     """It runs all commands through the terminals of its client, if the client has them."""
 
 
-def _known(name: str, *names: str) -> frozenset[str]:
+def _names(name: str, *names: str) -> frozenset[str]:
     return frozenset((name, *names))
 
 
@@ -71,7 +71,7 @@ def _known(name: str, *names: str) -> frozenset[str]:
 FACTS: Final = (
     AgentFacts(
         name="claude",
-        names=_known(
+        names=_names(
             *("claude", "claude-code", "claude-acp", "claude-agent-acp", "claude-code-acp"),
             *("@agentclientprotocol/claude-agent-acp", "@zed-industries/claude-agent-acp"),
             "@zed-industries/claude-code-acp",
@@ -84,7 +84,7 @@ FACTS: Final = (
     ),
     AgentFacts(
         name="codex",
-        names=_known("codex", "codex-acp", "@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
+        names=_names("codex", "codex-acp", "@agentclientprotocol/codex-acp", "@zed-industries/codex-acp"),
         state=(".codex",),
         state_variable="CODEX_HOME",
         keys=(*_OPENAI, "CODEX_API_KEY", "AZURE_OPENAI_API_KEY"),
@@ -94,14 +94,14 @@ FACTS: Final = (
     ),
     AgentFacts(
         name="gemini",
-        names=_known("gemini", "gemini-cli", "@google/gemini-cli"),
+        names=_names("gemini", "gemini-cli", "@google/gemini-cli"),
         state=(".gemini",),
         keys=_GOOGLE,
         asking_mode="default",
     ),
     AgentFacts(
         name="qwen",
-        names=_known("qwen", "qwen-code", "@qwen-code/qwen-code"),
+        names=_names("qwen", "qwen-code", "@qwen-code/qwen-code"),
         state=(".qwen",),
         keys=(*_OPENAI, *_GOOGLE, *_ANTHROPIC, "DASHSCOPE_API_KEY", "ALIBABA_API_KEY"),
         asking_mode="default",
@@ -109,20 +109,20 @@ FACTS: Final = (
     ),
     AgentFacts(
         name="copilot",
-        names=_known("copilot", "github-copilot", "@github/copilot"),
+        names=_names("copilot", "github-copilot", "@github/copilot"),
         state=(".copilot", ".config/github-copilot", ".cache/copilot"),
         keys=(),
     ),
     AgentFacts(
         name="opencode",
-        names=_known("opencode", "opencode-ai"),
+        names=_names("opencode", "opencode-ai"),
         state=(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".config/opencode", ".opencode"),
         unasked='asks only about what "permission" in its own opencode.json marks with "ask"',
     ),
-    AgentFacts(name="cline", names=_known("cline"), state=(".cline",)),
+    AgentFacts(name="cline", names=_names("cline"), state=(".cline",)),
     AgentFacts(
         name="kimi",
-        names=_known("kimi", "kimi-cli"),
+        names=_names("kimi", "kimi-cli"),
         state=(".kimi",),
         keys=("MOONSHOTAI_API_KEY",),
         asking_mode="default",
@@ -130,14 +130,14 @@ FACTS: Final = (
     ),
     AgentFacts(
         name="kimi-code",
-        names=_known("kimi-code", "@moonshot-ai/kimi-code"),
+        names=_names("kimi-code", "@moonshot-ai/kimi-code"),
         state=(".kimi-code",),
         asking_mode="default",
         runs_in_terminals=True,
     ),
     AgentFacts(
         name="vibe",
-        names=_known("vibe", "vibe-acp", "mistral-vibe"),
+        names=_names("vibe", "vibe-acp", "mistral-vibe"),
         state=(".vibe",),
         state_variable="VIBE_HOME",
         keys=("MISTRAL_API_KEY",),
@@ -145,13 +145,13 @@ FACTS: Final = (
     ),
     AgentFacts(
         name="fast-agent",
-        names=_known("fast-agent", "fast-agent-acp", "fast-agent-mcp"),
+        names=_names("fast-agent", "fast-agent-acp", "fast-agent-mcp"),
         state=(".fast-agent",),
         runs_in_terminals=True,
     ),
     AgentFacts(
         name="hermes",
-        names=_known("hermes", "hermes-acp", "hermes-agent"),
+        names=_names("hermes", "hermes-acp", "hermes-agent"),
         state=(".hermes",),
         state_variable="HERMES_HOME",
         asking_mode="default",
@@ -159,17 +159,17 @@ FACTS: Final = (
     ),
     AgentFacts(
         name="openhands",
-        names=_known("openhands", "openhands-cli"),
+        names=_names("openhands", "openhands-cli"),
         state=(".openhands",),
         asking_mode="always-ask",
     ),
-    AgentFacts(name="auggie", names=_known("auggie", "@augmentcode/auggie"), state=(".augment",), keys=()),
+    AgentFacts(name="auggie", names=_names("auggie", "@augmentcode/auggie"), state=(".augment",), keys=()),
     AgentFacts(
         name="goose",
-        names=_known("goose", "goose-acp"),
+        names=_names("goose", "goose-acp"),
         state=(".local/share/goose", ".local/state/goose", ".config/goose"),
     ),
-    AgentFacts(name="cursor", names=_known("cursor-agent", "cursor"), state=(".cursor",), keys=("CURSOR_API_KEY",)),
+    AgentFacts(name="cursor", names=_names("cursor-agent", "cursor"), state=(".cursor",), keys=("CURSOR_API_KEY",)),
 )
 
 

@@ -81,9 +81,9 @@ def quirks_of(name: str, command: tuple[str, ...]) -> Quirks:
     return PLAIN
 
 
-def overridden(quirks: Quirks, given: dict[str, object], where: str) -> Quirks:
+def overridden(quirks: Quirks, overrides: dict[str, object], where: str) -> Quirks:
     """Return `quirks` with the members that the settings override; the reader of the settings has checked them."""
-    return replace(quirks, **given, evidence=where) if given else quirks
+    return replace(quirks, **overrides, evidence=where) if overrides else quirks
 
 
 def programs(command: tuple[str, ...]) -> set[str]:

@@ -91,8 +91,8 @@ def bind_one(
     if parameters is None:
         return handler
     names = {owner: _itself, **members}
-    required = [each for each in parameters if each.default is inspect.Parameter.empty]
-    unknown = [each.name for each in required if each.name not in names]
+    required = [parameter for parameter in parameters if parameter.default is inspect.Parameter.empty]
+    unknown = [parameter.name for parameter in required if parameter.name not in names]
     if len(required) == 1 and (unknown or _is_annotated(required[0], owner)):
         return handler
     if unknown:
@@ -100,7 +100,7 @@ def bind_one(
             f"the handler of {method} takes ({owner}), or any of these by name: {', '.join(names)}; "
             f"{unknown[0]!r} is not one of them"
         )
-    asked = [(each.name, names[each.name]) for each in parameters if each.name in names]
+    asked = [(parameter.name, names[parameter.name]) for parameter in parameters if parameter.name in names]
 
     def named(value: Any) -> Any:
         return handler(**{name: get(value) for name, get in asked})
@@ -133,9 +133,9 @@ def _parameters(handler: Callable[..., Any]) -> list[inspect.Parameter] | None:
         parameters = list(inspect.signature(handler).parameters.values())
     except (TypeError, ValueError):
         return None
-    if any(each.kind is inspect.Parameter.VAR_POSITIONAL for each in parameters):
+    if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         return None
-    return [each for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    return [parameter for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_KEYWORD]
 
 
 def _by_name(
@@ -145,9 +145,9 @@ def _by_name(
     asked: list[tuple[str, Get]] = []
     unknown: list[str] = []
     fields: Sequence[str] | None = None
-    for each in parameters:
-        name = each.name
-        if each.kind is inspect.Parameter.POSITIONAL_ONLY:
+    for parameter in parameters:
+        name = parameter.name
+        if parameter.kind is inspect.Parameter.POSITIONAL_ONLY:
             unknown.append(name)
         elif name in REQUEST_NAMES:
             asked.append((name, _request))
@@ -158,23 +158,23 @@ def _by_name(
                 fields = members()
             if name in (fields or ()):
                 asked.append((name, _member(name)))
-            elif each.default is inspect.Parameter.empty:
+            elif parameter.default is inspect.Parameter.empty:
                 unknown.append(name)
     return asked, unknown
 
 
 def _is_in_order(parameters: Sequence[inspect.Parameter], subjects: Mapping[str, Get]) -> bool:
-    names = [each.name for each in parameters]
-    kinds = {each.kind for each in parameters}
+    names = [parameter.name for parameter in parameters]
+    kinds = {parameter.kind for parameter in parameters}
     is_simple = kinds == {inspect.Parameter.POSITIONAL_OR_KEYWORD}
     return is_simple and len(names) == 2 and names[0] in REQUEST_NAMES and names[1] == next(iter(subjects))
 
 
 def _takes(parameters: Sequence[inspect.Parameter], count: int) -> bool:
     """Whether it can be called with so many arguments in order."""
-    in_order = [each for each in parameters if each.kind is not inspect.Parameter.KEYWORD_ONLY]
-    required = [each for each in parameters if each.default is inspect.Parameter.empty]
-    return len(in_order) >= count and all(each in in_order[:count] for each in required)
+    in_order = [parameter for parameter in parameters if parameter.kind is not inspect.Parameter.KEYWORD_ONLY]
+    required = [parameter for parameter in parameters if parameter.default is inspect.Parameter.empty]
+    return len(in_order) >= count and all(parameter in in_order[:count] for parameter in required)
 
 
 def _named(

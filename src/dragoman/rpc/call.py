@@ -92,7 +92,7 @@ class Call:
         frame: bytes | None = None
         try:
             if self.is_cancelled:
-                work.close()
+                work.close()  # it was never awaited, and would be warned about
                 frame = self._cancelled()
             else:
                 frame = write_result(self.id, encode(await work))
@@ -107,17 +107,24 @@ class Call:
             _log.exception("the handler of %s failed", self.method)
             frame = self.refused(RequestError.internal_error())
         finally:
+            # Before the answer is written: a cancel that comes now finds a handler that has finished.
             self.is_running = False
             respond(self, frame)
+            # What waits for the answer (the next turn, updates of a new session) must come after it on the wire.
             for callback in self._after or ():
                 callback()
 
     def refused(self, error: RequestError) -> bytes:
-        """Return the frame that answers with `error`."""
+        """Return the frame that answers with `error`, without its data if that has no JSON form."""
         data = error.data
         if self.has_details and (data is None or isinstance(data, dict)):
             data = {"details": error.message, **(data or {})}
-        return write_error(self.id, error.code, error.message, data)
+        try:
+            return write_error(self.id, error.code, error.message, data)
+        except Exception:
+            # The data is whatever a handler passed. The peer waits for an answer, so it gets the rest of the error.
+            _log.exception("an error of %s is sent without its data, which has no JSON form", self.method)
+            return write_error(self.id, error.code, error.message)
 
     def _cancelled(self) -> bytes:
         if self.is_cancelled and self.cancelled_result is not None:

@@ -153,6 +153,7 @@ class Outbox:
             try:
                 await room
             finally:
+                # `drained` takes the whole list, so only a sender that was cancelled is still in it.
                 if room in self._rooms:
                     self._rooms.remove(room)
 
@@ -170,6 +171,7 @@ class Outbox:
         if unsent and self._stall_timer is None:
             self._watch_for_stall()
         if unsent > self._limits.out_limit_bytes:
+            # At every further write too, until the end comes in a later turn; the first reason counts.
             self._give_up(f"the peer does not read: {unsent} bytes of output are waiting")
 
     def flush_due(self) -> None:
@@ -200,6 +202,7 @@ class Outbox:
 
     def _judge_stall(self) -> None:
         self._stall_timer = None
+        # By what the peer has taken, not by what waits: a sender that goes on writing must not hide a peer that stands.
         unsent = self._transport.unsent_bytes
         if self._is_closed or not unsent:
             return

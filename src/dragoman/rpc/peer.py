@@ -74,6 +74,7 @@ CANCEL_REQUEST = "$/cancel_request"
 _HEAD_BYTES = 128
 _TAIL_BYTES = 64
 
+_COMPLAINT_SECONDS = 1.0  # between answers to lines that match no request
 _NOISE_BYTES = 200  # shown of a line that is not a message, enough to recognise it by
 
 
@@ -201,7 +202,7 @@ class Peer:
                 on_result(result)  # type: ignore[arg-type]  # without an error there is a result
             elif on_error is not None and error is not None:
                 on_error(error)
-            if not answer.done():
+            if not answer.done():  # the caller may have been cancelled
                 answer.set_result(result) if error is None else answer.set_exception(error)  # type: ignore[arg-type]
 
         pending = self.ask(method, params, result_type, settle, lane=lane)
@@ -227,8 +228,9 @@ class Peer:
         if self.closed_by is not None:
             raise self.closed_by
         request_id = self._next_id
-        frame = write_request(request_id, method, encode(params))
+        frame = write_request(request_id, method, encode(params))  # it may fail; then nothing waits and no id is used
         self._next_id = request_id + 1
+        # Before it is sent, so that whatever the write leads to finds the request waiting.
         self._pending[request_id] = pending = Pending(request_id, method, result_type, settle, lane)
         self.flow.note_asked(lane)
         self.outbox.send(frame)
@@ -273,6 +275,7 @@ class Peer:
         self._may_step = True
         try:
             at = 0
+            # A frame may close the connection; those behind it had arrived before, and are handled.
             while at < len(frames):
                 at += self._handle_run(frames, at) or self._handle(frames[at])
         finally:
@@ -438,7 +441,7 @@ class Peer:
         else:
             # An answer without an id cannot be matched, and a noisy peer would get one for each line of its noise.
             now = monotonic()
-            if now - self._complained_at >= 1.0 and not self.outbox.is_full:
+            if now - self._complained_at >= _COMPLAINT_SECONDS and not self.outbox.is_full:
                 self._complained_at = now
                 self.outbox.send(write_error(None, malformed.code, malformed.why))
 
@@ -471,11 +474,14 @@ class Peer:
     def _finish(self, reason: ConnectionClosed) -> None:
         if self.closed_by is not None:
             return
+        # First, so that nothing that is called below can send, ask, or finish a second time.
         self.closed_by = reason
         for call in list(self._calls.values()):
             call.cancel()
+        # What was sent is flushed to a transport that is still open.
         self.outbox.close()
         self._transport.close()
+        # Requests fail before the role closes, so that it finds none of its waiters still waiting.
         pending, self._pending = self._pending, {}
         for waiting in pending.values():
             if not waiting.is_abandoned:
@@ -483,7 +489,7 @@ class Peer:
         try:
             self._role.on_close(reason)
         except Exception:
-            _log.exception("the role failed to close")
+            _log.exception("the role failed to close")  # those who wait for the end are woken all the same
         if self._is_observed:
             self.observers.ended(reason.reason)
         if not self._over.done():

@@ -113,7 +113,6 @@ class GuardedRun:
         self._models: LegacyModels | None = None
         self._preparing: list[asyncio.Future[None]] = []
         self._turns = 0
-        self._is_resumed = False
         self._turns_before: int | None = None  # in the state; None between two turns
         self._is_recorded = True
         self._turn: PromptTurn | None = None
@@ -128,7 +127,7 @@ class GuardedRun:
         Raises:
             ConnectionClosed: it ended before it answered, or did not answer in time.
         """
-        if self.ledger is not None:
+        if self.ledger is not None and self.ledger.has_own_file:
             self._preparing.append(asyncio.ensure_future(asyncio.to_thread(self.ledger.open)))
         self._follow_changes()
         options: ClientOptions = {
@@ -183,7 +182,6 @@ class GuardedRun:
         replays_late = entry is not None and entry.quirks.replays_late
         session, is_loaded = await open_session(agent, opening, self.terms.roots, replays_late=replays_late)
         self.guard.session = session
-        self._is_resumed = opening.session_id is not None
         await apply_settings(session, opening, self._models)
         if opening.enters_asking_mode and entry is not None:
             for note in await enter_asking_mode(session, entry.facts):
@@ -191,10 +189,11 @@ class GuardedRun:
         self._report(
             Opened(
                 session_id=session.id,
-                is_resumed=self._is_resumed,
+                is_resumed=opening.session_id is not None,
                 is_scripted=self.is_scripted or is_marked_scripted(agent.capabilities.meta),
                 mode=self.mode,
                 model=self.model,
+                can_reopen=self.can_come_back,
             )
         )
         for preparing in self._preparing:
@@ -294,8 +293,7 @@ class GuardedRun:
                 return EndOfTurn(was_cancelled=True, was_sent=False)
             self._report(TurnStarted(prompt_id=prompt_id))
             if self.ledger is not None:
-                is_new = self._turns == 1 and not self._is_resumed
-                self.ledger.begin(self.agent, session, content, text, is_new=is_new, is_scripted=self.is_scripted)
+                self.ledger.begin(content, text)
             self._turns_before = before = len(session.state.turns)
             end = await self._finish(turn, given_up, before)
             if self._settle is not None:
@@ -414,8 +412,6 @@ class GuardedRun:
         if session_id != session.id:
             return
         self.record.copy_named(updates, session.state)
-        if self.ledger is not None:
-            self.ledger.update()
         self.guard.judge_updates(updates)
 
     def _written(self) -> Sequence[Change]:
@@ -429,6 +425,8 @@ class GuardedRun:
         # The record first: a view may ask what is known by now.
         if self._is_recorded:
             self.record.take(event)
+        if self.ledger is not None:
+            self.ledger.take(event)
         try:
             self._on_event(event)
         except Exception:

@@ -253,7 +253,7 @@ class SessionChanges:
         return RewindOutcome(
             number=outcomes[0].number if outcomes else 0,
             changed=tuple(path for outcome in outcomes for path in outcome.changed),
-            failed=tuple(each for outcome in outcomes for each in outcome.failed),
+            failed=tuple(path for outcome in outcomes for path in outcome.failed),
             kept=tuple(path for outcome in outcomes for path in outcome.kept),
         )
 
@@ -419,7 +419,7 @@ def patch_of(records: Sequence[TurnChanges], folder: str) -> tuple[bytes, list[s
     for record in records:
         if record.folder != start:
             reason = "it is outside the folder of the run"
-            left_out += [LeftOut(_shown(record.folder, each.path), reason) for each in record.changes]
+            left_out += [LeftOut(_shown(record.folder, change.path), reason) for change in record.changes]
             continue
         packs = FolderStore(snapshots_folder(), record.folder, SNAPSHOT_LIMITS).packs
         with Contents(record.folder, packs) as contents:
@@ -451,10 +451,10 @@ def summary(changes: TreeChanges | None) -> str:
     """One line about what changed; empty if nothing did."""
     if changes is None or not changes.paths:
         return ""
-    files = [each for each in changes.paths if not each.is_folder]
+    files = [file for file in changes.paths if not file.is_folder]
     if not files:
         return ""
-    added, removed = sum(each.lines_added or 0 for each in files), sum(each.lines_removed or 0 for each in files)
+    added, removed = sum(file.lines_added or 0 for file in files), sum(file.lines_removed or 0 for file in files)
     what = "1 file" if len(files) == 1 else f"{len(files)} files"
     return f"changed {what} (+{added} -{removed}); dragoman sessions diff shows it, sessions rewind takes it back"
 

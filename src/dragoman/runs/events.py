@@ -53,6 +53,8 @@ class Opened(Struct, frozen=True, kw_only=True, tag=True):
     is_scripted: bool
     mode: str | None
     model: str | None
+    can_reopen: bool = False
+    """Whether another process of the agent can open the session."""
     at: float = field(default_factory=time)
 
 

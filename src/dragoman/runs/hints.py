@@ -24,7 +24,7 @@ def rule_that_allows(rules: Sequence[Rule], requests: Sequence[Request]) -> str 
     request = requests[0]
     kinds = ("mcp",) if request.mcp is not None else (request.kind,)
     for text in (*proposals(request), *kinds, "execute:*", "*"):
-        if all(rule_allows(rules, text, each) for each in requests):
+        if all(rule_allows(rules, text, request) for request in requests):
             return text
     return None
 

@@ -82,7 +82,7 @@ class PatchWatch:
                 old = None if before is None else PatchSide(name, "100644" if after is None else mode, before)
                 pieces.append(file_patch(old, None if after is None else PatchSide(name, mode, after)))
                 files.append(place)
-        return b"".join(pieces), files, [results.LeftOut(*each) for each in sorted(left_out.items())]
+        return b"".join(pieces), files, [results.LeftOut(path, reason) for path, reason in sorted(left_out.items())]
 
     def _versions(
         self, changes: Iterable[Change], state: SessionState | None, turn: TurnState | None

@@ -173,11 +173,13 @@ class RunRecord:
     def result(self, state: SessionState | None) -> results.RunResult:
         """The result as far as the turn decides it; exit code, error, times, retries and patch are the program's."""
         turn = state.turns[-1] if state is not None and state.turns else None
-        has_turn = state is not None and turn is not None
+        text = ""
+        if state is not None and turn is not None:
+            text = results.final_text(state, turn) + results.cut_notice(turn)
         return results.RunResult(
             exit_code=0,
             error=None,
-            text=results.final_text(state, turn) + results.cut_notice(turn) if has_turn else "",  # type: ignore[arg-type]
+            text=text,
             messages=[] if turn is None else [text for text in turn.texts if text],
             lost_characters=0 if turn is None else turn.lost_characters,
             stop_reason=self.stop_reason,

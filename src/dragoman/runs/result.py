@@ -522,14 +522,14 @@ def permission(decision: Decision) -> RunPermission:
     )
 
 
-def permissions(found: Iterable[RunPermission]) -> list[RunPermission]:
+def permissions(decided: Iterable[RunPermission]) -> list[RunPermission]:
     """Return the decisions with those that repeat the one before counted instead of listed."""
     listed: list[RunPermission] = []
-    for each in found:
-        if listed and structs.replace(listed[-1], count=1) == each:
+    for permission in decided:
+        if listed and structs.replace(listed[-1], count=1) == permission:
             listed[-1].count += 1
         else:
-            listed.append(each)
+            listed.append(permission)
     return listed
 
 

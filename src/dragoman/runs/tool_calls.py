@@ -92,7 +92,7 @@ class ToolWatch:
         )
 
     def _output(self, call: ToolCallState, terminals: Sequence[str], *, is_over: bool) -> str | None:
-        shown = [text for each in terminals if (text := self._terminal_text(each)) is not None]
+        shown = [text for terminal in terminals if (text := self._terminal_text(terminal)) is not None]
         if shown:
             return "".join(shown)
         if call.id in self._outputs:
@@ -113,7 +113,7 @@ class ToolWatch:
         return self._outputs.get(terminal_id) if look is None else look.text
 
     def _shown_command(self, terminals: Sequence[str]) -> str | None:
-        looks = (self.look(each) for each in terminals)
+        looks = (self.look(terminal) for terminal in terminals)
         return next((look.command for look in looks if look is not None), None)
 
     def _exit_code(self, call: ToolCallState, terminals: Sequence[str], output: str | None) -> int | None:
@@ -146,7 +146,7 @@ def _bounded(value: Any, depth: int = 0) -> Any:
         return "[cut by dragoman: nested too deeply]"
     if isinstance(value, dict):
         return {key: _bounded(each, depth + 1) for key, each in value.items()}
-    return [_bounded(each, depth + 1) for each in value] if isinstance(value, list) else value
+    return [_bounded(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
 def _diff(diff: v1.Diff) -> results.RunDiff:
@@ -162,7 +162,7 @@ def _text_of(raw: Any) -> str:
     """Return the raw output of a tool as text: the member that holds it, or everything as JSON."""
     if isinstance(raw, str):
         return raw
-    if isinstance(raw, list) and raw and all(isinstance(each, dict) for each in raw):
+    if isinstance(raw, list) and raw and all(isinstance(item, dict) for item in raw):
         return "\n".join(map(_text_of, raw))
     if isinstance(raw, dict):
         for name in _OUTPUT_NAMES:

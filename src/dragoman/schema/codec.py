@@ -69,9 +69,9 @@ def _without_surrogates(value: Any) -> Any:
         # UTF-16 joins a pair that was split into two escapes and leaves one mark per lone half.
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {_without_surrogates(key): _without_surrogates(each) for key, each in value.items()}
+        return {_without_surrogates(key): _without_surrogates(member) for key, member in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_without_surrogates(each) for each in value]
+        return [_without_surrogates(item) for item in value]
     return value
 
 

@@ -184,10 +184,10 @@ class _Reader:
         if type(value) is not list:
             raise _no(path, "an array", value)
         items = []
-        for index, each in enumerate(value):
+        for index, item in enumerate(value):
             known = len(self.losses)
             try:
-                items.append(self.read(shape.item_type, each, f"{path}[{index}]"))
+                items.append(self.read(shape.item_type, item, f"{path}[{index}]"))
             except _MisfitError as error:
                 if "s" not in marks:
                     raise
@@ -199,7 +199,7 @@ class _Reader:
         if type(value) is not dict:
             raise _no(path, "an object", value)
         # Keys are the peer's words (names of environment variables, say) and stay out of messages.
-        return {key: self.read(shape.value_type, each, f"{path}[...]") for key, each in value.items()}
+        return {key: self.read(shape.value_type, member, f"{path}[...]") for key, member in value.items()}
 
     def _choice(self, choice: type, value: Any, path: str) -> Any:
         assert isinstance(choice, Choice)
@@ -219,9 +219,9 @@ class _Reader:
             return self._variant(union, union.tag_field, value, path)
         if len(union.others) == 1:
             return self.read(union.others[0], value, path, marks)
-        for each in union.others:
+        for variant in union.others:
             try:
-                return self.read(each, value, path, marks)
+                return self.read(variant, value, path, marks)
             except _MisfitError:
                 continue
         raise _MisfitError(path, f"{_name(value)} is not allowed here or is out of range")
@@ -245,8 +245,8 @@ class _Union:
     def __init__(self, shape: inspect.UnionType) -> None:
         self.shape = shape  # kept, because unions are found by identity
         self.has_null = _accepts_null(shape)
-        self.others = [each for each in shape.types if not isinstance(each, inspect.NoneType)]
-        variants = [each for each in self.others if isinstance(each, inspect.StructType)]
+        self.others = [variant for variant in shape.types if not isinstance(variant, inspect.NoneType)]
+        variants = [variant for variant in self.others if isinstance(variant, inspect.StructType)]
         self.by_tag: dict[object, inspect.StructType] = {}
         self.tag_field: str | None = None
         if len(variants) > 1:
@@ -288,7 +288,7 @@ def _optional_fields(kind: type) -> dict[str, inspect.Field]:
 
 def _accepts_null(shape: inspect.Type) -> bool:
     if isinstance(shape, inspect.UnionType):
-        return any(isinstance(each, inspect.NoneType) for each in shape.types)
+        return any(isinstance(variant, inspect.NoneType) for variant in shape.types)
     return isinstance(shape, (inspect.NoneType, inspect.AnyType))
 
 

@@ -30,7 +30,7 @@ def find_unstable(value: object, path: str = "$") -> str | None:
     if kind is list or kind is tuple:
         items: Any = value
         found = (find_unstable(item, f"{path}[{index}]") for index, item in enumerate(items))
-        return next((each for each in found if each is not None), None)
+        return next((path for path in found if path is not None), None)
     if kind not in _WITHIN:
         return None
     if kind in UNSTABLE_TYPES:

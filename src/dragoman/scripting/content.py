@@ -74,5 +74,5 @@ def _uri(path: str | os.PathLike[str]) -> str:
     return Path(os.path.abspath(path)).as_uri()
 
 
-def _type_of(path: str | os.PathLike[str], given: str | None) -> str | None:
-    return given or mimetypes.guess_type(os.fspath(path))[0]
+def _type_of(path: str | os.PathLike[str], mime_type: str | None) -> str | None:
+    return mime_type or mimetypes.guess_type(os.fspath(path))[0]

@@ -96,10 +96,10 @@ class Credentials:
 
     def _write(self, keys: dict[str, StoredKey]) -> None:
         entries = {
-            each.provider: {"key": each.key, "added": each.added}
-            if each.place == "file"
-            else {"keyring": True, "added": each.added}
-            for each in keys.values()
+            stored.provider: {"key": stored.key, "added": stored.added}
+            if stored.place == "file"
+            else {"keyring": True, "added": stored.added}
+            for stored in keys.values()
         }
         write_document(self.path, {"version": VERSION, "keys": entries})
         folder = self.path.parent

@@ -148,11 +148,11 @@ def spans_of(path: Path, text: str) -> dict[tuple[Key, ...], ValueSpan]:
     return parser.spans
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """Return a question to the user who misspelt one of the known words; empty if none is similar."""
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=3)
+    near = get_close_matches(word, words, n=3)
     return f"did you mean {' or '.join(near)}?" if near else ""
 
 

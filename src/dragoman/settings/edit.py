@@ -96,7 +96,7 @@ def _without(path: Path, text: str, place: tuple[Key, ...]) -> str:
     if text.startswith(",", behind):
         end = behind + 1
     else:  # it is the last one: the comma before it goes, too
-        others = [each.end for key, each in spans.items() if key[:-1] == place[:-1] and key and each.end < start]
+        others = [span.end for key, span in spans.items() if key[:-1] == place[:-1] and key and span.end < start]
         if others:
             comma = _skipped(text, max(others))
             text = text[:comma] + text[comma + 1 :]

@@ -179,7 +179,7 @@ class EffectiveSettings:
         theirs: list[Hook | EditCommand] = []
         if self.project is not None:
             theirs = [*self.project.hooks, *self.project.edit_commands]
-        return {each.name: each for each in theirs if not self._is_accepted_hook(each)}
+        return {hook.name: hook for hook in theirs if not self._is_accepted_hook(hook)}
 
     def may_run(self, hook: Hook | EditCommand) -> bool:
         """Whether a hook is the user's own, or is accepted with the files that it names as they are now. Blocks.

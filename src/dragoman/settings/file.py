@@ -222,7 +222,7 @@ class _Reader:
         idle, env = members.get("idle", HostMembers().idle_seconds), members.get("env", [])
         if isinstance(idle, bool) or not isinstance(idle, int | float) or idle < 0:
             raise self._document.error("idle must be a number of seconds, such as 300", "host", "idle")
-        if not isinstance(env, list) or not all(isinstance(each, str) for each in env):
+        if not isinstance(env, list) or not all(isinstance(name, str) for name in env):
             raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
         return HostMembers(float(idle), tuple(env))
 

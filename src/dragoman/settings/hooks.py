@@ -186,7 +186,9 @@ def _read_entry(document: Document, event: str, moment: Any, entry: Any, place: 
         return [_hook(document, event, moment, matcher, entry, place)]
     if not isinstance(inner, list):
         raise document.error('hooks must be a list: [{"type": "command", "command": "..."}]', *place, "hooks")
-    return [_hook(document, event, moment, matcher, each, (*place, "hooks", index)) for index, each in enumerate(inner)]
+    return [
+        _hook(document, event, moment, matcher, entry, (*place, "hooks", index)) for index, entry in enumerate(inner)
+    ]
 
 
 def _hook(

@@ -40,7 +40,7 @@ LARGEST_PAINTS: Final = 60
 
 def read_ui(document: Document, members: dict[str, Any]) -> UiMembers:
     """Check the member `ui`. Raises: ConfigError."""
-    known = {each.name: each for each in UI_SETTINGS}
+    known = {setting.name: setting for setting in UI_SETTINGS}
     for name, value in members.items():
         if name == "keys":
             continue
@@ -57,11 +57,11 @@ def _check(document: Document, setting: UiSetting, value: object) -> None:
     if name == "paints":
         if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_PAINTS:
             raise document.error(f"paints must be a whole number from 1 to {LARGEST_PAINTS}", "ui", name)
-    elif any(isinstance(each, bool) for each in setting.values):
+    elif any(isinstance(allowed, bool) for allowed in setting.values):
         if not isinstance(value, bool):
             raise document.error(f"{name} must be true or false", "ui", name)
     elif value not in setting.values:
-        words = [str(each) for each in setting.values]
+        words = [str(allowed) for allowed in setting.values]
         hint = did_you_mean(value, words) if isinstance(value, str) else ""
         raise document.error(f"{name} must be one of {', '.join(words)}{f'; {hint}' if hint else ''}", "ui", name)
 

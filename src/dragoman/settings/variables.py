@@ -43,17 +43,17 @@ def _texts(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict | list):
-        for each in value.values() if isinstance(value, dict) else value:
-            yield from _texts(each)
+        for member in value.values() if isinstance(value, dict) else value:
+            yield from _texts(member)
 
 
 def _filled(value: Any, environment: Mapping[str, str]) -> Any:
     if isinstance(value, str):
         return _VARIABLE.sub(lambda found: environment.get(found[1]) or _default(found), value)
     if isinstance(value, dict):
-        return {name: _filled(each, environment) for name, each in value.items()}
-    return [_filled(each, environment) for each in value] if isinstance(value, list) else value
+        return {name: _filled(member, environment) for name, member in value.items()}
+    return [_filled(item, environment) for item in value] if isinstance(value, list) else value
 
 
-def _default(found: re.Match[str]) -> str:
-    return found[0] if found[2] is None else found[2]
+def _default(match: re.Match[str]) -> str:
+    return match[0] if match[2] is None else match[2]

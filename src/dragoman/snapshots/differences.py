@@ -77,23 +77,23 @@ def expanded(changes: Iterable[TreeChange]) -> list[TreeChange]:
 
 def with_renames(changes: Sequence[TreeChange], contents: Contents) -> list[TreeChange]:
     """Join a deleted and a new file that have the same content, or nearly the same lines."""
-    deleted = [each for each in changes if each.after is None and _is_file(each.before)]
-    created = [each for each in changes if each.before is None and _is_file(each.after)]
+    deleted = [change for change in changes if change.after is None and _is_file(change.before)]
+    created = [change for change in changes if change.before is None and _is_file(change.after)]
     if not deleted or not created:
         return list(changes)
     pairs: dict[bytes, TreeChange] = {}  # the name of the new file -> the deleted one
     by_content: dict[bytes, list[TreeChange]] = {}
-    for each in deleted:
-        by_content.setdefault(_comparable(each.path, each.before, contents), []).append(each)
-    for each in created:
-        same = by_content.get(_comparable(each.path, each.after, contents))
+    for change in deleted:
+        by_content.setdefault(_comparable(change.path, change.before, contents), []).append(change)
+    for change in created:
+        same = by_content.get(_comparable(change.path, change.after, contents))
         if same:
-            best = next((old for old in same if _last(old) == _last(each)), same[0])
+            best = next((old for old in same if _last(old) == _last(change)), same[0])
             same.remove(best)
-            pairs[each.name] = best
+            pairs[change.name] = best
     paired = {pair.name for pair in pairs.values()}
-    rest = [each for each in deleted if each.name not in paired]
-    unpaired = [each for each in created if each.name not in pairs]
+    rest = [change for change in deleted if change.name not in paired]
+    unpaired = [change for change in created if change.name not in pairs]
     if rest and unpaired and len(rest) * len(unpaired) <= _MOST_PAIRS:
         _pair_similar(rest, unpaired, contents, pairs)
     joined = {pair.name for pair in pairs.values()}
@@ -121,7 +121,9 @@ def with_renames(changes: Sequence[TreeChange], contents: Contents) -> list[Tree
 def _pair_similar(
     deleted: Sequence[TreeChange], created: Sequence[TreeChange], contents: Contents, pairs: dict[bytes, TreeChange]
 ) -> None:
-    lines = {id(each): _lines(each.path, each.before or each.after, contents) for each in (*deleted, *created)}
+    lines = {
+        id(change): _lines(change.path, change.before or change.after, contents) for change in (*deleted, *created)
+    }
     scores = []
     for old in deleted:
         for new in created:
@@ -131,7 +133,7 @@ def _pair_similar(
                 if score >= _SIMILAR:
                     scores.append((score, _last(old) == _last(new), old, new))
     used: set[int] = set()
-    for _, _, old, new in sorted(scores, key=lambda each: each[:2], reverse=True):
+    for _, _, old, new in sorted(scores, key=lambda score: score[:2], reverse=True):
         if id(old) not in used and id(new) not in used:
             used |= {id(old), id(new)}
             pairs[new.name] = old

@@ -126,10 +126,10 @@ class FolderStore:
             path = self._file("trees", number, _TREE)
             write_private(path, data, is_synced=False)  # it is made again from the folder if it is lost
             needed = {live.tree for live, _ in self.live_turns()}
-            for each in numbers:
-                if each not in needed:
+            for older in numbers:
+                if older not in needed:
                     with suppress(FileNotFoundError):
-                        os.unlink(self._file("trees", each, _TREE))
+                        os.unlink(self._file("trees", older, _TREE))
             return number
 
     def newest_tree(self) -> int:

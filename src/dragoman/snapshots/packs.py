@@ -158,7 +158,7 @@ class Packs:
         before = self.size_bytes()
         old = self._names()
         kept = [(hash, slot) for hash, slot in self._slots.items() if hash in live]
-        kept.sort(key=lambda each: (each[1].pack, each[1].start))
+        kept.sort(key=lambda record: (record[1].pack, record[1].start))
         fresh: dict[bytes, _Slot] = {}
         pack: _OpenPack | None = None
         made: list[str] = []
@@ -317,9 +317,9 @@ def _sidecar(path: str) -> str:
 
 
 def _remove(path: str) -> None:
-    for each in (_sidecar(path), path):
+    for file in (_sidecar(path), path):
         with suppress(FileNotFoundError):
-            os.unlink(each)
+            os.unlink(file)
 
 
 def _repair(folder: str, name: str) -> None:

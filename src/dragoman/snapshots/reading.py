@@ -38,22 +38,22 @@ class Reader:
         self.reads = 0
 
     def look(
-        self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None = None
+        self, path: str, status: os.stat_result, likely_id: bytes | None, blob: bytes | None = None
     ) -> FileEntry | None:
         """Return the entry of a file; None if it is gone.
 
         Args:
             path: its absolute path.
-            known: the id it had at the last scan, which stays if the content is the same.
+            likely_id: the id it had at the last scan, which stays if the content is the same.
             blob: the name of git's blob at this path; if it has the same bytes, they are not stored.
         """
         mode = status.st_mode
         try:
             if stat.S_ISREG(mode):
-                return self._file(path, status, known, blob)
+                return self._file(path, status, likely_id, blob)
             if stat.S_ISLNK(mode):
                 target = os.fsencode(os.readlink(path))
-                return self._entry(status, self._id_of(target, known, blob))
+                return self._entry(status, self._id_of(target, likely_id, blob))
         except FileNotFoundError:
             return None
         except OSError:  # it may not be read, or is something else by now
@@ -66,7 +66,7 @@ class Reader:
         """Make the entry of a file that has the bytes of a blob, as git's index states."""
         return self._entry(status, b"g" + blob)
 
-    def _file(self, path: str, status: os.stat_result, known: bytes | None, blob: bytes | None) -> FileEntry | None:
+    def _file(self, path: str, status: os.stat_result, likely_id: bytes | None, blob: bytes | None) -> FileEntry | None:
         if status.st_size > self._limits.largest_hashed_bytes:
             return self._entry(status, stat_id(status))
         self.reads += 1
@@ -78,7 +78,7 @@ class Reader:
                     raise OSError("it is not a regular file any more")
                 if before.st_size > self._limits.largest_hashed_bytes:
                     return self._entry(before, stat_id(before))
-                if before.st_size > self._limits.largest_kept_bytes and not _is_git(known, blob):
+                if before.st_size > self._limits.largest_kept_bytes and not _is_git(likely_id, blob):
                     id = b"h" + _hash(fd)
                     content = None
                 else:
@@ -88,15 +88,15 @@ class Reader:
                 os.close(fd)
             if _moment(before) == _moment(after) and (content is None or len(content) == after.st_size):
                 if content is not None:
-                    id = self._id_of(content, known, blob)
+                    id = self._id_of(content, likely_id, blob)
                 return self._entry(after, id)
         # A program writes it all the time. What was there before is the last content that is known to be whole.
         self.unstable.append(path)
-        id = known if known is not None and known[:1] in (b"s", b"g") else stat_id(after)
+        id = likely_id if likely_id is not None and likely_id[:1] in (b"s", b"g") else stat_id(after)
         return self._entry(after, id)._replace(ctime_ns=-1)
 
-    def _id_of(self, content: bytes, known: bytes | None, blob: bytes | None) -> bytes:
-        for name in (known[1:] if known is not None and known[:1] == b"g" else None, blob):
+    def _id_of(self, content: bytes, likely_id: bytes | None, blob: bytes | None) -> bytes:
+        for name in (likely_id[1:] if likely_id is not None and likely_id[:1] == b"g" else None, blob):
             if name is not None and git_id(content, len(name)) == b"g" + name:
                 return b"g" + name
         if len(content) > self._limits.largest_kept_bytes:
@@ -110,8 +110,8 @@ class Reader:
         return FileEntry(status.st_mode, status.st_size, status.st_mtime_ns, ctime, status.st_ino, id)
 
 
-def _is_git(known: bytes | None, blob: bytes | None) -> bool:
-    return blob is not None or (known is not None and known[:1] == b"g")
+def _is_git(likely_id: bytes | None, blob: bytes | None) -> bool:
+    return blob is not None or (likely_id is not None and likely_id[:1] == b"g")
 
 
 def _moment(status: os.stat_result) -> tuple[int, int, int]:

@@ -63,8 +63,8 @@ class Present:
         self._keeper = keeper
         self._contents = contents
 
-    def state(self, path: str, known: FileState | None = None) -> FileState | None:
-        """Return what is at a path; `known` is what it probably is, whose id is used if it has the same content."""
+    def state(self, path: str, likely: FileState | None = None) -> FileState | None:
+        """Return what is at a path; `likely` is what it probably is, whose id is used if it has the same content."""
         place = os.path.join(self._root, path)
         try:
             status = os.lstat(place)
@@ -73,7 +73,7 @@ class Present:
         if stat.S_ISDIR(status.st_mode):
             return folder_state(status.st_mode)
         reader = Reader(self._limits, self._keeper, time.time_ns() - RACY_NS)
-        entry = reader.look(place, status, None if known is None else known.id)
+        entry = reader.look(place, status, None if likely is None else likely.id)
         return None if entry is None else entry.state
 
     def is_same(self, path: str, one: FileState | None, other: FileState | None) -> bool:

@@ -95,7 +95,7 @@ class Review:
     def _read(self, changes: Iterable[TreeChange]) -> list[ReviewedFile]:
         decided = self._store.kept_hunks(self._turn.number)
         rewinds = {record.number: record for record in self._store.rewinds() if not record.is_redone}
-        whole = next((n for n, each in rewinds.items() if self._turn.number in each.turns and not each.redoes), 0)
+        whole = next((n for n, rewind in rewinds.items() if self._turn.number in rewind.turns and not rewind.redoes), 0)
         with Contents(self._rewinder.root, self._store.packs) as contents:
             return [
                 _reviewed(change, _hunks(change, contents), decided.get(_key(change.path), []), rewinds, whole)
@@ -137,9 +137,11 @@ class Review:
         plan = self._rewinder.plan_redo(number=number)
         if plan is None:
             raise ReviewRefused("that was brought back already")
-        outcome = self._rewinder.apply(plan, {each.path: "merge" for each in plan.paths if each.action == "conflict"})
-        for each in outcome.failed:
-            raise ReviewRefused(f"{each.path}: {each.reason}")
+        outcome = self._rewinder.apply(
+            plan, {planned.path: "merge" for planned in plan.paths if planned.action == "conflict"}
+        )
+        for failure in outcome.failed:
+            raise ReviewRefused(f"{failure.path}: {failure.reason}")
         return outcome
 
     def revert(self, path: str, hunks: Collection[int] = ()) -> RewindOutcome:
@@ -154,17 +156,17 @@ class Review:
         is_whole = not numbers or len(numbers) == len(file.hunks)
         if is_whole:
             plan = self._rewinder.plan([_only(self._turn, file.change)])
-            stopped = [each for each in plan.paths if each.action in ("conflict", "impossible")]
+            stopped = [planned for planned in plan.paths if planned.action in ("conflict", "impossible")]
             if stopped and not (file.hunks and stopped[0].action == "conflict" and file.change.before is not None):
                 raise ReviewRefused(f"{stopped[0].path}: {stopped[0].reason}")
-            if not stopped and all(each.action == "done" for each in plan.paths):
+            if not stopped and all(planned.action == "done" for planned in plan.paths):
                 raise ReviewRefused(f"{path}: it is as before the turn already")
             if not stopped:
                 plan = RewindPlan(
                     folder=plan.folder,
                     session_id=plan.session_id,
                     turns=(),
-                    paths=tuple(_selected(each) for each in plan.paths),
+                    paths=tuple(_selected(planned) for planned in plan.paths),
                 )
                 outcome = self._rewinder.apply(plan, what=f"reverted {path}")
                 if outcome.number and not outcome.failed:
@@ -203,9 +205,9 @@ class Review:
         names = ", ".join(map(str, numbers))
         outcome = self._rewinder.apply(plan, what=f"reverted hunk {names} of {path}")
         if outcome.number and not outcome.failed:
-            others = {str(each) for each in range(1, len(file.hunks) + 1)} if file.is_kept else set()
-            mine = {str(each) for each in numbers}
-            self._decide(path, {f"-{each}@{outcome.number}" for each in mine} | (others - mine), {_WHOLE, *mine})
+            others = {str(number) for number in range(1, len(file.hunks) + 1)} if file.is_kept else set()
+            mine = {str(number) for number in numbers}
+            self._decide(path, {f"-{number}@{outcome.number}" for number in mine} | (others - mine), {_WHOLE, *mine})
         return outcome
 
     def _decide(self, path: str, added: set[str], removed: Collection[str] = ()) -> None:
@@ -234,7 +236,7 @@ def take_back(now: bytes, after: bytes, hunks: Collection[Hunk]) -> bytes:
         return revert_hunks(after, hunks)
     old = _lines(after)
     lines = _lines(now)
-    for hunk in sorted(hunks, key=lambda each: each.after_line, reverse=True):
+    for hunk in sorted(hunks, key=lambda hunk: hunk.after_line, reverse=True):
         start = hunk.after_line - 1
         stop = start + len(hunk.after)
         first, last = max(0, start - _CONTEXT), min(len(old), stop + _CONTEXT)
@@ -263,12 +265,12 @@ def _reviewed(
 
     A later decision about a hunk replaces an earlier one about the file.
     """
-    kept = frozenset(int(each) for each in decided if each.isdigit())
+    kept = frozenset(int(decision) for decision in decided if decision.isdigit())
     back: dict[int, int] = {}
     reverted_by = whole
-    for each in decided:
-        name, _, rewind = each.removeprefix("-").partition("@")
-        if not each.startswith("-") or not rewind.isdigit() or int(rewind) not in rewinds:
+    for decision in decided:
+        name, _, rewind = decision.removeprefix("-").partition("@")
+        if not decision.startswith("-") or not rewind.isdigit() or int(rewind) not in rewinds:
             continue
         if name == _WHOLE:
             reverted_by = int(rewind)
@@ -288,7 +290,7 @@ def _reviewed(
 
 def _moved(hunk: Hunk, back: Collection[Hunk]) -> Hunk:
     """Return a hunk where it stands after others before it were taken back."""
-    shift = sum(len(each.before) - len(each.after) for each in back if each.after_line < hunk.after_line)
+    shift = sum(len(earlier.before) - len(earlier.after) for earlier in back if earlier.after_line < hunk.after_line)
     return Hunk(hunk.before_line, hunk.before, hunk.after_line + shift, hunk.after)
 
 
@@ -329,13 +331,13 @@ def _only(turn: TurnChanges, change: TreeChange) -> TurnChanges:
     return replace(turn, changes=tuple(expanded([change])))
 
 
-def _selected(each: PlannedPath) -> PlannedPath:
+def _selected(planned: PlannedPath) -> PlannedPath:
     """Return the step for a path that the user named: it is changed, whatever else ran in the folder."""
     from msgspec.structs import replace
 
-    if each.action != "offered":
-        return each
-    return replace(each, action="delete" if each.target is None else "write", reason="")
+    if planned.action != "offered":
+        return planned
+    return replace(planned, action="delete" if planned.target is None else "write", reason="")
 
 
 def _key(path: str) -> str:

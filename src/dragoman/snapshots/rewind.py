@@ -64,7 +64,7 @@ class RewindPlan(Struct, frozen=True, kw_only=True):
 
     def selected(self) -> list[PlannedPath]:
         """Return the paths that are changed without any choice of the user."""
-        return [each for each in self.paths if each.action in ("write", "delete")]
+        return [planned for planned in self.paths if planned.action in ("write", "delete")]
 
 
 class RewindOutcome(Struct, frozen=True, kw_only=True):
@@ -118,7 +118,7 @@ class Rewinder:
             folder=self.root,
             session_id=turns[-1].session_id if turns else "",
             turns=tuple(turn.number for turn in turns),
-            paths=tuple(each for each in paths if each is not None),
+            paths=tuple(planned for planned in paths if planned is not None),
             notes=(*_notes(turns), *self._running()),
         )
 
@@ -161,25 +161,27 @@ class Rewinder:
         kept: list[str] = []
         try:
             with Contents(self.root, self.store.packs) as contents:
-                for each in plan.paths:
-                    if each.action not in ("write", "delete") and chosen.get(each.path, "keep") == "keep":
-                        if each.action in ("conflict", "offered", "impossible"):
-                            kept.append(each.path)
+                for planned in plan.paths:
+                    if planned.action not in ("write", "delete") and chosen.get(planned.path, "keep") == "keep":
+                        if planned.action in ("conflict", "offered", "impossible"):
+                            kept.append(planned.path)
                         continue
-                    if chosen.get(each.path) == "keep":
-                        kept.append(each.path)
+                    if chosen.get(planned.path) == "keep":
+                        kept.append(planned.path)
                         continue
-                    target = each.target
-                    if each.action == "impossible":
-                        failed.append(FailedStep(each.path, each.reason))
+                    target = planned.target
+                    if planned.action == "impossible":
+                        failed.append(FailedStep(planned.path, planned.reason))
                         continue
-                    if each.action == "conflict" and chosen.get(each.path) == "merge":
-                        merged = _merged(each, contents)
+                    if planned.action == "conflict" and chosen.get(planned.path) == "merge":
+                        merged = _merged(planned, contents)
                         if isinstance(merged, str):
-                            failed.append(FailedStep(each.path, merged))
+                            failed.append(FailedStep(planned.path, merged))
                             continue
-                        target = FileState(each.now.mode if each.now else 0o100644, len(merged), keeper.keep(merged))
-                    steps.append(RewindStep(name=os.fsencode(each.path), now=each.now, target=target))
+                        target = FileState(
+                            planned.now.mode if planned.now else 0o100644, len(merged), keeper.keep(merged)
+                        )
+                    steps.append(RewindStep(name=os.fsencode(planned.path), now=planned.now, target=target))
         finally:
             keeper.finish(syncs=True)
         if not steps and (failed or kept or not plan.turns):
@@ -265,13 +267,13 @@ def _decide(
     return replace(found, action="delete" if target is None else "write")
 
 
-def _merged(each: PlannedPath, contents: Contents) -> bytes | str:
+def _merged(planned: PlannedPath, contents: Contents) -> bytes | str:
     """Merge the present content and the target, or return why that cannot be."""
-    states = (each.end, each.now, each.target)
+    states = (planned.end, planned.now, planned.target)
     if any(state is None or not state.is_file for state in states):
         return "it cannot be merged: it does not exist in all three states as a file"
     try:
-        texts = [contents.read(each.path, state) for state in states if state is not None]
+        texts = [contents.read(planned.path, state) for state in states if state is not None]
     except ContentMissing as error:
         return str(error)
     merged = merge(*texts)

@@ -460,8 +460,8 @@ class Scanner:
         tree.add_folder(folder, self._row(status, frozenset(listing.skipped)))
         for path, seen in listing.files:
             tree.add_file(path, seen)
-        for each in listing.folders:
-            self._walk(tree, *each)
+        for inner in listing.folders:
+            self._walk(tree, *inner)
         return True
 
     # Time
@@ -503,5 +503,5 @@ def _copy_folders(tree: Tree, base: Tree, start: int, stop: int, gone: set[str])
     shift = len(tree.paths) - first
     tree.folders += base.folders[start:stop]
     tree.rows += base.rows[start:stop]
-    tree.starts += [each + shift for each in base.starts[start:stop]] if shift else base.starts[start:stop]
+    tree.starts += [first + shift for first in base.starts[start:stop]] if shift else base.starts[start:stop]
     tree.add_files_of(base, first, last)

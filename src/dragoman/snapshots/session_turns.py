@@ -34,7 +34,7 @@ class SessionTurns(Struct, frozen=True):
 
     def rewinder(self, record: TurnChanges) -> Rewinder:
         """Return what takes back a record's turn in its folder."""
-        return next(each for each in self.rewinders if each.root == record.folder)
+        return next(rewinder for rewinder in self.rewinders if rewinder.root == record.folder)
 
     def active(self) -> set[str]:
         """Return the `uid` of each turn that changed something and is not taken back."""
@@ -89,7 +89,7 @@ def find_session_turns(base: str, session_id: str, agent: str | None = None) -> 
         session_id,
         ordered[-1][0].agent,
         tuple(tuple(records) for records in ordered),
-        tuple(each for root, each in rewinders.items() if root in folders),
+        tuple(rewinder for root, rewinder in rewinders.items() if root in folders),
     )
 
 

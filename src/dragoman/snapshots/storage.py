@@ -53,7 +53,7 @@ def stored(base: str, limits: SnapshotLimits) -> list[StoredFolder]:
                 exists=os.path.isdir(root),
             )
         )
-    return sorted(found, key=lambda each: each.last_used_at, reverse=True)
+    return sorted(found, key=lambda stored: stored.last_used_at, reverse=True)
 
 
 def free(base: str, root: str, limits: SnapshotLimits, *, keep_turns: int = 0) -> int:

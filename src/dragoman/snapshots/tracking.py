@@ -174,7 +174,7 @@ class FolderTracker:
             changes, tree = self._changes(keeper)
             with Contents(self.root, self._store.packs) as contents:
                 changes = attribute(changes, claims, self.root, contents)
-                changes = with_renames([self._pinned(each, contents, keeper) for each in changes], contents)
+                changes = with_renames([self._pinned(change, contents, keeper) for change in changes], contents)
         finally:
             keeper.finish(syncs=True)
         if keeper.problem:
@@ -240,9 +240,9 @@ class FolderTracker:
         with suppress(OSError), open(os.path.join(self._store.folder, "refused"), "w", encoding="utf-8") as file:
             file.write(self.reason)
 
-    def _scan(self, known: Tree | None, keeper: Keeper) -> Tree:
+    def _scan(self, last_tree: Tree | None, keeper: Keeper) -> Tree:
         self._scanner = Scanner(self.root, self._limits, keeper, left_out=self._left_out)
-        tree = self._scanner.scan(known)
+        tree = self._scanner.scan(last_tree)
         for path in self._scanner.unstable:
             self._notes.append(f"{path} was being written all the time; its last whole content is used")
         return tree
@@ -263,7 +263,7 @@ class FolderTracker:
                 with Contents(self.root, self._store.packs) as contents:
                     changes = differences(self._tree, tree, contents)
                 # One that was an ordinary file at an earlier turn is still known.
-                changes = [each for each in changes if os.path.join(self.root, each.path) not in self._left_out]
+                changes = [change for change in changes if os.path.join(self.root, change.path) not in self._left_out]
         seen = {change.path for change in changes}
         for path, named in self._named.items():
             if path in seen or (tree is not None and tree.state(path) is not None):

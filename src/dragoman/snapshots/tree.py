@@ -170,7 +170,7 @@ def decode_tree(data: bytes) -> Tree:
         _numbers("Q", members["folder_devices"]),
     )
     nothing: frozenset[str] = frozenset()
-    tree.rows = [FolderRow(*each, skipped.get(at, nothing)) for at, each in enumerate(zip(*columns, strict=True))]
+    tree.rows = [FolderRow(*members, skipped.get(at, nothing)) for at, members in enumerate(zip(*columns, strict=True))]
     if len(tree.ids) != len(tree.paths) or len(tree.rows) != len(tree.folders):
         raise ValueError("the cache of a tree is damaged")
     return tree

@@ -227,11 +227,11 @@ class Messages:
         return message
 
 
-def patched(known: dict[str, Any] | None, patch: dict[str, Any] | None) -> dict[str, Any] | None:
+def patched(meta: dict[str, Any] | None, patch: dict[str, Any] | None) -> dict[str, Any] | None:
     """Return `_meta` after a change by version 2: member by member; null removes a member, or everything."""
     if patch is None:
         return None
-    return {name: value for name, value in {**(known or {}), **patch}.items() if value is not None}
+    return {name: value for name, value in {**(meta or {}), **patch}.items() if value is not None}
 
 
 def begins_with(prompt: Sequence[ContentBlock], content: Sequence[ContentBlock]) -> bool:

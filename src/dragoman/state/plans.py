@@ -76,12 +76,12 @@ class Plans:
         if known is not None:
             self._timeline.put(known.position, replace(known, is_removed=True, revision=known.revision + 1))
 
-    def _put(self, plan_id: str | None, body: PlanBody, known: PlanState | None) -> PlanState:
-        if known is None:
+    def _put(self, plan_id: str | None, body: PlanBody, earlier: PlanState | None) -> PlanState:
+        if earlier is None:
             self._messages.close()
             plan = PlanState(plan_id, body, len(self._timeline), self._turns.current_index)
             self._timeline.append(plan)
         else:
-            plan = replace(known, body=body, revision=known.revision + 1)
+            plan = replace(earlier, body=body, revision=earlier.revision + 1)
             self._timeline.put(plan.position, plan)
         return plan

@@ -110,10 +110,10 @@ class ToolCalls:
         self._timeline.put(call.position, call)
         return call
 
-    def _is_over(self, known: ToolCallState) -> bool:
+    def _is_over(self, call: ToolCallState) -> bool:
         """Whether an announcement is a new call with an old id: some agents start to count again in each turn."""
         turns = self._turns
-        return turns.running is not None and known.turn != turns.current_index and not known.is_running
+        return turns.running is not None and call.turn != turns.current_index and not call.is_running
 
 
 def _changes(call: ToolCall | ToolCallPatch) -> dict[str, Any]:

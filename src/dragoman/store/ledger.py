@@ -20,7 +20,6 @@ from msgspec import Struct
 from dragoman.store.clock import now
 from dragoman.store.database import Database, StoreUnwritable
 from dragoman.store.ledger_record import TurnRecord, unpack
-from dragoman.store.ledger_tables import LEDGER_MIGRATIONS
 from dragoman.store.presence import Presence
 
 if TYPE_CHECKING:
@@ -42,6 +41,50 @@ _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 _COLUMNS: Final = (
     "number, agent, command, session_id, folder, directories, title, own_title, first_prompt, can_reopen, is_scripted, "
     "is_replaced, turns, files, created_at, updated_at"
+)
+
+# As those of the database: a released one is never changed.
+_MIGRATIONS: Final[tuple[str, ...]] = (
+    """
+    -- AUTOINCREMENT: the number of a deleted entry is never used again, because users write numbers down.
+    CREATE TABLE entries (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        agent TEXT NOT NULL,
+        command TEXT NOT NULL,
+        session_id TEXT NOT NULL,
+        folder TEXT NOT NULL,
+        real_folder TEXT NOT NULL,
+        directories TEXT NOT NULL,
+        title TEXT,
+        own_title TEXT,
+        first_prompt TEXT NOT NULL,
+        can_reopen INTEGER NOT NULL,
+        is_scripted INTEGER NOT NULL,
+        is_replaced INTEGER NOT NULL DEFAULT 0,
+        turns INTEGER NOT NULL DEFAULT 0,
+        files TEXT NOT NULL DEFAULT '[]',
+        size_bytes INTEGER NOT NULL DEFAULT 0,
+        created_at TEXT NOT NULL,
+        updated_at TEXT NOT NULL
+    );
+    CREATE INDEX entries_by_session ON entries (session_id, agent);
+    CREATE INDEX entries_by_time ON entries (updated_at);
+    CREATE INDEX entries_by_folder ON entries (real_folder, updated_at);
+
+    -- A turn without ended_at is running, or its program (the writer) has died.
+    CREATE TABLE turns (
+        entry INTEGER NOT NULL REFERENCES entries ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        writer TEXT NOT NULL,
+        started_at TEXT NOT NULL,
+        ended_at TEXT,
+        exit_code INTEGER,
+        stop_reason TEXT,
+        error TEXT,
+        record BLOB NOT NULL,
+        PRIMARY KEY (entry, position)
+    ) WITHOUT ROWID;
+    """,
 )
 
 
@@ -120,9 +163,7 @@ class Ledger:
         """Open or create the file. Raises: StoreError."""
         remedy = "run without it: --no-ledger"
         try:
-            database = Database(
-                path, busy_seconds=busy_seconds, migrations=LEDGER_MIGRATIONS, name="ledger", remedy=remedy
-            )
+            database = Database(path, busy_seconds=busy_seconds, migrations=_MIGRATIONS, name="ledger", remedy=remedy)
             presence = Presence(path.with_name(path.name + "-writers"))
         except OSError as error:
             raise StoreUnwritable(f"the ledger {path} cannot be used: {error.strerror or error}; {remedy}") from error
@@ -166,8 +207,8 @@ class Ledger:
                 (record, stamp, end.exit_code, end.stop_reason, end.error, number, self._presence.id),
             )
             row = db.execute("SELECT files FROM entries WHERE number = ?", (number,)).fetchone()
-            files = {each.path: each for each in _files(row[0])} if row else {}
-            files |= {each.path: each for each in end.files}
+            files = {file.path: file for file in _files(row[0])} if row else {}
+            files |= {file.path: file for file in end.files}
             db.execute(
                 "UPDATE entries SET title = coalesce(?, title), files = ?, updated_at = ?, size_bytes = "
                 "(SELECT coalesce(sum(length(record)), 0) FROM turns WHERE entry = number) WHERE number = ?",

@@ -65,7 +65,7 @@ def record_turn(state: SessionState, turn: TurnState, terminals: Iterable[ShownT
         record = TurnRecord(
             prompt=[_slim(_builtins(block), limit) for block in turn.prompt],
             updates=[_slim(_builtins(update), limit) for update in _updates(state, turn)],
-            terminals=[_slim_terminal(each, limit) for each in terminals],
+            terminals=[_slim_terminal(terminal, limit) for terminal in terminals],
             stop_reason=turn.stop_reason,
             is_running=turn.is_running,
             is_lost=turn.is_lost,
@@ -114,7 +114,7 @@ def replay_turns(records: Iterable[TurnRecord]) -> tuple[SessionState, dict[str,
             update = _read(v1.SessionUpdate, raw)
             if update is not None:
                 fold(state, update)
-        terminals |= {each.terminal_id: each for each in record.terminals}
+        terminals |= {terminal.terminal_id: terminal for terminal in record.terminals}
         if record.is_lost or record.is_running:
             state.lose_agent()
         else:
@@ -139,12 +139,12 @@ def strings_of(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):
-        for each in value:
-            yield from strings_of(each)
+        for item in value:
+            yield from strings_of(item)
     elif isinstance(value, dict):
-        for key, each in value.items():
+        for key, member in value.items():
             if key != "type":
-                yield from strings_of(each)
+                yield from strings_of(member)
 
 
 def _updates(state: SessionState, turn: TurnState) -> Iterator[v1.SessionUpdate]:
@@ -229,7 +229,7 @@ def _slim(value: Any, limit: int) -> Any:
     if isinstance(value, str):
         return _cut(value, limit)
     if isinstance(value, list):
-        return [_slim(each, limit) for each in value]
+        return [_slim(item, limit) for item in value]
     if isinstance(value, dict):
         data = value.get("data") if value.get("type") in ("image", "audio") else None
         if isinstance(data, str):

@@ -37,14 +37,13 @@ if TYPE_CHECKING:
 RETRY_SECONDS: Final = 1.0
 """The pause before a batch that could not be kept is tried again."""
 
-# The distance of batches, in parts of `apart_seconds`: by how much each further write of the last batch makes it
-# longer, and how long it gets. With 2 ms and 300 streaming sessions that is about 10 ms, or 4 ms for what a client
-# waits for: less than a client can show, and a fifth of the commits.
-_APART_SHARE: Final = 0.125
+# The distance of batches, in parts of `apart_seconds`: by how much each further session of the last batch makes it
+# longer, and how long it gets. With 2 ms that is up to 10 ms for a stream, less than a client can show, and up to 4 ms
+# for what a client waits for; with a hundred streaming sessions there is a third of the commits then.
+_APART_SHARE: Final = 0.75
 _MOST_APART: Final = 5.0
 _URGENT_SHARE: Final = 0.0625
 _MOST_URGENT_APART: Final = 2.0
-_WRITES_OF_ONE: Final = 3  # a prompt, what comes with it, and the record
 
 Kept = list["LogEvent"] | Already | None
 """What became of a write: its events, the number of an earlier prompt, or None if the session has another owner."""
@@ -287,7 +286,7 @@ class LogWrites:
         if not batch:
             return
         self._is_busy = True
-        now, others = asyncio.get_running_loop().time(), max(0, len(batch) - _WRITES_OF_ONE)
+        now, others = asyncio.get_running_loop().time(), len({write.owner for write in batch}) - 1
         self._next_at = now + self._apart_seconds * min(_MOST_APART, 1 + others * _APART_SHARE)
         self._next_urgent_at = now + self._apart_seconds * min(_MOST_URGENT_APART, others * _URGENT_SHARE)
         for write in batch:

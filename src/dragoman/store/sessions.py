@@ -7,6 +7,8 @@ message in one transaction. Chunks and parts are bytes here; this module does no
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +17,6 @@ from msgspec import Struct
 
 from dragoman.errors import StoreError
 from dragoman.store.clock import now
-from dragoman.store.cursors import cursor_of, read_cursor
 from dragoman.store.database import BUSY_SECONDS, Database, StoreUnwritable
 from dragoman.store.ids import new_id
 from dragoman.store.presence import Presence
@@ -193,7 +194,7 @@ class Store:
             values.append(cwd)
         if cursor is not None:
             where.append("(updated_at, id) < (?, ?)")
-            values += read_cursor(cursor)
+            values += _read_cursor(cursor)
         clause = " AND ".join(where)
 
         def work(db: sqlite3.Connection) -> list[SessionRow]:
@@ -202,7 +203,7 @@ class Store:
 
         rows = await self._database.read(work)
         page = tuple(rows[:limit])
-        return Page(page, cursor_of(page[-1].updated_at, page[-1].id) if len(rows) > limit else None)
+        return Page(page, _cursor_of(page[-1].updated_at, page[-1].id) if len(rows) > limit else None)
 
     async def children(self, session_id: str) -> tuple[SessionRow, ...]:
         """Return the sessions of a session's subagents, the oldest first."""
@@ -495,3 +496,18 @@ def _column(row: SessionRow, name: str) -> Any:
 
 def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
+
+
+def _cursor_of(updated_at: str, session_id: str) -> str:
+    """Return the cursor of the page behind this session, which clients pass back unread."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([updated_at, session_id])).decode().rstrip("=")
+
+
+def _read_cursor(cursor: str) -> list[str]:
+    """Return the time and the id of the session before the page. Raises: StoreError."""
+    try:
+        data = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+        updated_at, id = msgspec.json.decode(data, type=tuple[str, str])
+    except (binascii.Error, msgspec.DecodeError, ValueError):
+        raise StoreError("the cursor is not one of this store; list the sessions again without a cursor") from None
+    return [updated_at, id]

@@ -29,12 +29,9 @@ pauses; the host then takes no prompts. What fails elsewhere is raised to the ca
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
-from concurrent.futures import Future
 from contextlib import suppress
-from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from dragoman.errors import StoreError
 from dragoman.store import sqlite_events
@@ -43,7 +40,7 @@ from dragoman.store.database import BUSY_SECONDS
 from dragoman.store.event_log import KeyInUse, NoSession, OwnedElsewhere, RecordChange, page_of
 from dragoman.store.log_writes import LogWrites
 from dragoman.store.sqlite_events import transaction
-from dragoman.store.sqlite_tables import connect, explain, migrate
+from dragoman.store.sqlite_file import FileThread, migrate
 
 if TYPE_CHECKING:
     import sqlite3
@@ -59,7 +56,7 @@ _CHECKPOINT_SECONDS: Final = 5.0
 _JOURNAL_SECONDS: Final = 1.0
 _JOURNAL_BYTES: Final = 4 * 1024 * 1024
 # A commit costs as much as the way of several updates to clients, and with many sessions that stream there would be one
-# for almost each of them. The first update after a pause does not wait, and an event that is acted upon never does.
+# for almost each of them. The first update after a pause does not wait, and an event that is acted upon hardly does.
 _APART_SECONDS: Final = 0.002
 
 
@@ -81,10 +78,10 @@ class SqliteLog:
         """
         self.path = path
         self._blobs = BlobFiles(path.with_name(path.name + "-blobs"))
-        self._writer = _FileThread(path, "dragoman-log-write", busy_seconds)
+        self._writer = FileThread(path, "dragoman-log-write", busy_seconds)
         try:
             self._epoch = self._writer.call(lambda db: migrate(db, path, self._blobs))
-            self._reader = _FileThread(path, "dragoman-log-read", busy_seconds)
+            self._reader = FileThread(path, "dragoman-log-read", busy_seconds)
         except BaseException:
             self._writer.close()
             raise
@@ -288,86 +285,3 @@ class SqliteLog:
             sqlite_events.remove_unused(db, self._blobs, hashes)
 
         return asyncio.ensure_future(self._writer.run(replace))
-
-
-class _FileThread:
-    """A thread with a connection to the file of its own; what it is given runs in order."""
-
-    def __init__(self, path: Path, name: str, busy_seconds: float) -> None:
-        """Start the thread and open the file in it. Raises: StoreError."""
-        self._path = path
-        self._busy_seconds = busy_seconds
-        self._jobs: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
-        opened: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
-        self._thread.start()
-        opened.result()
-        self._is_closed = False
-
-    def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Run work and wait for it, where there is no event loop yet."""
-        done: Future[T] = Future()
-
-        def job(db: sqlite3.Connection) -> None:
-            try:
-                done.set_result(work(db))
-            except Exception as error:
-                done.set_exception(error)
-
-        self._jobs.put(job)
-        return done.result()
-
-    def post(self, work: Callable[[sqlite3.Connection], T], done: Callable[[T | None, Exception | None], None]) -> None:
-        """Run work, and call back in the event loop with its result or its error."""
-        loop = asyncio.get_running_loop()
-
-        def job(db: sqlite3.Connection) -> None:
-            result, failure = None, None
-            try:
-                result = work(db)
-            except Exception as error:
-                failure = self._explain(error)
-            with suppress(RuntimeError):  # the loop has ended, and with it everything that waits
-                loop.call_soon_threadsafe(done, result, failure)
-
-        self._jobs.put(job)
-
-    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of work. Raises: StoreError."""
-        if self._is_closed:
-            raise StoreError(f"the log {self._path} is closed")
-        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-
-        def done(result: T | None, error: Exception | None) -> None:
-            if found.done():  # the caller was cancelled
-                return
-            if error is not None:
-                found.set_exception(error)
-            else:
-                found.set_result(result)
-
-        self.post(work, done)
-        result: T = await found
-        return result
-
-    def close(self) -> None:
-        """Close the file and end the thread, behind what it was given."""
-        self._is_closed = True
-        self._jobs.put(None)
-        self._thread.join()
-
-    def _run(self, opened: Future[None]) -> None:
-        try:
-            db = connect(self._path, self._busy_seconds)
-        except BaseException as error:
-            opened.set_exception(error)
-            return
-        opened.set_result(None)
-        while (job := self._jobs.get()) is not None:
-            job(db)
-        db.close()
-
-    def _explain(self, error: Exception) -> Exception:
-        import sqlite3
-
-        return explain(self._path, error) if isinstance(error, sqlite3.Error | OSError) else error

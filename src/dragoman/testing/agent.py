@@ -147,10 +147,10 @@ def _add_history(agent: Agent, memory: dict[str, RememberedSession]) -> None:
             if not params.cursor.isascii() or not params.cursor.isdigit():
                 raise RequestError.invalid_params("Unknown cursor", path="$.cursor")
             start = int(params.cursor)
-        known = [each for each in memory.values() if not params.cwd or each.cwd == params.cwd]
+        known = [session for session in memory.values() if not params.cwd or session.cwd == params.cwd]
         end = start + PAGE
         return v1.ListSessionsResponse(
-            [each.info() for each in known[start:end]], next_cursor=str(end) if end < len(known) else UNSET
+            [session.info() for session in known[start:end]], next_cursor=str(end) if end < len(known) else UNSET
         )
 
     @agent.close_session

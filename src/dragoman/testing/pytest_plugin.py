@@ -63,8 +63,8 @@ class Recordings:
             if not report.exists():
                 found.append(f"{name}: the fake agent was not started, or killed before it could report")
                 continue
-            for each in json.loads(report.read_text())["differences"]:
-                found.append(f"{name}: {each['text']}")
+            for difference in json.loads(report.read_text())["differences"]:
+                found.append(f"{name}: {difference['text']}")
         return "\n".join(found)
 
 

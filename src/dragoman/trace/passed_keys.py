@@ -27,10 +27,10 @@ def passed_keys(line: bytes) -> dict[str, str]:
     params = message.get("params") if isinstance(message, dict) else None
     if not isinstance(params, dict) or message.get("method") not in ("authenticate", "providers/set"):
         return {}
-    return dict.fromkeys(_found(params), MASK)
+    return dict.fromkeys(_passed(params), MASK)
 
 
-def _found(params: dict[str, Any]) -> Iterator[str]:
+def _passed(params: dict[str, Any]) -> Iterator[str]:
     meta = _object(params.get("_meta"))
     key = meta.get("api-key")
     yield from _texts(key, _object(key).get("apiKey"))

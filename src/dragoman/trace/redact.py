@@ -149,7 +149,7 @@ class Redactor:
             case "result", _ if result is not None:
                 return name, self._typed(_shape(result), value)
             case "error", dict():
-                return name, {self._json.name(key): self._error(key, each) for key, each in value.items()}
+                return name, {self._json.name(key): self._error(key, member) for key, member in value.items()}
         return self._json.name(name), self._json.value(value)
 
     def _error(self, name: str, value: Any) -> Any:
@@ -165,8 +165,10 @@ class Redactor:
         if isinstance(value, dict):
             return self._object(shape, value)
         if isinstance(value, list):
-            item = _item(shape, value)
-            return self._json.value(value) if item is None else [self._typed(item, each) for each in value]
+            item_shape = _item(shape, value)
+            if item_shape is None:
+                return self._json.value(value)
+            return [self._typed(item_shape, item) for item in value]
         if isinstance(value, str) or _holds_numbers(shape):
             return mask(value) if isinstance(value, str) else value
         return self._json.value(value)
@@ -174,32 +176,34 @@ class Redactor:
     def _object(self, shape: inspect.Type, value: dict[str, Any]) -> Any:
         variant = _variant(shape, value)
         if isinstance(variant, inspect.DictType):
-            return {self._json.key(name): self._typed(variant.value_type, each) for name, each in value.items()}
+            return {self._json.key(name): self._typed(variant.value_type, member) for name, member in value.items()}
         if not isinstance(variant, inspect.StructType):
             return self._unknown(shape, value)
         fields = _fields(variant.cls)
         tags = (variant.tag_field, _tag_field(shape))  # a variant without a tag may be written with one all the same
         known: dict[str, Any] = {}
-        for name, each in value.items():
-            if name in tags and isinstance(each, str):
-                known[name] = keep_word(each)
+        for name, member in value.items():
+            if name in tags and isinstance(member, str):
+                known[name] = keep_word(member)
             elif name in fields:
-                known[name] = self._member(variant.cls.__name__, name, fields[name], each)
+                known[name] = self._member(variant.cls.__name__, name, fields[name], member)
             else:
-                known[self._json.name(name)] = self._json.value(each)
+                known[self._json.name(name)] = self._json.value(member)
         return known
 
     def _unknown(self, shape: inspect.Type, value: dict[str, Any]) -> Any:
         """Redact a variant that the schema does not have: only its tag field is known."""
         tag = _tag_field(shape)
         return {
-            self._json.name(name): keep_word(each) if name == tag and isinstance(each, str) else self._json.value(each)
-            for name, each in value.items()
+            self._json.name(name): keep_word(member)
+            if name == tag and isinstance(member, str)
+            else self._json.value(member)
+            for name, member in value.items()
         }
 
     def _member(self, owner: str, name: str, shape: inspect.Type, value: Any) -> Any:
-        if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
-            return [self._member(owner, name, shape, each) for each in value]
+        if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
+            return [self._member(owner, name, shape, item) for item in value]
         if (owner, name) in _FREE:
             return self._json.value(value)
         if not isinstance(value, str):
@@ -244,17 +248,17 @@ def _alternatives(shape: inspect.Type) -> tuple[inspect.Type, ...]:
 
 def _variant(shape: inspect.Type, value: dict[str, Any]) -> inspect.Type | None:
     """Return the type an object is decoded as, None if there is none."""
-    for each in _alternatives(shape):
-        if isinstance(each, inspect.CustomType):
-            return _chosen(each.cls, value)
-        if isinstance(each, inspect.DictType):
-            return each
-        if isinstance(each, inspect.StructType) and (
-            each.tag_field is None or value.get(each.tag_field, UNSET) == each.tag
+    for variant in _alternatives(shape):
+        if isinstance(variant, inspect.CustomType):
+            return _chosen(variant.cls, value)
+        if isinstance(variant, inspect.DictType):
+            return variant
+        if isinstance(variant, inspect.StructType) and (
+            variant.tag_field is None or value.get(variant.tag_field, UNSET) == variant.tag
         ):
-            return each
+            return variant
     # A tag may be left out where only one variant is possible.
-    structs = [each for each in _alternatives(shape) if isinstance(each, inspect.StructType)]
+    structs = [variant for variant in _alternatives(shape) if isinstance(variant, inspect.StructType)]
     return structs[0] if len(structs) == 1 and structs[0].tag_field not in value else None
 
 
@@ -269,24 +273,24 @@ def _chosen(choice: Any, value: Any) -> inspect.Type | None:
 
 def _item(shape: inspect.Type, value: list[Any]) -> inspect.Type | None:
     """Return the type of the items of an array, None if no array is expected."""
-    for each in _alternatives(shape):
-        array = _chosen(each.cls, value) if isinstance(each, inspect.CustomType) else each
+    for variant in _alternatives(shape):
+        array = _chosen(variant.cls, value) if isinstance(variant, inspect.CustomType) else variant
         if isinstance(array, inspect.ListType):
             return array.item_type
     return None
 
 
 def _tag_field(shape: inspect.Type) -> str | None:
-    for each in _alternatives(shape):
-        if isinstance(each, inspect.StructType):
-            return each.tag_field
-        if isinstance(each, inspect.CustomType):
+    for variant in _alternatives(shape):
+        if isinstance(variant, inspect.StructType):
+            return variant.tag_field
+        if isinstance(variant, inspect.CustomType):
             return "type"
     return None
 
 
 def _holds_numbers(shape: inspect.Type) -> bool:
     return any(
-        isinstance(each, (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.NoneType))
-        for each in _alternatives(shape)
+        isinstance(variant, (inspect.IntType, inspect.FloatType, inspect.BoolType, inspect.NoneType))
+        for variant in _alternatives(shape)
     )

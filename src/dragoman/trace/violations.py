@@ -84,7 +84,7 @@ class PassiveChecker:
 
     def __init__(self, *, is_whole: bool = False) -> None:
         self.exchange = Exchange()
-        self._found: list[Finding] = []
+        self._findings: list[Finding] = []
         self._facts = Facts(self.exchange, self._report)
         self._facts.sees_start = is_whole
         self._count = 0
@@ -121,19 +121,19 @@ class PassiveChecker:
 
     def check(self, frame: DecodedFrame, entry: Frame) -> list[Finding]:
         """Return the findings of a frame that `read` returned."""
-        self._found = []
+        self._findings = []
         facts = self._facts
         if entry.eol == b"" and frame.kind == "malformed":
             self._report(4, frame, "the stream ended, or was cut off, inside this line", "NOTE")
-            return self._found
+            return self._findings
         check_envelope(frame, facts)
         if frame.kind == "response":
             self._note_answer(frame)
         if frame.kind in ("blank", "malformed") or not facts.is_judged:
-            return self._found
+            return self._findings
         if self.exchange.version == 2:
             self._checks_of_version2().check(frame)
-            return self._found
+            return self._findings
         handshake.check_order(frame, facts)
         if not handshake.asks_other_version(frame):
             check_fit(frame, facts)
@@ -143,11 +143,11 @@ class PassiveChecker:
         step = _TABLES.get((frame.method, frame.part))
         if step is not None:
             step(frame, facts)
-        return self._found
+        return self._findings
 
     def finish(self) -> list[Finding]:
         """Return the findings about what is missing at the end of the recording."""
-        self._found = []
+        self._findings = []
         before = self._ended_before_exit
         agent_left_first = before is not None and "c2a" not in before
         # What ended after the process did was ended by the recorder.
@@ -160,7 +160,7 @@ class PassiveChecker:
         elif self._facts.is_judged:
             turns.check_left(self._facts, self._t)
             services.check_left(self._facts, agent_left_first=agent_left_first)
-        return self._found
+        return self._findings
 
     def _checks_of_version2(self) -> Version2Checks:
         if self._newer is None:
@@ -185,7 +185,7 @@ class PassiveChecker:
         if level == "SCHEMA" and own in FAILURES:
             level = own
         # The levels of the table are those of `Level` and MAY, and no check reports a MAY without a level.
-        self._found.append(Finding(rule, level or own, dir or at.dir, at.number, message))  # type: ignore[arg-type]
+        self._findings.append(Finding(rule, level or own, dir or at.dir, at.number, message))  # type: ignore[arg-type]
 
 
 def check_missing(facts: Facts, ended: Mapping[Direction, float], *, has_exited: bool) -> None:

@@ -127,7 +127,7 @@ class ProcessTransport(FdTransport):
             self._end(AgentExited(returncode, self.stderr_tail))
 
     def _on_full(self, data: bytes) -> None:
-        """Make the pipe larger: it was full, which with long lines costs a wake-up for each piece."""
+        """Fit the pipe, which was full, to what it held: larger for long lines."""
         if data.count(b"\n") * LONG_LINE_BYTES < len(data):
             self._full_bytes = NEVER
             self._has_long_lines = True

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase, TypedPrompt
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
-_MOST_TRIES: Final = 20
+_MOST_TRIES: Final = 20  # about 40 seconds: a host that is restarted on a busy machine is back by then
 
 
 def _load_link() -> type[HostLink]:
@@ -105,7 +105,7 @@ class HostedConversation:
     @property
     def is_running(self) -> bool:
         """Whether a turn runs in the session."""
-        return self.is_foreign_turn or any(prompt.has_started for prompt in self.prompts)
+        return self.is_foreign_turn or any(prompt.has_started for prompt in self._sent.items)
 
     @property
     def prompts(self) -> list[TypedPrompt]:
@@ -152,6 +152,7 @@ class HostedConversation:
                     return
                 self._lose(error)
                 tries += 1
+                # What refuses once refuses again, so the user decides; a connection that broke is tried again.
                 is_final = isinstance(error, NoHost | RequestError) or not isinstance(error, ConnectionClosed)
                 if is_final or tries > _MOST_TRIES:
                     self._fail(error)
@@ -187,6 +188,7 @@ class HostedConversation:
     async def switch(self, row: ListedSession | None, *, agent: str | None = None) -> None:
         """Go to another session of the host, or to a new one if `row` is None."""
         self._sent.give_back_unsent("another session was opened", with_waiting=True)
+        # Before the connection ends: `run` enters the session that is set here when it has connected again.
         self.session_id = None if row is None else row.session_id
         self.folder = self._opening.cwd if row is None else row.folder
         if agent is not None:
@@ -194,8 +196,8 @@ class HostedConversation:
         self._forget_work()
         remote = self._remote
         if remote is not None and remote.is_open:
-            await remote.close()  # `run` connects again, and enters the other session
-        self._changed.set()
+            await remote.close()
+        self._changed.set()  # after a failure there is no connection to end: `run` waits for this
 
     async def _enter(self, remote: RemoteAgent) -> None:
         self._set_phase("opening")
@@ -223,6 +225,8 @@ class HostedConversation:
         self.watched.adopt(session.state)
         turns.note_in(session.state, self.watched)
         self.trouble = None
+        # The user interface has the history before it is called about an update behind it, and prompts are sent last:
+        # `turns` says which of them the host has, and a prompt with a turn in the history must not be shown as waiting.
         self._interface.reloaded()
         _ = self._start(self._follow(session))
         _ = self._start(self._ask_input(remote, session.id))
@@ -259,7 +263,7 @@ class HostedConversation:
 
     def _lose(self, error: Exception | None) -> None:
         had_session = self._session is not None
-        self._session = None
+        self._session = None  # first: a prompt that is sent from here on waits for the next session
         for task in list(self._tasks):
             task.cancel()
         self.asking.lose("the connection was lost")
@@ -277,7 +281,7 @@ class HostedConversation:
         self._set_phase("failed")
 
     async def _wait_for_user(self) -> None:
-        self._changed.clear()
+        self._changed.clear()  # what was set before belongs to an earlier failure
         await self._changed.wait()
         self.failure, self.trouble = "", None
         self._set_phase("connecting")

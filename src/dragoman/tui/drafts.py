@@ -188,6 +188,7 @@ class DraftKeeper:
         text, chips = self._shown
         self._unsaved = None
         if is_same:
+            # In this order: a client that is killed between the two leaves the text twice, and not nowhere.
             self._save(session, text, chips, is_shown=True)
             self._remove(None)
             return None

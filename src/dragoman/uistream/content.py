@@ -80,11 +80,11 @@ def _part(block: v1.ContentBlock) -> Part:
             return FilePart(f"data:{block.mime_type};base64,{block.data}", block.mime_type)
         case v1.ResourceLink():
             optional = {"title": block.title, "description": block.description, "media_type": block.mime_type}
-            return DataPart(RESOURCE_LINK, {"name": block.name, "uri": block.uri, **_given(optional)})
+            return DataPart(RESOURCE_LINK, {"name": block.name, "uri": block.uri, **_present(optional)})
         case v1.EmbeddedResource():
             contents = block.resource
             body = {"text": contents.text} if isinstance(contents, v1.TextResourceContents) else {"blob": contents.blob}
-            return DataPart(RESOURCE, {"uri": contents.uri, **body, **_given({"media_type": contents.mime_type})})
+            return DataPart(RESOURCE, {"uri": contents.uri, **body, **_present({"media_type": contents.mime_type})})
         case _:
             raise AssertionError(block)
 
@@ -106,5 +106,5 @@ def _link(data: dict[str, Any]) -> v1.ResourceLink:
     )
 
 
-def _given(members: dict[str, Any]) -> dict[str, Any]:
+def _present(members: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in members.items() if value is not UNSET and value is not None}

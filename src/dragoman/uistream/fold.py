@@ -104,8 +104,8 @@ class Reducer:
 
     def close(self, why: str = INTERRUPTED) -> list[c.Chunk]:
         """End everything an `abort` or a crash left open. Returns the chunks that do so; they are folded already."""
-        ends: list[c.Chunk] = [c.TextEnd(each) for each in self._texts]
-        ends += [c.ReasoningEnd(each) for each in self._thoughts]
+        ends: list[c.Chunk] = [c.TextEnd(id) for id in self._texts]
+        ends += [c.ReasoningEnd(id) for id in self._thoughts]
         ends += [c.ToolOutputError(part.tool_call_id, why) for part in self.open_tools]
         for chunk in ends:
             self.feed(chunk)
@@ -114,8 +114,8 @@ class Reducer:
 
     def _join(self) -> None:
         for growing in (self._texts, self._thoughts, self._inputs):
-            for each in growing.values():
-                each.join()
+            for part in growing.values():
+                part.join()
 
     # Messages and steps
 

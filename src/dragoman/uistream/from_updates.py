@@ -62,7 +62,7 @@ class _Call(Struct):
         self.name = call.name or (self.name if self.name != "tool" or self.kind == "other" else self.kind)
         self.status = call.status or self.status
         if call.content is not UNSET and call.content is not None:
-            self.content = tuple(each for each in call.content if not isinstance(each, Unknown))
+            self.content = tuple(item for item in call.content if not isinstance(item, Unknown))
         if call.locations is not UNSET and call.locations is not None:
             self.locations = tuple(call.locations)
         if call.raw_input is not UNSET:
@@ -73,7 +73,7 @@ class _Call(Struct):
 
     @property
     def text(self) -> str:
-        blocks = [each.content for each in self.content if isinstance(each, v1.Content)]
+        blocks = [item.content for item in self.content if isinstance(item, v1.Content)]
         return "\n".join(block.text for block in blocks if isinstance(block, v1.TextContent))
 
     @property
@@ -83,9 +83,9 @@ class _Call(Struct):
         if self.text:
             found["text"] = self.text
         if self.content:
-            found["content"] = [msgspec.json.decode(encode(each)) for each in self.content]
+            found["content"] = [msgspec.json.decode(encode(item)) for item in self.content]
         if self.locations:
-            found["locations"] = [msgspec.json.decode(encode(each)) for each in self.locations]
+            found["locations"] = [msgspec.json.decode(encode(location)) for location in self.locations]
         if self.raw_output is not UNSET and self.raw_output is not None:
             found["rawOutput"] = self.raw_output
         return found
@@ -332,9 +332,9 @@ class UpdateProjector:
                 return [c.Data("mode", {"mode_id": update.current_mode_id}, transient=True)]
             case v1.AvailableCommandsUpdate():
                 commands = [
-                    {"name": each.name, "description": sentence(each.description), **_hint(each)}
-                    for each in update.available_commands
-                    if not isinstance(each, Unknown)
+                    {"name": command.name, "description": sentence(command.description), **_hint(command)}
+                    for command in update.available_commands
+                    if not isinstance(command, Unknown)
                 ]
                 return [c.Data("commands", {"commands": commands}, transient=True)]
             case v1.Notice():

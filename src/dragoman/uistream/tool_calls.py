@@ -62,7 +62,7 @@ class ShownCall:
         """Take over what a display says, and return the members of an update that changed."""
         changes: dict[str, Any] = {}
         title = one_line(title)
-        locations = [v1.ToolCallLocation(each.path, each.line) for each in display.locations]
+        locations = [v1.ToolCallLocation(location.path, location.line) for location in display.locations]
         content: list[v1.ToolCallContent] = [v1.Diff(diff.path, diff.new, diff.old) for diff in display.diffs]
         if title and title != self.title:
             self.title = changes["title"] = title
@@ -133,7 +133,7 @@ class ToolCallUpdates:
         ready, self._ready = self._ready, []
         if isinstance(chunk, c.ToolOutputDenied) and chunk.tool_call_id in ready:
             ready.remove(chunk.tool_call_id)
-        return [update for each in ready for update in self.start(each)]
+        return [update for call_id in ready for update in self.start(call_id)]
 
     def end_all(self, why: str) -> list[v1.SessionUpdate]:
         """Fail every call that has no outcome."""
@@ -201,7 +201,7 @@ class ToolCallUpdates:
         if content and content != call.content:
             call.content = changes["content"] = content
         if output.locations:
-            call.locations = [v1.ToolCallLocation(each.path, each.line) for each in output.locations]
+            call.locations = [v1.ToolCallLocation(location.path, location.line) for location in output.locations]
             changes["locations"] = call.locations
         if chunk.preliminary is not True:
             call.status = changes["status"] = "failed" if output.is_error else "completed"

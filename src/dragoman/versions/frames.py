@@ -37,7 +37,7 @@ def text(value: Any, default: str = "") -> str:
 
 def without(value: Frame, *names: str) -> Frame:
     """Return a copy without these members."""
-    return {name: each for name, each in value.items() if name not in names}
+    return {name: member for name, member in value.items() if name not in names}
 
 
 def kept(value: Frame, *names: str) -> Frame:
@@ -45,13 +45,13 @@ def kept(value: Frame, *names: str) -> Frame:
     return {name: value[name] for name in names if value.get(name) is not None}
 
 
-def with_own(value: Frame, **own: Any) -> Frame:
+def with_own(value: Frame, **more: Any) -> Frame:
     """Return a copy with members added to `_meta.dragoman`."""
     meta = members(value.get("_meta"))
-    return {**value, "_meta": {**meta, "dragoman": {**members(meta.get("dragoman")), **own}}}
+    return {**value, "_meta": {**meta, "dragoman": {**members(meta.get("dragoman")), **more}}}
 
 
-def own(value: Frame) -> Frame:
+def own_meta(value: Frame) -> Frame:
     """Return the members of `_meta.dragoman`."""
     return members(members(value.get("_meta")).get("dragoman"))
 

@@ -146,6 +146,6 @@ class Losses:
             raise KeyError(f"{kind!r} is in no table of losses")
         self._counts[kind] = self._counts.get(kind, 0) + 1
 
-    def found(self) -> tuple[Lost, ...]:
+    def counted(self) -> tuple[Lost, ...]:
         """Return each kind of loss once."""
         return tuple(Lost(kind, SENTENCES[kind], count) for kind, count in self._counts.items())

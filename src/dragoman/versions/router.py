@@ -86,7 +86,7 @@ class FrameRouter:
     @property
     def losses(self) -> tuple[Lost, ...]:
         """What could not be translated so far, each kind once."""
-        return self.lost.found()
+        return self.lost.counted()
 
     @property
     def wait_seconds(self) -> float | None:

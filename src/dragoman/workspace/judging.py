@@ -12,24 +12,33 @@ looked at on the disk, too. `off_loop_if_long` keeps that off the event loop.
 from __future__ import annotations
 
 import asyncio
+import os
+from glob import iglob
+from itertools import islice
 from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
-from dragoman.policy.paths import is_below
+from dragoman.policy.paths import SECRET_PLACES, is_below
+from dragoman.policy.request import Request
+from dragoman.policy.rule import SAFE, read_pattern
+from dragoman.policy.safe import SafetyFacts, safe_parts
 from dragoman.policy.verdict import READING, Judgement, Verdict, judge
+from dragoman.workspace.git_config import git_runs_no_program
 from dragoman.workspace.hard_links import with_other_names
-from dragoman.workspace.safety import with_safe_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dragoman.policy.request import Request
+    from dragoman.policy.parts import Part
     from dragoman.policy.rule import Rule
     from dragoman.workspace.folders import SessionFolders
 
 LONG_LETTERS: Final = 16 * 1024
 """Judging a line of this length takes a few milliseconds."""
+# A program elsewhere on the PATH, such as in `node_modules/.bin`, may have been written by the project.
+_SYSTEM_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
+_MOST_MATCHES: Final = 1_000  # files that a glob may stand for; each is looked at
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -74,3 +83,68 @@ async def off_loop_if_long(requests: Sequence[Request], judge: Callable[P, T], *
     if letters > LONG_LETTERS:
         return await asyncio.to_thread(judge, *args, **kwargs)
     return judge(*args, **kwargs)
+
+
+# Safe commands
+
+
+def with_safe_parts(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Request:
+    """Return the request with its safe parts filled in, if a rule `safe` may use them.
+
+    `policy/safe.py` knows which commands only read; this adds what only the disk knows: links, programs on the PATH,
+    git's configuration. Every doubt counts as not safe.
+    """
+    if request.kind != "execute" or all(rule.text.rpartition("@")[2] != SAFE for rule in rules):
+        return request
+    home = request.home or os.path.expanduser("~")
+    secrets = [place for name in SECRET_PLACES if os.path.lexists(place := folders.enter(home, name))]
+
+    def is_inside(path: str, folder: str) -> bool:
+        real = folders.enter(folder, path, knows_home=True)
+        if not folders.hold(real):
+            return False
+        # A folder that contains keys is not safe either: `grep -r` reads everything in it.
+        if any(is_below(real, place) or is_below(place, real) for place in secrets):
+            return False
+        read = Request(request.agent, "read", paths=(real,), root=request.root, home=request.home)
+        read = with_other_names(rules, read)
+        verdict = judge(rules, read)
+        return not read.caution and (verdict.action == "allow" or verdict.is_uncovered)
+
+    def is_system(name: str) -> bool:
+        import shutil  # it loads every compression module, and few commands get here
+
+        program = shutil.which(name)
+        folder = os.path.dirname(program) if program else ""
+        return folder in _SYSTEM_FOLDERS and not folders.hold(folders.resolve(folder))
+
+    def is_glob_inside(glob: str, folder: str) -> bool:
+        # Shells and this module read these letters differently.
+        if "[^" in glob or "[:" in glob or "[." in glob or "[=" in glob or "\\" in glob:
+            return False
+        # Some users' shells look at hidden names as well.
+        matches = list(islice(iglob(glob, root_dir=folder, include_hidden=True), _MOST_MATCHES + 1))
+        if len(matches) > _MOST_MATCHES:
+            return False
+        return all(not path.startswith("-") and is_inside(path, folder) for path in matches)
+
+    reading = request.reading
+    # git uses the repository of the folder that `cd` left, which may be another one than that of the session.
+    git_folders = {folder for part in reading.parts if "git" in part.argv[0] for folder in part.folders}
+    facts = SafetyFacts(
+        is_inside,
+        is_system,
+        git_is_harmless=all(map(git_runs_no_program, git_folders)),
+        is_glob_inside=is_glob_inside,
+    )
+    safe = safe_parts(reading, facts)
+    if any(rule.action != "allow" and read_pattern(rule.text).kind == "read" for rule in rules):
+        safe = tuple(index for index in safe if not _reads_unnamed(reading.parts[index]))
+    return replace(request, safe_parts=safe)
+
+
+def _reads_unnamed(part: Part) -> bool:
+    """Whether a safe command prints content of files that its words do not name, so that no rule can see them."""
+    program = os.path.basename(part.argv[0])
+    is_recursive = any(word[:1] == "-" and word[:2] != "--" and "r" in word for word in part.argv[1:])
+    return program in ("git", "rg") or (program.endswith("grep") and is_recursive)

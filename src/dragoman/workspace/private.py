@@ -15,9 +15,10 @@ from pathlib import Path
 def make_private_folder(folder: str | os.PathLike[str]) -> None:
     """Make a folder and the missing ones above it. `Path.mkdir` leaves those above to the umask. Raises: OSError."""
     path = Path(folder)
-    missing = [path, *path.parents]
-    for each in reversed(missing[: next((n for n, each in enumerate(missing) if each.is_dir()), len(missing))]):
-        each.mkdir(mode=0o700, exist_ok=True)
+    upwards = [path, *path.parents]
+    missing = next((number for number, parent in enumerate(upwards) if parent.is_dir()), len(upwards))
+    for parent in reversed(upwards[:missing]):
+        parent.mkdir(mode=0o700, exist_ok=True)
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:

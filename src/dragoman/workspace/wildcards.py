@@ -118,7 +118,7 @@ def expand(glob: str) -> list[str]:
             found[current] = None
         else:
             before, after = braces[1], current[braces.end() :]
-            waiting += [before + each + after for each in reversed(_ALTERNATIVE.findall(braces[2] + ","))]
+            waiting += [before + alternative + after for alternative in reversed(_ALTERNATIVE.findall(braces[2] + ","))]
         if len(found) + len(waiting) > _MOST_ALTERNATIVES:
             raise ValueError(f"the glob has more than {_MOST_ALTERNATIVES} alternatives; use a simpler one")
     return list(found)

@@ -180,8 +180,10 @@ def select(changes: Sequence[WorktreeChange], paths: Collection[str]) -> list[Wo
     chosen = []
     for path in paths:
         clean = os.path.normpath(path)
-        fitting = [each for each in changes if each.path == clean or each.path.startswith(f"{clean}/") or clean == "."]
+        fitting = [
+            change for change in changes if change.path == clean or change.path.startswith(f"{clean}/") or clean == "."
+        ]
         if not fitting:
             raise WorktreeError(f"nothing was changed at {path}; paths start at the folder of the project")
         chosen += fitting
-    return [each for each in changes if each in chosen]
+    return [change for change in changes if change in chosen]

@@ -32,7 +32,7 @@ class MergedPath(Struct, frozen=True):
 
     path: str
     action: Literal["create", "modify", "merge", "delete", "none", "conflict"]
-    found: FileVersion | None
+    present: FileVersion | None
     """The project's file when the plan was made."""
     result: FileVersion | None
     reason: str = ""
@@ -48,12 +48,12 @@ class MergePlan(Struct, frozen=True):
     @property
     def conflicts(self) -> list[MergedPath]:
         """The paths that stop the merge."""
-        return [each for each in self.paths if each.action == "conflict"]
+        return [path for path in self.paths if path.action == "conflict"]
 
     @property
     def writes(self) -> list[MergedPath]:
         """The paths that are changed in the project."""
-        return [each for each in self.paths if each.action not in ("none", "conflict")]
+        return [path for path in self.paths if path.action not in ("none", "conflict")]
 
 
 def plan_merge(worktree: Worktree, changes: Iterable[WorktreeChange]) -> MergePlan:
@@ -77,7 +77,7 @@ def apply_merge(plan: MergePlan) -> None:
     done: list[str] = []
     for planned in plan.writes:
         try:
-            if version_at(plan.project, planned.path) != planned.found:
+            if version_at(plan.project, planned.path) != planned.present:
                 raise WorktreeError(f"{planned.path} was changed while the merge ran; nothing was overwritten")
             _write(plan.project, planned)
         except (OSError, WorktreeError) as error:
@@ -111,7 +111,7 @@ def _both_changed(change: WorktreeChange, now: FileVersion | None) -> MergedPath
         reason = "it was deleted in the worktree and changed in the project"
     elif before is None:
         reason = "it was created in the project too, with other content"
-    elif LINK in (before.mode, after.mode, now.mode) or any(b"\0" in each.content for each in (before, after, now)):
+    elif LINK in (before.mode, after.mode, now.mode) or any(b"\0" in state.content for state in (before, after, now)):
         reason = "it was changed in the project too, and it is not text"
     else:
         merged = _merged(before.content, after.content, now.content)
@@ -155,19 +155,19 @@ def _blocked(project: str, path: str) -> str:
 
 def _write(project: str, planned: MergedPath) -> None:
     place = os.path.join(project, planned.path)
-    result, found = planned.result, planned.found
+    result, present = planned.result, planned.present
     if result is None:
         os.unlink(place)
         _remove_empty(project, os.path.dirname(planned.path))
         return
     os.makedirs(os.path.dirname(place), exist_ok=True)
-    if found is not None and LINK in (found.mode, result.mode):
+    if present is not None and LINK in (present.mode, result.mode):
         os.unlink(place)
     if result.mode == LINK:
         os.symlink(os.fsdecode(result.content), place)
         return
     replace_file(place, result.content)
-    if found is None or found.mode != result.mode:
+    if present is None or present.mode != result.mode:
         mode = stat.S_IMODE(os.stat(place).st_mode)
         readers = (mode & 0o444) >> 2
         os.chmod(place, mode | readers if result.mode & 0o100 else mode & ~0o111)

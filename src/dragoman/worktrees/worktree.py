@@ -76,8 +76,8 @@ def list_worktrees(project: str) -> list[Worktree]:
     """Return the worktrees of a project, the oldest first. One that cannot be read is left out."""
     place = _place(project)
     names = sorted(os.listdir(place)) if place.is_dir() else []
-    found = [each for each in (_read(place / name) for name in names) if each is not None]
-    return sorted(found, key=lambda each: each.created_at)
+    found = [worktree for worktree in (_read(place / name) for name in names) if worktree is not None]
+    return sorted(found, key=lambda worktree: worktree.created_at)
 
 
 def find_worktree(project: str, name: str) -> Worktree | None:

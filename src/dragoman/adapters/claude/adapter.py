@@ -108,9 +108,9 @@ class ClaudeAdapter(Adapter):
         found = await asyncio.to_thread(self._transcripts.list, cwd)
         begin = 0
         if cursor is not None:
-            if all(each.id != cursor for each in found):
+            if all(session.id != cursor for session in found):
                 raise RequestError.invalid_params("The cursor is not one of this agent's", path="$.cursor")
-            begin = [each.id for each in found].index(cursor) + 1
+            begin = [session.id for session in found].index(cursor) + 1
         page = tuple(found[begin : begin + _PAGE])
         has_more = begin + _PAGE < len(found)
         return WrappedSessionPage(page, page[-1].id if has_more else None)

@@ -66,9 +66,9 @@ def read_text(path: str) -> str | None:
         return None
 
 
-def shown_call(name: str, given: Any, read: Reader, parent: str | None = None) -> tuple[str, ToolDisplay]:
+def shown_call(name: str, tool_input: Any, read: Reader, parent: str | None = None) -> tuple[str, ToolDisplay]:
     """Return the title of a call, and how it is shown before it runs."""
-    arguments = given if isinstance(given, dict) else {}
+    arguments = tool_input if isinstance(tool_input, dict) else {}
     path = _path(arguments)
     line = arguments.get("offset") if name == "Read" else None
     where = () if path is None else (Location(path, line if isinstance(line, int) and line > 0 else UNSET),)
@@ -116,8 +116,8 @@ def _kind(name: str) -> Kind:
     return known if known is not None else kind_of(name.rpartition("__")[2])
 
 
-def _title(name: str, given: dict[str, Any]) -> str:
-    match name, given:
+def _title(name: str, arguments: dict[str, Any]) -> str:
+    match name, arguments:
         case ("Bash", {"command": str(command)}):
             return _line(command)
         case ("Agent" | "Task", {"description": str(description)}):
@@ -127,14 +127,14 @@ def _title(name: str, given: dict[str, Any]) -> str:
         case ("ExitPlanMode", _):
             return "Carry out the plan"
         case ("Grep" | "Glob", {"pattern": str(pattern)}):
-            place = f" in {given['path']}" if isinstance(given.get("path"), str) else ""
+            place = f" in {arguments['path']}" if isinstance(arguments.get("path"), str) else ""
             return _line(f"{name} {pattern}{place}")
         case ("Skill", {"skill": str(skill)}):
             return _line(f"Skill {skill}")
     if name.startswith("mcp__"):
         _, server, tool = [*name.split("__", 2), ""][:3]
-        return _line(f"{server}: {title_of(tool, given)}")
-    return title_of(name, given)
+        return _line(f"{server}: {title_of(tool, arguments)}")
+    return title_of(name, arguments)
 
 
 def _line(text: str) -> str:
@@ -142,23 +142,23 @@ def _line(text: str) -> str:
     return first[:_TITLE_LETTERS] + (" …" if rest or len(first) > _TITLE_LETTERS else "")
 
 
-def _path(given: dict[str, Any]) -> str | None:
+def _path(arguments: dict[str, Any]) -> str | None:
     for name in ("file_path", "notebook_path", "path"):
-        path = given.get(name)
+        path = arguments.get(name)
         if isinstance(path, str) and path and "\n" not in path:
             return path
     return None
 
 
-def _announced_diffs(name: str, given: dict[str, Any], read: Reader) -> tuple[FileDiff, ...]:
+def _announced_diffs(name: str, arguments: dict[str, Any], read: Reader) -> tuple[FileDiff, ...]:
     """Return what a call would change, as far as that is known before it runs."""
-    path = _path(given)
+    path = _path(arguments)
     if name not in EDITING or path is None:
         return ()
     if name == "Write":
-        content = given.get("content")
+        content = arguments.get("content")
         return (FileDiff(path, read(path), content),) if isinstance(content, str) else ()
-    edits = given.get("edits") if name == "MultiEdit" else [given]
+    edits = arguments.get("edits") if name == "MultiEdit" else [arguments]
     return _edited(path, read(path), edits if isinstance(edits, list) else [])
 
 

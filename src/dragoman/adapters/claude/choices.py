@@ -40,7 +40,7 @@ class ClaudeChoices:
 
     def settings(self) -> list[Setting]:
         """Return the settings as they are offered."""
-        known = self._known()
+        known = self._chosen_model()
         offered = [mode for mode in _MODES if mode != "auto" or known.get("supportsAutoMode") is True]
         if self.mode not in offered:
             offered.append(self.mode)
@@ -62,9 +62,9 @@ class ClaudeChoices:
         return self.model
 
     def _resolved(self) -> Any:
-        return self._known().get("resolvedModel")
+        return self._chosen_model().get("resolvedModel")
 
-    def _known(self) -> dict[str, Any]:
+    def _chosen_model(self) -> dict[str, Any]:
         return next((model for model in self._models if model["value"] == self.model), {})
 
     def _value_of(self, model: Any) -> str | None:
@@ -72,9 +72,9 @@ class ClaudeChoices:
         if not isinstance(model, str) or not model:
             return str(self._models[0]["value"]) if self._models else None
         for name in ("value", "resolvedModel"):
-            for each in self._models:
-                if _bare(each.get(name)) == _bare(model):
-                    return str(each["value"])
+            for row in self._models:
+                if _bare(row.get(name)) == _bare(model):
+                    return str(row["value"])
         return model
 
     def _model_values(self) -> tuple[SettingValue, ...]:
@@ -93,9 +93,9 @@ def commands_of(started: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return the slash commands that the program offers."""
     listed = started.get("commands")
     return tuple(
-        (each["name"], str(each.get("description") or each["name"]))
-        for each in (listed if isinstance(listed, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"]
+        (entry["name"], str(entry.get("description") or entry["name"]))
+        for entry in (listed if isinstance(listed, list) else ())
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]
     )
 
 

@@ -149,7 +149,7 @@ class ClaudeConnection:
             self._resolve(message.get("response"))
             return
         if message.get("type") == "result" and message.get("is_error") is True and message.get("errors"):
-            self.last_error = "; ".join(str(each) for each in message["errors"])
+            self.last_error = "; ".join(str(error) for error in message["errors"])
         try:
             self._on_message(message)
         except Exception:  # a message that is not as expected must not end the connection

@@ -180,17 +180,17 @@ class ClaudeEvents:
 
     # Calls
 
-    def _called(self, call_id: str, name: str, given: Any, parent: str | None) -> Iterator[c.Chunk]:
+    def _called(self, call_id: str, name: str, arguments: Any, parent: str | None) -> Iterator[c.Chunk]:
         if call_id in self._calls:
             return
-        title, display = shown_call(name, given, self._read, parent)
+        title, display = shown_call(name, arguments, self._read, parent)
         self._calls[call_id] = _KnownCall(name, display.diffs)
         if name in PLAN_TOOLS:
-            plan = self._plan.called(name, given)
+            plan = self._plan.called(name, arguments)
             if plan is not None:
                 yield plan
             return
-        yield with_display(c.ToolInputAvailable(call_id, name, given, dynamic=True), title, display)
+        yield with_display(c.ToolInputAvailable(call_id, name, arguments, dynamic=True), title, display)
 
     def _answered(self, block: dict[str, Any], result: Any, decisions: dict[str, Any]) -> Iterator[c.Chunk]:
         call_id = str(block.get("tool_use_id"))
@@ -214,7 +214,7 @@ class ClaudeEvents:
             if self._shows_commands and (printed := command_output(content)):
                 yield from self._written({"type": "text", "text": printed})
             return
-        decisions = {str(each.get("id")): _decision(each) for each in _blocks(line.get("tool_result_meta"))}
+        decisions = {str(block.get("id")): _decision(block) for block in _blocks(line.get("tool_result_meta"))}
         results = [block for block in _blocks(content) if block.get("type") == "tool_result"]
         for block in results:
             yield from self._answered(block, line.get("tool_use_result") if len(results) == 1 else None, decisions)
@@ -252,7 +252,7 @@ class ClaudeEvents:
 
     def _result(self, line: dict[str, Any]) -> Iterator[c.Chunk]:
         yield from self._end_passages()
-        models = [each for each in _dict(line.get("modelUsage")).values() if isinstance(each, dict)]
+        models = [usage for usage in _dict(line.get("modelUsage")).values() if isinstance(usage, dict)]
         windows = [model["contextWindow"] for model in models if isinstance(model.get("contextWindow"), int)]
         self.window = max(windows, default=self.window)
         cost = line.get("total_cost_usd")
@@ -276,7 +276,7 @@ class ClaudeEvents:
 
 def failure_of(result: dict[str, Any]) -> str:
     """Return why a turn failed, in words for the user."""
-    errors = [str(each) for each in result.get("errors") or () if isinstance(each, str)]
+    errors = [str(error) for error in result.get("errors") or () if isinstance(error, str)]
     text = str(result.get("result") or "") or "; ".join(errors) or str(result.get("subtype"))
     if "/login" in text or result.get("api_error_status") == 401:
         return f"{LOGIN} ({text})"
@@ -332,4 +332,4 @@ def _dict(value: Any) -> dict[str, Any]:
 
 
 def _blocks(value: Any) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -18,12 +18,12 @@ class PlanEntries:
     def __init__(self) -> None:
         self._tasks: dict[str, tuple[str, str]] = {}
 
-    def called(self, name: str, given: Any) -> c.Data | None:
+    def called(self, name: str, tool_input: Any) -> c.Data | None:
         """Return the plan after a call that changes it by its arguments; None if it changes nothing."""
-        arguments = given if isinstance(given, dict) else {}
+        arguments = tool_input if isinstance(tool_input, dict) else {}
         if name == "TodoWrite" and isinstance(arguments.get("todos"), list):
             todos = [todo for todo in arguments["todos"] if isinstance(todo, dict)]
-            self._tasks = {str(at): (str(each.get("content", "")), _status(each)) for at, each in enumerate(todos)}
+            self._tasks = {str(at): (str(todo.get("content", "")), _status(todo)) for at, todo in enumerate(todos)}
             return self._shown()
         if name == "TaskUpdate":
             task = str(arguments.get("taskId", ""))
@@ -45,8 +45,8 @@ class PlanEntries:
                 self._tasks[task] = (subject, "pending")
                 return self._shown()
             case ("TaskList", {"tasks": list(tasks)}):
-                listed = [each for each in tasks if isinstance(each, dict) and isinstance(each.get("id"), str)]
-                self._tasks = {each["id"]: (str(each.get("subject", "")), _status(each)) for each in listed}
+                listed = [task for task in tasks if isinstance(task, dict) and isinstance(task.get("id"), str)]
+                self._tasks = {task["id"]: (str(task.get("subject", "")), _status(task)) for task in listed}
                 return self._shown()
         return None
 

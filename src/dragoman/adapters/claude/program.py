@@ -60,7 +60,7 @@ def find_program(program: str | os.PathLike[str] | None) -> str:
     wanted = "claude" if program is None else os.fspath(program)
     found = shutil.which(os.path.expanduser(wanted))
     if found is None and program is None:
-        found = next((path for each in _PLACES if (path := shutil.which(os.path.expanduser(each)))), None)
+        found = next((path for place in _PLACES if (path := shutil.which(os.path.expanduser(place)))), None)
     if found is None:
         raise AdapterError(
             f"Claude Code is not installed: there is no program {wanted!r}. Install it with "

@@ -84,7 +84,7 @@ class PromptedTurn:
 def answered_by(result: dict[str, Any]) -> set[str]:
     """Return the uuids of the messages that a result answers."""
     listed = result.get("user_message_uuids")
-    found = {str(each) for each in listed} if isinstance(listed, list) else set()
+    found = {str(name) for name in listed} if isinstance(listed, list) else set()
     if isinstance(result.get("user_message_uuid"), str):
         found.add(result["user_message_uuid"])
     return found

@@ -85,9 +85,9 @@ def suggested(suggestions: Any) -> dict[str, Any] | None:
         else []
     )
     for kind in ("addRules", "setMode", "addDirectories"):
-        for each in listed:
-            if each.get("type") == kind and each.get("behavior", "allow") == "allow":
-                return each
+        for entry in listed:
+            if entry.get("type") == kind and entry.get("behavior", "allow") == "allow":
+                return entry
     return None
 
 
@@ -102,11 +102,11 @@ def permission_options(name: str, suggestion: dict[str, Any] | None) -> list[Ask
     return [*options, REJECT]
 
 
-def permission_reply(given: Any, suggestion: dict[str, Any] | None, answer: AskAnswer) -> dict[str, Any]:
+def permission_reply(arguments: Any, suggestion: dict[str, Any] | None, answer: AskAnswer) -> dict[str, Any]:
     """Return the user's answer in Claude's words. The input is always sent, because Claude requires it."""
     if not answer.allowed:
         return {"behavior": "deny", "message": answer.reason or _REFUSED}
-    reply: dict[str, Any] = {"behavior": "allow", "updatedInput": given if answer.input is UNSET else answer.input}
+    reply: dict[str, Any] = {"behavior": "allow", "updatedInput": arguments if answer.input is UNSET else answer.input}
     if answer.option is not None and answer.option.id == _ALWAYS and suggestion is not None:
         reply["updatedPermissions"] = [suggestion]
     return reply
@@ -139,9 +139,11 @@ def _short(label: str) -> str:
 # Questions
 
 
-async def _answers(given: dict[str, Any], call_id: str, asker: AskedClient) -> dict[str, str] | None:
+async def _answers(arguments: dict[str, Any], call_id: str, asker: AskedClient) -> dict[str, str] | None:
     """Return the answers by question; None if the user did not answer."""
-    questions = [each for each in given.get("questions") or () if isinstance(each, dict) and _labels(each)]
+    questions = [
+        question for question in arguments.get("questions") or () if isinstance(question, dict) and _labels(question)
+    ]
     if not questions:
         return None
     if not asker.has_forms:
@@ -157,13 +159,16 @@ def _message(questions: Sequence[dict[str, Any]]) -> str:
 def _form(questions: Sequence[dict[str, Any]]) -> v1.ElicitationSchema:
     """Make one field for each question, and one for an answer in other words."""
     fields: dict[str, Any] = {}
-    for at, each in enumerate(questions, 1):
+    for at, question in enumerate(questions, 1):
         listed = [
             v1.EnumOption(label, label, description=str(option["description"]) if option.get("description") else UNSET)
-            for label, option in _labels(each).items()
+            for label, option in _labels(question).items()
         ]
-        shown: dict[str, Any] = {"title": str(each.get("header") or "Answer"), "description": str(each.get("question"))}
-        if each.get("multiSelect") is True:
+        shown: dict[str, Any] = {
+            "title": str(question.get("header") or "Answer"),
+            "description": str(question.get("question")),
+        }
+        if question.get("multiSelect") is True:
             fields[f"answer_{at}"] = v1.MultiSelectPropertySchema(v1.TitledMultiSelectItems(listed), **shown)
         else:
             fields[f"answer_{at}"] = v1.StringPropertySchema(one_of=listed, **shown)
@@ -173,13 +178,13 @@ def _form(questions: Sequence[dict[str, Any]]) -> v1.ElicitationSchema:
 
 def _read(questions: Sequence[dict[str, Any]], filled: dict[str, Any]) -> dict[str, str] | None:
     answers: dict[str, str] = {}
-    for at, each in enumerate(questions, 1):
+    for at, question in enumerate(questions, 1):
         chosen, other = filled.get(f"answer_{at}"), filled.get(f"other_{at}")
         words = [str(one) for one in chosen] if isinstance(chosen, list) else [str(chosen)] if chosen else []
         if isinstance(other, str) and other.strip():
-            words = [*words, other.strip()] if each.get("multiSelect") is True else [other.strip()]
+            words = [*words, other.strip()] if question.get("multiSelect") is True else [other.strip()]
         if words:
-            answers[str(each.get("question"))] = ", ".join(words)
+            answers[str(question.get("question"))] = ", ".join(words)
     return answers or None
 
 

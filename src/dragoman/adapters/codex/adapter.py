@@ -83,8 +83,8 @@ class CodexAdapter(Adapter):
         thread = await self._opened_thread(ctx.session)
         method, params = request_of(ctx.blocks, thread.id)
         if method == "turn/start":
-            params |= turn_params(thread.wanted, thread.known)
-            thread.known = thread.wanted
+            params |= turn_params(thread.wanted, thread.current)
+            thread.current = thread.wanted
         turn = thread.turn = CodexTurn(thread, ctx)
         try:
             await turn.start(method, params)
@@ -136,7 +136,7 @@ class CodexAdapter(Adapter):
         if thread is None:
             return
         session.state = None
-        for thread_id in [each for each, owner in self._threads.items() if owner is thread]:
+        for thread_id in [id for id, owner in self._threads.items() if owner is thread]:
             del self._threads[thread_id]
         await thread.close()
         if not thread.server.is_running:

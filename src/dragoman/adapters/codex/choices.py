@@ -102,9 +102,9 @@ def models_of(result: Any) -> tuple[CodexModel, ...]:
         if not isinstance(name, str) or row.get("hidden") is True:
             continue
         efforts = [
-            Effort(each["reasoningEffort"], str(each.get("description") or ""))
-            for each in row.get("supportedReasoningEfforts") or ()
-            if isinstance(each, dict) and isinstance(each.get("reasoningEffort"), str)
+            Effort(effort["reasoningEffort"], str(effort.get("description") or ""))
+            for effort in row.get("supportedReasoningEfforts") or ()
+            if isinstance(effort, dict) and isinstance(effort.get("reasoningEffort"), str)
         ]
         found.append(
             CodexModel(
@@ -133,7 +133,7 @@ def choices_of(result: dict[str, Any]) -> Choices:
 def settings_of(choices: Choices, models: Sequence[CodexModel]) -> tuple[Setting, ...]:
     """Return the settings to offer."""
     mode, asking, sandbox = _mode(choices), _asking_id(choices), _sandbox_id(choices)
-    modes = tuple(SettingValue(each, *shown) for each, shown in _MODES.items())
+    modes = tuple(SettingValue(id, *shown) for id, shown in _MODES.items())
     settings = [Setting(MODE, "Mode", mode, modes, "mode")]
     listed = [SettingValue(model.id, model.name, model.description or UNSET) for model in models]
     if choices.model and all(model.id != choices.model for model in models):
@@ -150,13 +150,13 @@ def chosen(
     choices: Choices, models: Sequence[CodexModel], setting_id: str, value: str | bool, configured: Choices
 ) -> Choices:
     """Return the choices with another value. The mode `custom` goes back to `configured`. Raises: AdapterError."""
-    offered = next((each for each in settings_of(choices, models) if each.id == setting_id), None)
-    if offered is None or not isinstance(value, str) or all(each.id != value for each in offered.values):
+    offered = next((setting for setting in settings_of(choices, models) if setting.id == setting_id), None)
+    if offered is None or not isinstance(value, str) or all(offer.id != value for offer in offered.values):
         raise AdapterError(f"{value!r} is not a value of {setting_id!r}")
     if value == offered.current:
         return choices
     if setting_id == MODEL:
-        model = next((each for each in models if each.id == value), None)
+        model = next((model for model in models if model.id == value), None)
         keeps = model is None or any(effort.id == choices.effort for effort in model.efforts)
         return structs.replace(choices, model=value, effort=choices.effort if keeps else None)
     if setting_id == EFFORT:
@@ -176,18 +176,18 @@ def chosen(
     return structs.replace(choices, asking=asking, sandbox=policy, is_planning=False, is_custom=False)
 
 
-def turn_params(wanted: Choices, known: Choices) -> dict[str, Any]:
+def turn_params(wanted: Choices, current: Choices) -> dict[str, Any]:
     """Return the parameters of a turn that bring a thread from what it works with to what is wanted."""
     params: dict[str, Any] = {}
-    if wanted.model != known.model:
+    if wanted.model != current.model:
         params["model"] = wanted.model
-    if wanted.effort != known.effort and wanted.effort is not None:
+    if wanted.effort != current.effort and wanted.effort is not None:
         params["effort"] = wanted.effort
-    if wanted.asking != known.asking:
+    if wanted.asking != current.asking:
         params["approvalPolicy"] = wanted.asking
-    if wanted.sandbox != known.sandbox:
+    if wanted.sandbox != current.sandbox:
         params["sandboxPolicy"] = wanted.sandbox
-    if wanted.is_planning != known.is_planning or (wanted.is_planning and ("model" in params or "effort" in params)):
+    if wanted.is_planning != current.is_planning or (wanted.is_planning and ("model" in params or "effort" in params)):
         mode = _PLAN if wanted.is_planning else "default"
         settings = {"model": wanted.model, "reasoning_effort": wanted.effort, "developer_instructions": None}
         params["collaborationMode"] = {"mode": mode, "settings": settings}
@@ -195,7 +195,7 @@ def turn_params(wanted: Choices, known: Choices) -> dict[str, Any]:
 
 
 def _effort_settings(choices: Choices, models: Sequence[CodexModel]) -> list[Setting]:
-    model = next((each for each in models if each.id == choices.model), None)
+    model = next((model for model in models if model.id == choices.model), None)
     current = choices.effort or (model.default_effort if model is not None else None)
     if current is None:
         return []
@@ -214,7 +214,7 @@ def _mode(choices: Choices) -> str:
     if choices.is_custom:
         return _OWN
     pair = (choices.asking, _sandbox_id(choices))
-    return next((mode for mode, each in _PAIRS.items() if each == pair), _OWN)
+    return next((mode for mode, known in _PAIRS.items() if known == pair), _OWN)
 
 
 def _asking_id(choices: Choices) -> str:
@@ -226,8 +226,8 @@ def _sandbox_id(choices: Choices) -> str:
     return _SANDBOX_IDS.get(str(kind), str(kind) if isinstance(kind, str) else _OWN)
 
 
-def _values(known: dict[str, tuple[str, str]], current: str) -> tuple[SettingValue, ...]:
-    values = [SettingValue(each, *shown) for each, shown in known.items()]
-    if current not in known:
+def _values(shown_values: dict[str, tuple[str, str]], current: str) -> tuple[SettingValue, ...]:
+    values = [SettingValue(id, *shown) for id, shown in shown_values.items()]
+    if current not in shown_values:
         values.append(SettingValue(current, "As configured" if current == _OWN else current))
     return tuple(values)

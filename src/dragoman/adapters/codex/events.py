@@ -109,14 +109,14 @@ class CodexEvents:
             case _:
                 _log.debug("not shown: %s", method)
 
-    def call_of(self, server: str, given: Any) -> str | None:
+    def call_of(self, server: str, arguments: Any) -> str | None:
         """Return the running call of an MCP server that a question without its id is about."""
         found = [
             item_id
             for item_id, item in self._items.items()
             if item.get("type") == "mcpToolCall" and item.get("server") == server
         ]
-        same = [item_id for item_id in found if self._items[item_id].get("arguments") == given]
+        same = [item_id for item_id in found if self._items[item_id].get("arguments") == arguments]
         return (same or found)[-1] if found else None
 
     @property
@@ -346,8 +346,8 @@ class _Output:
 def user_text(content: Any) -> str:
     """Return the text of what a user sent; files are named."""
     pieces: list[str] = []
-    for each in content if isinstance(content, list) else ():
-        match each:
+    for part in content if isinstance(content, list) else ():
+        match part:
             case {"type": "text", "text": str(text)}:
                 pieces.append(text)
             case {"type": "localImage" | "localAudio" | "mention" | "skill", "path": str(path)}:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def messages_of(turn: dict[str, Any]) -> Iterator[UIMessage]:
     """Yield the messages of one turn: that of the user, then that of the agent."""
     found = turn.get("items")
-    items = [each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict) and "id" in each]
-    prompt = next((each for each in items if each.get("type") == "userMessage"), None)
+    items = [item for item in (found if isinstance(found, list) else ()) if isinstance(item, dict) and "id" in item]
+    prompt = next((item for item in items if item.get("type") == "userMessage"), None)
     if prompt is not None:
         yield UIMessage(str(prompt["id"]), "user", _parts(prompt.get("content")))
     answer = UIMessage(str(turn.get("id")), "assistant", [])
@@ -39,11 +39,11 @@ def messages_of(turn: dict[str, Any]) -> Iterator[UIMessage]:
 
 def _parts(content: Any) -> list[Part]:
     parts: list[Part] = []
-    for each in content if isinstance(content, list) else ():
-        match each:
+    for item in content if isinstance(content, list) else ():
+        match item:
             case {"type": "image", "url": str(url)}:
                 kind = url[5:].partition(";")[0] if url.startswith("data:") else "image/png"
                 parts.append(FilePart(url, kind))
-            case _ if text := user_text([each]):
+            case _ if text := user_text([item]):
                 parts.append(TextPart(text))
     return parts

@@ -63,7 +63,7 @@ def shown_item(
     locations: tuple[Location, ...] = ()
     file_diffs: tuple[FileDiff, ...] = ()
     name, title = str(item.get("type")), str(item.get("type"))
-    given: Any = _given(item)
+    given: Any = _other_members(item)
     match item:
         case {"type": "commandExecution", "command": str(command)}:
             name, kind, title, locations = "command", *command_shown(item)
@@ -164,14 +164,14 @@ def command_shown(item: dict[str, Any]) -> tuple[Kind, str, tuple[Location, ...]
             where = f" in {action['path']}" if isinstance(action.get("path"), str) else ""
             return "search", f"Search {action.get('query') or command}{where}", ()
     paths = [
-        Location(each["path"])
-        for each in (actions if isinstance(actions, list) else ())
-        if isinstance(each, dict) and each.get("type") == "read" and isinstance(each.get("path"), str)
+        Location(entry["path"])
+        for entry in (actions if isinstance(actions, list) else ())
+        if isinstance(entry, dict) and entry.get("type") == "read" and isinstance(entry.get("path"), str)
     ]
     return "execute", command, tuple(paths)
 
 
-def _given(item: dict[str, Any]) -> dict[str, Any]:
+def _other_members(item: dict[str, Any]) -> dict[str, Any]:
     """Return the members of an item of an unknown kind."""
     return {key: value for key, value in item.items() if key not in ("id", "type", "startedAtMs", "completedAtMs")}
 
@@ -228,9 +228,9 @@ def _mcp_output(result: Any, is_error: bool) -> ToolOutput:
 
 def _dynamic_output(content: Any, is_error: bool) -> ToolOutput:
     texts = [
-        each["text"]
-        for each in (content if isinstance(content, list) else ())
-        if isinstance(each, dict) and isinstance(each.get("text"), str)
+        entry["text"]
+        for entry in (content if isinstance(content, list) else ())
+        if isinstance(entry, dict) and isinstance(entry.get("text"), str)
     ]
     return ToolOutput(plain("\n".join(texts)), is_error=is_error)
 

@@ -38,9 +38,9 @@ def _which(name: str) -> str | None:
     return None
 
 
-def _behind_launcher(found: str) -> tuple[str, dict[str, str]] | None:
+def _behind_launcher(command: str) -> tuple[str, dict[str, str]] | None:
     """Return the program that npm's launcher starts, with the variables that it sets; None if this is another."""
-    launcher = Path(os.path.realpath(found))
+    launcher = Path(os.path.realpath(command))
     if launcher.name != "codex.js" or launcher.parent.name != "bin":
         return None
     package = launcher.parent.parent

@@ -54,7 +54,7 @@ def mcp_config(servers: Iterable[v1.McpServer]) -> dict[str, Any]:
         if isinstance(server, v1.McpServerStdio):
             entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
             if server.env:
-                entry["env"] = {each.name: each.value for each in server.env}
+                entry["env"] = {variable.name: variable.value for variable in server.env}
         elif isinstance(server, v1.McpServerHttp):
             entry = {"url": server.url}
             if server.headers:

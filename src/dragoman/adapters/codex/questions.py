@@ -199,7 +199,7 @@ def mcp_offers(scopes: Any) -> list[OfferedDecision]:
 async def _ask_user(ctx: PromptContext, params: dict[str, Any]) -> dict[str, Any]:
     """Ask questions of the model, such as it has when it plans: one form, or one question after the other."""
     found = params.get("questions")
-    questions = [each for each in (found if isinstance(found, list) else ()) if isinstance(each, dict)]
+    questions = [question for question in (found if isinstance(found, list) else ()) if isinstance(question, dict)]
     if ctx.has_forms:
         fields: dict[str, Any] = {str(question.get("id")): _field(question) for question in questions}
         asked = "\n".join(plain(str(question.get("question") or "")) for question in questions)

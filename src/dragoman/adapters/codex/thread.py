@@ -48,8 +48,8 @@ class CodexThread:
         self.session = session
         self.server = server
         self.models = models
-        self.known = self.configured = choices_of(result)
-        self.wanted = wanted or self.known
+        self.current = self.configured = choices_of(result)
+        self.wanted = wanted or self.current
         self.name = details.get("name") or None
         self.turn: CodexTurn | None = None
         self.notes = ThreadNotes()
@@ -86,9 +86,9 @@ class CodexThread:
             await self.session.rename(name)
         elif method == "thread/settings/updated" and isinstance(settings, dict):
             changed = structs.replace(choices_of(settings), is_custom=self.wanted.is_custom)
-            if self.wanted == self.known:
+            if self.wanted == self.current:
                 self.wanted = changed
-            self.known = changed
+            self.current = changed
             offered = settings_of(self.wanted, self.models)
             if offered != self.session.settings:
                 await self.session.offer(offered)

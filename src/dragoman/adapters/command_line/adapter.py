@@ -188,16 +188,21 @@ def _calls(before: Snapshot) -> list[c.Chunk] | None:
     changes = find_changes(before)
     if changes is None:
         return None
-    written = [FileDiff(each.path, each.before, each.after) for each in changes.shown if each.after is not None]
-    deleted = [FileDiff(each.path, each.before, "") for each in changes.shown if each.after is None]
+    written = [
+        FileDiff(change.path, change.before, change.after) for change in changes.shown if change.after is not None
+    ]
+    deleted = [FileDiff(change.path, change.before, "") for change in changes.shown if change.after is None]
     chunks: list[c.Chunk] = []
     if written:
         chunks += _call("changed_files", "edit", f"Changed {_files(len(written))}", _output(before.root, written))
     if deleted:
         chunks += _call("deleted_files", "delete", f"Deleted {_files(len(deleted))}", _output(before.root, deleted))
     if changes.unshown:
-        lines = [f"{os.path.relpath(each.path, before.root)}: {each.happened} ({each.why})" for each in changes.unshown]
-        output = ToolOutput("\n".join(lines), locations=tuple(Location(each.path) for each in changes.unshown))
+        lines = [
+            f"{os.path.relpath(change.path, before.root)}: {change.happened} ({change.why})"
+            for change in changes.unshown
+        ]
+        output = ToolOutput("\n".join(lines), locations=tuple(Location(change.path) for change in changes.unshown))
         title = f"{_files(len(changes.unshown))} changed, not shown as text"
         chunks += _call("other_files", "edit", title, output)
     return chunks

@@ -166,7 +166,7 @@ class AGUIEvents:
             yield c.Finish("stop")
             return
         assert isinstance(outcome, dict)
-        self.interrupts = [each for each in outcome.get("interrupts", ()) if isinstance(each, dict)]
+        self.interrupts = [interrupt for interrupt in outcome.get("interrupts", ()) if isinstance(interrupt, dict)]
         for interrupt in self.interrupts:
             asked = interrupt.get("toolCallId")
             if isinstance(asked, str) and asked:

@@ -96,19 +96,21 @@ class LangGraphAdapter(Adapter):
     async def resume(self, ctx: PromptContext, answers: Mapping[str, AskAnswer]) -> AsyncIterator[Yielded]:
         turn: _Run = ctx.session.state
         questions = turn.events.questions
-        turn.events.refused |= {each.call_id for each in questions if each.call_id and not answers[each.id].allowed}
+        turn.events.refused |= {
+            question.call_id for question in questions if question.call_id and not answers[question.id].allowed
+        }
         given: dict[str, Any] = dict(answers)
-        for question in (each for each in questions if each.call_id is None):
+        for question in (question for question in questions if question.call_id is None):
             given[question.id] = await _ask_in_form(ctx, question)
         turn.events.begin_run()
         async for chunk in self._stream(ctx, turn, self._resumed(questions, given)):
             yield chunk
 
-    async def _stream(self, ctx: PromptContext, turn: _Run, given: Any) -> AsyncIterator[Yielded]:
+    async def _stream(self, ctx: PromptContext, turn: _Run, graph_input: Any) -> AsyncIterator[Yielded]:
         """Run the graph, and answer questions in words until there are none, or none that can be asked."""
         events = turn.events
         while True:
-            async for chunk in self._one_run(ctx, turn, given):
+            async for chunk in self._one_run(ctx, turn, graph_input):
                 yield chunk
             questions = events.questions
             about_calls = [question for question in questions if question.call_id is not None]
@@ -117,22 +119,22 @@ class LangGraphAdapter(Adapter):
                     ctx.offer(question.id, _options(question))
                 yield c.Finish("tool-calls")
                 return
-            answers = {each.id: await _ask_in_form(ctx, each) for each in questions}
+            answers = {question.id: await _ask_in_form(ctx, question) for question in questions}
             if not questions or None in answers.values():
                 for question in questions:  # the next prompt is the answer
                     yield words_of(question.action)
                 yield c.Finish("stop")
                 return
             events.begin_run()
-            given = self._resumed(questions, answers)
+            graph_input = self._resumed(questions, answers)
 
-    async def _one_run(self, ctx: PromptContext, turn: _Run, given: Any) -> AsyncIterator[Yielded]:
+    async def _one_run(self, ctx: PromptContext, turn: _Run, graph_input: Any) -> AsyncIterator[Yielded]:
         """Run the graph until it ends or is interrupted. A graph that shows nothing shows its last update."""
         options: dict[str, Any] = {"stream_mode": _MODES, "subgraphs": True}
         if self._context is not None:
             options["context"] = self._context
         last: Any = None
-        async for namespace, mode, data in self._graph.astream(given, self._config_of(ctx.session), **options):
+        async for namespace, mode, data in self._graph.astream(graph_input, self._config_of(ctx.session), **options):
             for chunk in turn.events.feed(namespace, mode, data):
                 yield chunk
             if mode == "updates" and not namespace:
@@ -189,7 +191,10 @@ async def _ask_in_form(ctx: PromptContext, question: GraphQuestion) -> Any:
 
 def _past(history: Sequence[UIMessage]) -> list[dict[str, str]]:
     """Earlier messages, for a graph that does not have them: texts only."""
-    found = [(each.role, "".join(part.text for part in each.parts if isinstance(part, TextPart))) for each in history]
+    found = [
+        (message.role, "".join(part.text for part in message.parts if isinstance(part, TextPart)))
+        for message in history
+    ]
     return [{"role": role, "content": text} for role, text in found if text]
 
 

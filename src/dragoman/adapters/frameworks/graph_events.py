@@ -168,15 +168,15 @@ class GraphEvents:
         for call in member(message, "tool_calls", ()):
             yield from self._call(member(call, "id", ""), member(call, "name", "tool"), member(call, "args", {}))
 
-    def _call(self, call: str, name: str, given: Any) -> Iterator[c.Chunk]:
-        given = plain_json(given)
-        if call in self._over or self._inputs.get(call) == given:
+    def _call(self, call: str, name: str, arguments: Any) -> Iterator[c.Chunk]:
+        arguments = plain_json(arguments)
+        if call in self._over or self._inputs.get(call) == arguments:
             return
-        self._names[call], self._inputs[call] = name, given
+        self._names[call], self._inputs[call] = name, arguments
         if name in _PLAN_TOOLS:
             self._hidden.add(call)
         else:
-            yield c.ToolInputAvailable(call, name, given)
+            yield c.ToolInputAvailable(call, name, arguments)
 
     def _tool_message(self, message: Any) -> Iterator[c.Chunk]:
         call = member(message, "tool_call_id", "")
@@ -209,7 +209,7 @@ class GraphEvents:
             schema = member(interrupt, "response_schema")
             self.questions.append(GraphQuestion(interrupt_id, interrupt_id, None, plain_json(value), schema=schema))
             return
-        configs = {member(each, "action_name"): each for each in member(value, "review_configs", ())}
+        configs = {member(config, "action_name"): config for config in member(value, "review_configs", ())}
         for index, action in enumerate(actions):
             id = f"{interrupt_id}:{index}"
             name, given = member(action, "name", "tool"), plain_json(member(action, "args", {}))
@@ -221,14 +221,14 @@ class GraphEvents:
             self.questions.append(GraphQuestion(interrupt_id, id, call, action, allowed))
             yield c.ToolApprovalRequest(id, call)
 
-    def _matching(self, name: str, given: Any) -> str | None:
+    def _matching(self, name: str, arguments: Any) -> str | None:
         """Return the call that an action is about: the first of this name and input that is not asked about yet."""
         asked = {question.call_id for question in self.questions}
         return next(
             (
                 call
                 for call, known in self._inputs.items()
-                if known == given and self._names.get(call) == name and call not in asked and call not in self._over
+                if known == arguments and self._names.get(call) == name and call not in asked and call not in self._over
             ),
             None,
         )

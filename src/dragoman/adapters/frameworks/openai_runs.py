@@ -81,8 +81,8 @@ class OpenAIAgentsAdapter(Adapter):
         async for chunk in self._stream(ctx, turn, state):
             yield chunk
 
-    async def _stream(self, ctx: PromptContext, turn: _Run, given: Any) -> AsyncIterator[Yielded]:
-        result = turn.result = self._agents.Runner.run_streamed(self._agent, given, **self._options)
+    async def _stream(self, ctx: PromptContext, turn: _Run, run_input: Any) -> AsyncIterator[Yielded]:
+        result = turn.result = self._agents.Runner.run_streamed(self._agent, run_input, **self._options)
         events = turn.events
         is_complete = False
         try:

@@ -144,7 +144,10 @@ def _prompt(blocks: Sequence[v1.ContentBlock]) -> Any:
     text = text_of(blocks)
     if not media:
         return text
-    return [text, *(messages.BinaryContent(data=b64decode(each.data), media_type=each.mime_type) for each in media)]
+    return [
+        text,
+        *(messages.BinaryContent(data=b64decode(medium.data), media_type=medium.mime_type) for medium in media),
+    ]
 
 
 def _read_history(stored: Any) -> list[Any]:

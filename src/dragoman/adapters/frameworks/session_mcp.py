@@ -70,7 +70,7 @@ class SessionMcp:
 
     def problems(self) -> list[str]:
         """Return why servers have no tools; each is given once."""
-        found = [f"{each.name}: {each.problem}" for each in self._connections if each.problem]
+        found = [f"{connection.name}: {connection.problem}" for connection in self._connections if connection.problem]
         for connection in self._connections:
             connection.problem = ""
         return found
@@ -111,7 +111,7 @@ class _Connection:
             result = await client.call_tool(name, arguments, CALL_SECONDS)
         except Exception as error:  # the package raises its own errors, and those of three transports
             raise McpToolError(plain(str(error)) or type(error).__name__) from error
-        text = "\n".join(_text_of(each) for each in result.content)
+        text = "\n".join(_text_of(block) for block in result.content)
         if result.is_error:
             raise McpToolError(plain(text) or "The tool failed.")
         return text

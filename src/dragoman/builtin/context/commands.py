@@ -77,8 +77,10 @@ def commands_update(commands: Mapping[str, Command]) -> v1.AvailableCommandsUpda
     """The update that lists the commands for a client."""
     return v1.AvailableCommandsUpdate(
         [
-            v1.AvailableCommand(each.name, each.shown, v1.UnstructuredCommandInput(each.hint) if each.hint else UNSET)
-            for each in commands.values()
+            v1.AvailableCommand(
+                command.name, command.shown, v1.UnstructuredCommandInput(command.hint) if command.hint else UNSET
+            )
+            for command in commands.values()
         ]
     )
 

@@ -35,8 +35,8 @@ class FrontMatter(Struct, frozen=True):
         value = self.members.get(key)
         if value is None or isinstance(value, tuple):
             return value
-        found = (_unquoted(each) for each in _split(value.strip().removeprefix("[").removesuffix("]")))
-        return tuple(each for each in found if each)
+        found = (_unquoted(word) for word in _split(value.strip().removeprefix("[").removesuffix("]")))
+        return tuple(word for word in found if word)
 
     def flag(self, key: str) -> bool | None:
         """The value of a member that is yes or no; None if there is none, or it is neither."""

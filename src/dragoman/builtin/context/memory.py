@@ -163,7 +163,7 @@ def with_line(text: str | None, line: str) -> str:
     """Return the text with a line at its end; the same text if it has that line already. Line ends are kept."""
     if text is None or not text.strip():
         return f"{HEADING}\n\n- {line}\n"
-    if any(each.strip().lstrip("-*+ ").rstrip() == line for each in text.splitlines()):
+    if any(written.strip().lstrip("-*+ ").rstrip() == line for written in text.splitlines()):
         return text
     end = "\r\n" if "\r\n" in text else "\n"
     body = text.rstrip()

@@ -145,7 +145,9 @@ def refused_words(name: str) -> str:
 async def show_help(arguments: str, session: OpenSession) -> str:
     """`/help`: the commands there are."""
     commands = session.commands.values()
-    return "\n".join(f"- `/{' '.join(filter(None, (each.name, each.hint)))}` {each.shown}" for each in commands)
+    return "\n".join(
+        f"- `/{' '.join(filter(None, (command.name, command.hint)))}` {command.shown}" for command in commands
+    )
 
 
 async def clear(arguments: str, session: OpenSession) -> str:

@@ -41,7 +41,7 @@ def rewound(history: Sequence[UIMessage]) -> frozenset[int]:
                 ranges.append(range(max(0, index - 1 - fact.back), index - 1))
             elif ranges:
                 ranges.pop()
-    return frozenset(position for each in ranges for position in each)
+    return frozenset(position for positions in ranges for position in positions)
 
 
 def facts_of(message: UIMessage) -> list[RewindFact]:

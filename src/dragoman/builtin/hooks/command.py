@@ -27,7 +27,7 @@ async def show_hooks(arguments: str, session: OpenSession) -> str:
     except ConfigError as error:
         return f"No hook runs, because the settings cannot be read: {error}"
     lines = [_described(hook, "yours" if owner == "user" else "the project's, accepted") for hook, owner in hooks]
-    lines += [_described_edit(each) for each in edits]
+    lines += [_described_edit(edit) for edit in edits]
     lines = lines or ["There are no hooks."]
     if proposed:
         lines += ["", "Proposed by the project, and not run before you accept them:"]

@@ -41,7 +41,9 @@ async def show_servers(arguments: str, session: OpenSession) -> str:
     except ToolError as error:
         return f"{error}."
     lines = [_summary(server) for server in servers.all]
-    lines += [f"- **{label(each.name, 60)}**: not available: {label(each.why, 300)}" for each in servers.problems]
+    lines += [
+        f"- **{label(problem.name, 60)}**: not available: {label(problem.why, 300)}" for problem in servers.problems
+    ]
     return "\n".join((*lines, "", "`/mcp NAME` lists what a server offers, `/mcp reconnect NAME` tries it again."))
 
 
@@ -65,15 +67,15 @@ def _details(server: SessionServer, servers: McpServers) -> str:
     if offered.title or offered.protocol:
         lines.append(f"- it calls itself {label(offered.title, 80)}, protocol {label(offered.protocol, 20)}")
     lines.append(f"- it may ask for: {allowed} (`dragoman mcp allow {label(spec.name, 60)} sampling` changes it)")
-    lines += _section("tools", (f"`{known_as.get(each.name, each.name)}` {each.description}" for each in offered.tools))
-    lines += _section("resources", (f"`@{spec.name}:{each.uri}` {each.name}" for each in offered.resources))
+    lines += _section("tools", (f"`{known_as.get(tool.name, tool.name)}` {tool.description}" for tool in offered.tools))
+    lines += _section("resources", (f"`@{spec.name}:{resource.uri}` {resource.name}" for resource in offered.resources))
     lines += _section("prompts", (f"`/{name}`" for name in own))
     lines += _section("skills that cannot be used", offered.problems)
     return "\n".join(lines)
 
 
 def _section(title: str, entries: Iterable[str]) -> list[str]:
-    lines = [f"  - {label(each, _COLUMNS)}" for each in entries]
+    lines = [f"  - {label(entry, _COLUMNS)}" for entry in entries]
     if not lines:
         return []
     more = [f"  - and {len(lines) - _MOST} more"] if len(lines) > _MOST else []

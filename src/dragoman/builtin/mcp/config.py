@@ -138,8 +138,8 @@ def read_servers(
             spec = replace(spec, is_configured=True)
         found.append(spec)
     found += entries.values()
-    specs = tuple(each for each in found if isinstance(each, ServerSpec))
-    return specs, tuple(each for each in found if isinstance(each, Problem))
+    specs = tuple(entry for entry in found if isinstance(entry, ServerSpec))
+    return specs, tuple(entry for entry in found if isinstance(entry, Problem))
 
 
 def _is_same(sent: ServerSpec, entry: ServerSpec) -> bool:

@@ -236,7 +236,8 @@ class PackageConnection:
         except Exception as error:
             raise self._failure(f"the prompt {name}", error) from error
         return tuple(
-            PromptMessage(each.role, output_of([each.content], None, is_error=False).text) for each in found.messages
+            PromptMessage(message.role, output_of([message.content], None, is_error=False).text)
+            for message in found.messages
         )
 
     async def announce_roots(self) -> None:
@@ -262,10 +263,10 @@ class PackageConnection:
         if not isinstance(error, MCPError) or error.code != _URL_REQUIRED or not self._spec.elicitation:
             return
         data = error.error.data
-        for each in (data.get("elicitations") if isinstance(data, dict) else None) or ():
-            if isinstance(each, dict) and isinstance(each.get("url"), str):
-                id = str(each.get("elicitationId", ""))
-                question = UserQuestion(str(each.get("message", "")), url=each["url"], id=id)
+        for entry in (data.get("elicitations") if isinstance(data, dict) else None) or ():
+            if isinstance(entry, dict) and isinstance(entry.get("url"), str):
+                id = str(entry.get("elicitationId", ""))
+                question = UserQuestion(str(entry.get("message", "")), url=entry["url"], id=id)
                 await self._side.ask_user(self._spec, question)
 
     async def _receive(self, message: Any) -> None:

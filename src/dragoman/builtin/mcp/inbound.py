@@ -52,7 +52,7 @@ class Inbound:
         from mcp_types import ListRootsResult, Root
 
         folders = self._side.roots
-        return ListRootsResult(roots=[Root.model_validate({"uri": Path(each).as_uri()}) for each in folders])
+        return ListRootsResult(roots=[Root.model_validate({"uri": Path(folder).as_uri()}) for folder in folders])
 
     async def elicit(
         self, context: ClientRequestContext, params: mcp_types.ElicitRequestParams
@@ -72,8 +72,8 @@ class Inbound:
         from mcp_types import INVALID_REQUEST, CreateMessageResult, ErrorData, TextContent
 
         messages = tuple(
-            SampleMessage(each.role, output_of(each.content_as_list, None, is_error=False).text)
-            for each in params.messages
+            SampleMessage(message.role, output_of(message.content_as_list, None, is_error=False).text)
+            for message in params.messages
         )
         request = SampleRequest(messages, params.system_prompt or "", params.max_tokens)
         try:

@@ -94,7 +94,7 @@ def template_offer(found: mcp_types.ResourceTemplate) -> ResourceOffer:
 
 
 def prompt_offer(found: mcp_types.Prompt) -> PromptOffer:
-    parameters = tuple(PromptParameter(each.name, each.required is True) for each in found.arguments or ())
+    parameters = tuple(PromptParameter(argument.name, argument.required is True) for argument in found.arguments or ())
     return PromptOffer(found.name, found.description or found.title or "", parameters)
 
 
@@ -111,6 +111,6 @@ class ResourceText(Struct, frozen=True):
 def resource_texts(contents: Any) -> tuple[ResourceText, ...]:
     """Read the contents of a resource of the package."""
     return tuple(
-        ResourceText(each.uri, getattr(each, "text", None), each.mime_type or "", getattr(each, "blob", ""))
-        for each in contents
+        ResourceText(content.uri, getattr(content, "text", None), content.mime_type or "", getattr(content, "blob", ""))
+        for content in contents
     )

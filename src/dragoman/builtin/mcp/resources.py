@@ -88,11 +88,11 @@ class ResourceTool(Tool):
     def _listed(self, server: str | None) -> str:
         servers = [self._servers.named(server)] if server else self._servers.all
         lines = []
-        for each in servers:
-            for offer in each.listing.resources:
+        for offering in servers:
+            for offer in offering.listing.resources:
                 kind = "template" if offer.is_template else offer.media_type
                 facts = ", ".join(filter(None, (offer.name, kind, offer.description)))
-                lines.append(shorten(f"{each.spec.name} {offer.uri} {facts}", _LINE_CHARACTERS))
+                lines.append(shorten(f"{offering.spec.name} {offer.uri} {facts}", _LINE_CHARACTERS))
         if not lines:
             return "No server lists a resource. One may still be read if you know its uri."
         more = [f"({len(lines) - _LISTED} more are not shown; name a server)"] if len(lines) > _LISTED else []

@@ -267,11 +267,21 @@ def prompt_commands(
     for server in servers:
         for offer in server.listing.prompts:
             plain = ":".join(_UNFIT.sub("_", part).strip("_.-") for part in (server.spec.name, offer.name))
-            name = next((each for each in (plain, f"mcp:{plain}") if each not in taken and each not in found), None)
+            name = next(
+                (
+                    candidate
+                    for candidate in (plain, f"mcp:{plain}")
+                    if candidate not in taken and candidate not in found
+                ),
+                None,
+            )
             if name is None or not all(plain.split(":")):
                 continue
             words = shorten(sentence(offer.description), _DESCRIPTION_CHARACTERS) or offer.name
-            hint = " ".join(f"<{each.name}>" if each.is_required else f"[{each.name}]" for each in offer.parameters)
+            hint = " ".join(
+                f"<{parameter.name}>" if parameter.is_required else f"[{parameter.name}]"
+                for parameter in offer.parameters
+            )
             command = Command(name, f"{words} (MCP: {server.spec.name})", sentence(hint), source="mcp")
             found[name] = command, server, offer
     return found
@@ -298,7 +308,9 @@ def read_arguments(text: str, offer: PromptOffer) -> dict[str, str]:
             given[name] = " ".join(plain[index:]) if is_last else plain[index]
     if plain and not free:
         raise ToolError(f"the prompt {offer.name} takes no such argument: {plain[0]}")
-    missing = [each.name for each in offer.parameters if each.is_required and each.name not in given]
+    missing = [
+        parameter.name for parameter in offer.parameters if parameter.is_required and parameter.name not in given
+    ]
     if missing:
         raise ToolError(f"the prompt {offer.name} needs {', '.join(missing)}: write {'=... '.join(missing)}=...")
     return given
@@ -309,5 +321,7 @@ def prompt_text(messages: Sequence[PromptMessage]) -> str:
     if len(messages) == 1:
         text = messages[0].text
     else:
-        text = "\n\n".join(f"{'User' if each.role == 'user' else 'Assistant'}: {each.text}" for each in messages)
+        text = "\n\n".join(
+            f"{'User' if message.role == 'user' else 'Assistant'}: {message.text}" for message in messages
+        )
     return text[:_PROMPT_CHARACTERS]

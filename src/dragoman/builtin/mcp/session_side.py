@@ -161,7 +161,7 @@ class SessionSide(ClientSide):
         from dragoman.builtin.turn import usage_row
 
         session = self._session
-        messages = [UIMessage(new_id("msg"), each.role, [TextPart(each.text)]) for each in request.messages]
+        messages = [UIMessage(new_id("msg"), message.role, [TextPart(message.text)]) for message in request.messages]
         tokens = min(request.max_tokens, MOST_TOKENS) if request.max_tokens > 0 else MOST_TOKENS
         pieces: list[str] = []
         is_cut = False
@@ -195,7 +195,7 @@ class SessionSide(ClientSide):
 def _shown(request: SampleRequest) -> str:
     """The messages for the user who decides about them."""
     lines = [f"system: {plain(request.system)}"] if request.system else []
-    lines += [f"{each.role}: {plain(each.text)}" for each in request.messages]
+    lines += [f"{message.role}: {plain(message.text)}" for message in request.messages]
     return _cut("\n\n".join(lines))
 
 

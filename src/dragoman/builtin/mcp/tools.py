@@ -125,7 +125,7 @@ def _usable(schema: dict[str, Any]) -> dict[str, Any]:
     properties, required = found["properties"], schema.get("required")
     known = properties.items() if isinstance(properties, dict) else ()
     found["type"], found["properties"] = "object", {name: each for name, each in known if isinstance(each, dict | bool)}
-    if not (isinstance(required, list) and all(isinstance(each, str) for each in required)):
+    if not (isinstance(required, list) and all(isinstance(name, str) for name in required)):
         found.pop("required", None)
     return found
 

@@ -95,8 +95,8 @@ def facts_of(name: str) -> ModelFacts | None:
     provider, _, model = name.partition(":")
     provider = provider.removeprefix(_GATEWAY)
     model = model.lower()
-    for each in (provider, _SERVES.get(provider, "")):
-        rows = _rows(each)
+    for source in (provider, _SERVES.get(provider, "")):
+        rows = _rows(source)
         found = rows.get(model) or rows.get(DATE.sub("", model))
         if found is not None:
             return found

@@ -48,7 +48,7 @@ def check_model(name: str, env: Mapping[str, str], listed: Collection[str] | Non
     if listed and source in _COMPLETE_LISTS and not _is_listed(name, listed):
         provider = PROVIDERS.get(source)
         title = provider.title if provider is not None and provider.title else source
-        near = [f"{source}:{each}" for each in _close_names(model, listed)]
+        near = [f"{source}:{close}" for close in _close_names(model, listed)]
         raise ConfigError(f"{title} lists no model {model!r}{_did_you_mean(near or near_names(name, env))}")
     find_model(name)
 
@@ -59,15 +59,17 @@ def near_names(name: str, env: Mapping[str, str]) -> list[str]:
     if colon and source in PROVIDERS:
         ids = [facts.id for facts in known_models(source) if not facts.is_deprecated]
         near = _close_names(model, ids)
-        return [f"{source}:{each}" for each in near] or [f"{source}:{each}" for each in PROVIDERS[source].models[:1]]
+        return [f"{source}:{close}" for close in near] or [
+            f"{source}:{close}" for close in PROVIDERS[source].models[:1]
+        ]
     if colon:  # perhaps only the provider is misspelled
         providers = _close_names(source, PROVIDERS)
         if providers:
-            return [_nearest_of(each, model, env) for each in providers]
+            return [_nearest_of(provider, model, env) for provider in providers]
     word = model or source
     chosen = {f"{provider.id}:{facts.id}" for provider in CHOSEN for facts in known_models(provider.id)}
-    by_id = {each.partition(":")[2]: each for each in sorted(chosen | set(offered_models(env)))}
-    return [by_id[word]] if word in by_id else [by_id[each] for each in _close_names(word, by_id)]
+    by_id = {offered.partition(":")[2]: offered for offered in sorted(chosen | set(offered_models(env)))}
+    return [by_id[word]] if word in by_id else [by_id[close] for close in _close_names(word, by_id)]
 
 
 def _nearest_of(provider: str, model: str, env: Mapping[str, str]) -> str:
@@ -85,7 +87,7 @@ def _close_names(word: str, names: Iterable[str]) -> list[str]:
 
 def advice_for(name: str, env: Mapping[str, str]) -> str:
     """Return what to write behind a provider's own error about a model that it does not have."""
-    near = [each for each in near_names(name, env) if each != name]
+    near = [other for other in near_names(name, env) if other != name]
     return f"The model {name} may not exist there{_did_you_mean(near)}{'' if near else '.'}"
 
 
@@ -128,7 +130,7 @@ def _is_listed(name: str, listed: Collection[str]) -> bool:
     facts = facts_of(name)
     if facts is None:
         return False
-    return any((found := facts_of(f"{source}:{each}")) is not None and found.id == facts.id for each in listed)
+    return any((found := facts_of(f"{source}:{row}")) is not None and found.id == facts.id for row in listed)
 
 
 def _did_you_mean(names: list[str]) -> str:

@@ -71,7 +71,7 @@ class ModelEnvironment(Mapping[str, str]):
         found = self._stored.get(variable)
         if found is None:
             return None
-        owner = next(each for each in PROVIDERS.values() if each.key_variable == variable)
+        owner = next(provider for provider in PROVIDERS.values() if provider.key_variable == variable)
         return None if any(self._env.get(name) for name in owner.keys) else found
 
     def _hidden(self) -> frozenset[str]:

@@ -195,7 +195,7 @@ def key_owner(id: str) -> Provider | None:
     Names with one variable have one key: that of `openai` is used for `openai-chat` and `openai-compatible`, too.
     """
     variable = PROVIDERS[id].key_variable if id in PROVIDERS else ""
-    return next((each for each in PROVIDERS.values() if variable and each.key_variable == variable), None)
+    return next((provider for provider in PROVIDERS.values() if variable and provider.key_variable == variable), None)
 
 
 def login_providers() -> list[Provider]:

@@ -97,7 +97,11 @@ class ModelLists:
     async def _refresh(self, model: str, changed: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(GRACE_SECONDS)
         used = provider_of(model)
-        wanted = [each for each in PROVIDERS.values() if each.form != "package" and _has_own_key(each, self._env)]
+        wanted = [
+            provider
+            for provider in PROVIDERS.values()
+            if provider.form != "package" and _has_own_key(provider, self._env)
+        ]
         if used is not None and used.id in PROVIDERS and used.form != "package" and used not in wanted:
             wanted.append(used)
         before = self.offered(self._env)
@@ -159,8 +163,8 @@ def _main_models(provider: Provider, kept: _KeptList | None) -> list[str]:
     if kept is None:
         return list(provider.models)
     there = {facts.id for facts in kept.models}
-    for each in kept.models:
-        found = facts_of(f"{provider.id}:{each.id}")
+    for model in kept.models:
+        found = facts_of(f"{provider.id}:{model.id}")
         if found is not None:
             there.add(found.id)
     # None of them: an account or a server with models of its own.

@@ -21,7 +21,11 @@ async def show_skills(arguments: str, session: OpenSession) -> str:
     found = await session.skills.reread()
     lines = [_described(skill, session) for skill in session.skills.known().values()] or ["There are no skills."]
     if found is not None and found.hidden:
-        lines += ["", "Hidden by one of the same name:", *(f"- `{each.name}` ({each.origin})" for each in found.hidden)]
+        lines += [
+            "",
+            "Hidden by one of the same name:",
+            *(f"- `{skill.name}` ({skill.origin})" for skill in found.hidden),
+        ]
     if found is not None and found.problems:
         lines += ["", "Not as they should be:", *(f"- {sentence(problem)}" for problem in found.problems)]
     places = f"{session.settings.config_dir / 'skills'}, ~/.agents/skills, ~/.claude/skills"

@@ -100,13 +100,13 @@ def _files(value: Any, uri: str, name: str) -> tuple[SkillFile, ...] | None:
     if value == DYNAMIC:
         return None
     found: list[SkillFile] = []
-    for each in value if isinstance(value, list) else ():
-        match each:
+    for entry in value if isinstance(value, list) else ():
+        match entry:
             case {"uri": str(place), "digest": str(digest), "size": int(size)} if not isinstance(size, bool):
                 found.append(SkillFile(place, digest, size))
-    if not isinstance(value, list) or len(found) != len(value) or all(each.uri != uri for each in found):
+    if not isinstance(value, list) or len(found) != len(value) or all(file.uri != uri for file in found):
         raise SkillError(f"the skill {name} does not list its files with their digests and sizes")
-    if len(found) > _MOST_FILES or sum(each.size_bytes for each in found) > _MOST_BYTES:
+    if len(found) > _MOST_FILES or sum(file.size_bytes for file in found) > _MOST_BYTES:
         raise SkillError(f"the skill {name} has more than {_MOST_FILES} files, or more than {_MOST_BYTES >> 20} MiB")
     return tuple(found)
 
@@ -116,7 +116,7 @@ def mismatch_in(skills: Iterable[SkillOffer], uri: str, parts: tuple[ResourceTex
     for skill in skills:
         if skill.files is None or not uri.startswith(skill.folder):
             continue
-        listed = next((each for each in skill.files if each.uri == uri), None)
+        listed = next((file for file in skill.files if file.uri == uri), None)
         if listed is None:
             return f"{uri} is not among the files that the skill {skill.name} lists"
         content = _content(parts)

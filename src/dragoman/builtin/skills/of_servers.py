@@ -40,7 +40,7 @@ def server_skills(servers: McpServers, taken: Container[str] = ()) -> dict[str, 
     for server in servers.all:
         for skill, path in _listed(server) if server.listing.skills is not None else _by_uri(server):
             names = (skill.name, f"{skill.server}:{skill.name}", f"{skill.server}:{path}")
-            name = next((each for each in names if each not in taken and each not in found), None)
+            name = next((candidate for candidate in names if candidate not in taken and candidate not in found), None)
             if name is not None and len(found) < _MOST:
                 found[name] = replace(skill, name=name)
     return found
@@ -86,12 +86,16 @@ async def server_skill_text(skill: Skill, servers: McpServers) -> str:
     if not matter.body:
         raise ToolError(f"the skill {skill.name} of the MCP server {skill.server} is empty")
     base = skill.path.removesuffix(FILE)
-    files = [each.uri for each in server.listing.resources if each.uri.startswith(base) and each.uri != skill.path]
-    offer = next((each for each in server.listing.skills or () if each.uri == skill.path), None)
+    files = [
+        resource.uri
+        for resource in server.listing.resources
+        if resource.uri.startswith(base) and resource.uri != skill.path
+    ]
+    offer = next((listed for listed in server.listing.skills or () if listed.uri == skill.path), None)
     if offer is not None:
         stated = matter.text("name"), shorten(sentence(matter.text("description")), DESCRIPTION_CHARACTERS)
         if stated != (offer.name, offer.description):
             raise ToolError(f"the skill {skill.name} does not state what the MCP server {skill.server} lists of it")
         if offer.files is not None:
-            files = [each.uri for each in offer.files if each.uri != skill.path]
+            files = [file.uri for file in offer.files if file.uri != skill.path]
     return shown_text(skill, matter.body[:_BODY_CHARACTERS], files)

@@ -46,7 +46,7 @@ class SessionSkills:
         self._cwd = viewer.cwd
         if self._found is None:
             await self.reread()
-        new = [each for each in self._problems if each not in self._noticed]
+        new = [problem for problem in self._problems if problem not in self._noticed]
         self._noticed.update(new)
         if new:
             more = [f"and {len(new) - _NOTICED} more; /skills lists them"] if len(new) > _NOTICED else []

@@ -20,7 +20,7 @@ async def show_agents(arguments: str, session: OpenSession) -> str:
     if session.servers is not None:
         await session.servers.ready()  # their tools can be named too
     declared = await session.subagents.reread()
-    lines = [_described(each, session) for each in declared.agents.values()]
+    lines = [_described(agent, session) for agent in declared.agents.values()]
     problems = [f"- {sentence(problem)}" for problem in declared.problems]
     if problems:
         lines += ["", "Not as they should be:", *problems]

@@ -96,7 +96,7 @@ def _matching(names: Iterable[str] | None, tools: Mapping[str, Tool]) -> tuple[s
     unknown: list[str] = []
     for name in names or ():
         ours = our_tool_name(name.removeprefix("mcp__").replace("__", "_") if name.startswith("mcp__") else name)
-        hits = {each for each in tools if fnmatchcase(each, ours)}
+        hits = {tool for tool in tools if fnmatchcase(tool, ours)}
         if not hits and ours not in _NEVER:
             unknown.append(name)
         found |= hits

@@ -76,11 +76,11 @@ async def check_external(declared: AgentDeclaration, session: OpenSession) -> No
     """Raises: ToolError if there is no sandbox here, or no such agent."""
     viewer = session.viewer
     roots = (session.row.cwd,) if viewer is None else viewer.roots
-    found = await asyncio.to_thread(find_sandboxes, tuple(roots))
-    if not found.backends:
+    sandboxes = await asyncio.to_thread(find_sandboxes, tuple(roots))
+    if not sandboxes.backends:
         raise ToolError(
             f"the subagent {declared.name} is the agent {declared.agent}, which runs only in a sandbox, because its "
-            f"permission cannot be bounded otherwise: {found.describe()}"
+            f"permission cannot be bounded otherwise: {sandboxes.describe()}"
         )
     await asyncio.to_thread(find_entry, declared, session)
 
@@ -148,7 +148,7 @@ class ExternalRun:
         try:
             title = f"Not all rules about files bind the program of {self._declared.name}"
             await self._warn(title, inside.unenforced)
-            failure = await self._talk(entry, inside, prompt)
+            failure = await self._work(entry, inside, prompt)
         except DragomanError as error:
             failure = str(error)
         finally:
@@ -165,7 +165,7 @@ class ExternalRun:
         if lines and viewer is not None:
             await viewer.notify("warning", title, "\n".join(lines))
 
-    async def _talk(self, entry: AgentEntry, inside: AgentSandbox, prompt: str) -> str:
+    async def _work(self, entry: AgentEntry, inside: AgentSandbox, prompt: str) -> str:
         """Start it, let it work, end it. Returns why it failed, empty if it answered."""
         from dragoman.registry.sandboxed import lacks_own_sandbox
         from dragoman.runs.agent_run import GuardedRun
@@ -179,13 +179,13 @@ class ExternalRun:
         showing = asyncio.ensure_future(self._show_events())
         try:
             await run.start(await self._started(entry, inside))
-            own = self._row.metadata["subagent"]
-            earlier = own.get("session")
+            described = self._row.metadata["subagent"]
+            earlier = described.get("session")
             if earlier is not None and not run.can_come_back:
                 raise ToolError(f"the agent {self._declared.agent} cannot go on with a session; start a new task")
             await run.open(SessionOpening(session_id=None if earlier is None else str(earlier), mode=mode))
             if earlier is None:
-                metadata = {**self._row.metadata, "subagent": {**own, "session": run.session.id}}
+                metadata = {**self._row.metadata, "subagent": {**described, "session": run.session.id}}
                 await self._subagents.note_metadata(self._row, metadata)
             response = await self._prompted(run, prompt)
             while response.stop_reason == "end_turn" and self._parent.folder.hooks is not None:
@@ -297,7 +297,9 @@ class ExternalRun:
             content=list(question.diffs) or UNSET,
             locations=UNSET,
         )
-        options = [Option(each.option_id, one_line(each.name), each.kind) for each in question.permission.options]
+        options = [
+            Option(option.option_id, one_line(option.name), option.kind) for option in question.permission.options
+        ]
         if call.tool_call_id not in self._asked:
             self._asked.add(call.tool_call_id)
             await self._subagents.announce(shown, self._scope.call_id)

@@ -84,7 +84,7 @@ def _read(folder: Path, source: Source, root: Path | None, problems: list[str]) 
             problems.append(f"{where} is left out: {file.problem}")
             continue
         matter = read_front_matter(file.text)
-        problems += [f"{where}: {each}" for each in matter.problems]
+        problems += [f"{where}: {problem}" for problem in matter.problems]
         try:
             declared, notes = _declaration(file.name, matter, source, where)
         except _Wrong as wrong:

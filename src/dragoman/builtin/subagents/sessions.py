@@ -48,7 +48,7 @@ async def child_ended(subagents: SessionSubagents, row: SessionRow, end: RunEnd 
 
 async def show_updates(viewer: Viewer, child_id: str, updates: Sequence[v1.SessionUpdate]) -> None:
     """Send updates of a child session to a client that knows such sessions."""
-    shown = [viewer.form_of(each) if isinstance(each, v1.Notice) else each for each in updates]
+    shown = [viewer.form_of(update) if isinstance(update, v1.Notice) else update for update in updates]
     try:
         await viewer.session.child(child_id).update_all(shown)
     except Exception:  # its connection is gone; the run goes on

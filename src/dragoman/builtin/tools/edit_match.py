@@ -328,7 +328,7 @@ class Reindenter:
         if indent in indents:
             return indents[indent]
         # The deepest known indentation that this one goes on from, and the rest in the file's own characters.
-        known = max((each for each in indents if indent.startswith(each)), key=len, default=None)
+        known = max((other for other in indents if indent.startswith(other)), key=len, default=None)
         if known is not None:
             return indents[known] + self._in_units(indent[len(known) :])
         return self._in_units(indent)

@@ -238,7 +238,7 @@ def _edit(raw: dict[str, Any]) -> dict[str, Any]:
         raw["edits"] = _from_json("edits", raw["edits"])
     if isinstance(raw.get("edits"), list):
         fields = dict.fromkeys(("old", "new", "all"))
-        raw["edits"] = [_renamed("edit", each, fields) if isinstance(each, dict) else each for each in raw["edits"]]
+        raw["edits"] = [_renamed("edit", edit, fields) if isinstance(edit, dict) else edit for edit in raw["edits"]]
     return raw
 
 

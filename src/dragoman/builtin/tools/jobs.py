@@ -281,6 +281,6 @@ async def close_jobs(memory: dict[str, Any]) -> None:
 def _open(path: str) -> int:
     """Create a file that only the user can read. Raises: OSError."""
     folder = os.path.dirname(path)
-    for each in (os.path.dirname(folder), folder):
-        os.makedirs(each, mode=0o700, exist_ok=True)
+    for place in (os.path.dirname(folder), folder):
+        os.makedirs(place, mode=0o700, exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)

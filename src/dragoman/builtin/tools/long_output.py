@@ -85,8 +85,8 @@ def ends(data: bytes, head_bytes: int, tail_bytes: int) -> tuple[str, str]:
 
 def keep_output(data: bytes, folder: str, name: str) -> str:
     """Write a file that only the user can read, and return its path. Raises: OSError."""
-    for each in (os.path.dirname(folder), folder):
-        os.makedirs(each, mode=0o700, exist_ok=True)
+    for place in (os.path.dirname(folder), folder):
+        os.makedirs(place, mode=0o700, exist_ok=True)
     plain = re.sub(r"[^\w.-]", "_", name).strip(".")[:100] or "output"
     path = os.path.join(folder, f"{plain}.txt")
     # Output may contain secrets, and a link that was placed here before must not be followed.

@@ -109,7 +109,7 @@ def change(title: str, path: str, context: ToolContext) -> tuple[Request, ...]:
 
 def may_read(path: str, context: ToolContext) -> bool:
     """Whether the file may be read without asking, so that a change of it can be checked before it is permitted."""
-    return all(context.verdict(each).action == "allow" for each in look("read", f"Read {path}", path, context))
+    return all(context.verdict(needed).action == "allow" for needed in look("read", f"Read {path}", path, context))
 
 
 def _note_target(path: str, real: str, context: ToolContext) -> None:

@@ -139,7 +139,7 @@ def rank(query: str, tools: Mapping[str, Tool]) -> list[Tool]:
     named = [tools[word] for word in re.split(r"[\s,]+", query.removeprefix("select:")) if word in tools]
     asked = [word for word in dict.fromkeys(_words(query)) if f" {word} " not in _EMPTY_WORDS]
     documents = {name: _Document(tool) for name, tool in tools.items()}
-    seen = Counter(word for each in documents.values() for word in each.words)
+    seen = Counter(word for document in documents.values() for word in document.words)
     scores: dict[str, float] = {tool.name: _EXACT - number for number, tool in enumerate(dict.fromkeys(named))}
     for name, document in documents.items():
         score = sum(document.weight(word) * math.log(1 + len(tools) / (1 + seen[word])) for word in asked)
@@ -164,7 +164,7 @@ class _Document:
         if word in self._name:
             return _NAME_WEIGHT
         found = (_ARGUMENT_WEIGHT if word in self._arguments else 0.0) + (_TEXT_WEIGHT if word in self._text else 0.0)
-        return found + (_BEGINNING_WEIGHT if any(_are_related(word, each) for each in self._name) else 0.0)
+        return found + (_BEGINNING_WEIGHT if any(_are_related(word, part) for part in self._name) else 0.0)
 
 
 def _are_related(one: str, other: str) -> bool:

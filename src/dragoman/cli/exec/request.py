@@ -105,7 +105,7 @@ def read_request(call: CliCall, view: ExecView) -> RunRequest:
     view.root = options.cwd
     view.show_progress(options)
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd, is_sure=options.is_sure)
-    entry, passed = pass_options(_with_model(entry, options.model), options)
+    entry, passed = pass_options(with_model(entry, options.model), options)
     view.secrets = Secrets(os.environ, entry.env)
     settings = agents.settings
     project = options.cwd if settings.root is None else str(settings.root)
@@ -142,7 +142,7 @@ def again(request: RunRequest, number: int, view: ExecView) -> RunRequest:
     return request._replace(recorder=_recorder(path, request.options, request.entry, view.secrets))
 
 
-def _with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
+def with_model(entry: AgentEntry, model: str | None) -> AgentEntry:
     """Pass the model on the command line of the built-in agent; others get it when their session is open."""
     if model is None:
         return entry

@@ -289,7 +289,12 @@ class Run:
         run = self._run
         self._view.finish(result, run.state if run is not None and run.is_prompted else None)
         if run is not None and run.ledger is not None:
-            run.ledger.end(result)
+            run.ledger.end(
+                result.exit_code,
+                stop_reason=result.stop_reason,
+                error=None if result.error is None else result.error.message,
+                files=result.files_changed,
+            )
 
     def _known_result(self) -> RunResult:
         """The result as far as anything is known about a turn."""

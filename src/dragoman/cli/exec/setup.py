@@ -44,7 +44,13 @@ def make_run(request: RunRequest, view: ExecView, on_event: Callable[[RunEvent],
         run.offer_models()
     if request.uses_ledger:
         run.ledger = RunLedger(
-            request.entry, terms.roots, secrets=view.secrets, note=view.note, terminals=run.shown_terminals
+            terms.ledger_name,
+            request.entry.command,
+            terms.roots,
+            secrets=view.secrets,
+            note=view.note,
+            state=lambda: run.state,
+            terminals=run.shown_terminals,
         )
     if view.progress is not None:
         view.progress.look = run.guard.look

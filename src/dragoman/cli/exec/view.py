@@ -323,7 +323,7 @@ class ExecView:
 
             self._to_stderr(EndEvent(result.exit_code, result.error, result.duration_ms))
         elif result.error is not None:
-            self._explain(result, result.error)
+            self.explain(result, result.error)
         if self.progress_form == "github":
             self._finish_github(result)
 
@@ -479,7 +479,8 @@ class ExecView:
         except OSError as error:
             self.note(f"the job summary cannot be written: {error.strerror}")
 
-    def _explain(self, result: RunResult, error: Error) -> None:
+    def explain(self, result: RunResult, error: Error) -> None:
+        """Show why the run failed."""
         from dragoman.text.terminal import plain
 
         if result.exit_code == exits.AGENT_DIED:

@@ -1,7 +1,7 @@
 """The calls of the client in version 2: each takes the params of version 1 and returns its result.
 
 So the checks, the public methods and the programs above exist once. Methods that are the same in both versions are not
-listed here.
+listed here. Loaded with the first call to an agent of version 2: the types of that version take long to load.
 """
 
 from __future__ import annotations

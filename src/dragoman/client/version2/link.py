@@ -92,7 +92,9 @@ class Version2Link(SessionLink):
             shown = self._shown(update)
             every += shown
             if self._skips_replay:
-                shown = [each for each in shown if type(each) not in HISTORY and not isinstance(each, _OWN_HISTORY)]
+                shown = [
+                    update for update in shown if type(update) not in HISTORY and not isinstance(update, _OWN_HISTORY)
+                ]
                 if not shown:
                     continue
             if isinstance(update, v2.UserMessage | v2.UserMessageChunk):
@@ -141,12 +143,12 @@ class Version2Link(SessionLink):
             rest = blocks
         elif begins_with(blocks, known.blocks):
             kept = len(known.text)
-            rest = [v1.TextContent("".join(each.text for each in blocks if isinstance(each, v1.TextContent))[kept:])]
-            if any(not isinstance(each, v1.TextContent) for each in blocks):
+            rest = [v1.TextContent("".join(block.text for block in blocks if isinstance(block, v1.TextContent))[kept:])]
+            if any(not isinstance(block, v1.TextContent) for block in blocks):
                 return [update]
         else:
             return [update]
-        return [chunk(each, message_id=update.message_id) for each in rest] or [update]
+        return [chunk(block, message_id=update.message_id) for block in rest] or [update]
 
     # Prompts
 

@@ -4,7 +4,7 @@ The request has the members of both versions, so that an agent of version 1 can 
 version 1 has not seen what this client offers (a router may have rewritten it), and one that refuses (-32602, -32600,
 or -32022 with version 1 in its list) can be asked again: both get a second `initialize` with version 1, once, on the
 same connection and before any other request, which every measured agent accepts. -32000 asks for a login and is passed
-on.
+on. Loaded only if version 2 is offered.
 """
 
 from __future__ import annotations

@@ -52,7 +52,10 @@ class Version2Requests(RequestHandler):
         return PermissionRequest(
             request.session_id,
             self._tool_call(request, session),
-            [v1.PermissionOption(each.option_id, each.name, each.kind, meta=each.meta) for each in request.options],
+            [
+                v1.PermissionOption(option.option_id, option.name, option.kind, meta=option.meta)
+                for option in request.options
+            ],
             meta=request.meta,
             title=request.title,
             description=description,

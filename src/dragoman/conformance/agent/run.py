@@ -185,10 +185,10 @@ async def _cancel(probe: AgentProbe) -> None:
 
 def _broken(step: str, message: str, probe: AgentProbe) -> CaseResult:
     """Make the finding: the lines that are not messages, if there are any, otherwise the step that was not answered."""
-    noise = [each for each in probe.incoming if not each.body and each.line.strip()]
+    noise = [message for message in probe.incoming if not message.body and message.line.strip()]
     if noise:
         first = shorten(noise[0].line.decode(errors="replace"), _EXCERPT_CHARACTERS)
-        is_spread = _is_json(b"\n".join(each.line for each in probe.incoming))
+        is_spread = _is_json(b"\n".join(message.line for message in probe.incoming))
         step = "passive/5" if is_spread else "passive/6"
         what = "a message was written on several lines" if is_spread else f"{len(noise)} lines are not messages"
         message = f"{what}, the first line is {first!r}; {message}"

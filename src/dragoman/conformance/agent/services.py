@@ -110,9 +110,9 @@ class JudgeServices:
 
     def outcome(self, params: dict[str, Any]) -> dict[str, str]:
         """Return the outcome for a permission request, by the kind in `choose`."""
-        option = next((each for each in params["options"] if each["kind"] == self.choose), None)
+        option = next((offered for offered in params["options"] if offered["kind"] == self.choose), None)
         if option is None and self.choose == "allow_once":
-            option = next((each for each in params["options"] if each["kind"].startswith("allow")), None)
+            option = next((offered for offered in params["options"] if offered["kind"].startswith("allow")), None)
         return {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option["optionId"]}
 
     async def _read_file(self, params: dict[str, Any]) -> object:
@@ -126,7 +126,7 @@ class JudgeServices:
         return {}
 
     async def _create_terminal(self, params: dict[str, Any]) -> object:
-        env = {each["name"]: each["value"] for each in params.get("env") or ()}
+        env = {variable["name"]: variable["value"] for variable in params.get("env") or ()}
         argv = [params["command"], *(params.get("args") or ())]
         cwd = _absolute(params.get("cwd") or self.cwd)
         terminal = LocalTerminal.start(argv, str(cwd), env, params.get("outputByteLimit"))
@@ -201,7 +201,7 @@ def _value(wanted: dict[str, Any]) -> object:
         return wanted["default"]
     match wanted.get("type"):
         case "string":
-            choices = wanted.get("enum") or [each["const"] for each in wanted.get("oneOf") or ()]
+            choices = wanted.get("enum") or [choice["const"] for choice in wanted.get("oneOf") or ()]
             return choices[0] if choices else "x" * max(wanted.get("minLength") or 0, 4)
         case "number" | "integer":
             return wanted.get("minimum") or 0

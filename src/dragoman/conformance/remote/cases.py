@@ -167,8 +167,8 @@ async def delete(probe: RemoteProbe) -> None:
 @_case("method")
 async def method(probe: RemoteProbe) -> None:
     """Refuses methods that it has no meaning for."""
-    for each in ("PUT", "PATCH"):
-        _expect(await probe.ask(each), 405, to=each)
+    for method in ("PUT", "PATCH"):
+        _expect(await probe.ask(method), 405, to=method)
 
 
 @_case("smuggling", "SHOULD")

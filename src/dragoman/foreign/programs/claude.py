@@ -39,38 +39,38 @@ _AGENT_MEMBERS: Final = frozenset(
 )
 
 
-def read(found: Import) -> None:
+def read(collected: Import) -> None:
     """Add the proposals for everything of Claude Code."""
-    places, folder, root = found.places, found.folder, found.root
+    places, folder, root = collected.places, collected.folder, collected.root
     if places.scope == "user":
-        found.instructions(folder / "CLAUDE.md", root)
+        collected.instructions(folder / "CLAUDE.md", root)
     else:
-        found.native_instructions(("CLAUDE.md",))
-        found.instructions(folder / "CLAUDE.md", root)
+        collected.native_instructions(("CLAUDE.md",))
+        collected.instructions(folder / "CLAUDE.md", root)
         if (places.project / "CLAUDE.local.md").is_file():
             why = "it is for you alone in this project; there is no such file here"
-            source = found.source(places.project / "CLAUDE.local.md")
-            found.impossible("instructions", "CLAUDE.local.md", source, why)
-    for path in found.files.named(folder / "rules", ".md"):
-        found.instructions(path, root)
-    found.commands(folder / "commands", root, markdown_template)
+            source = collected.source(places.project / "CLAUDE.local.md")
+            collected.impossible("instructions", "CLAUDE.local.md", source, why)
+    for path in collected.files.named(folder / "rules", ".md"):
+        collected.instructions(path, root)
+    collected.commands(folder / "commands", root, markdown_template)
     if (folder / "skills").is_dir():
-        found.native("skills", "skills", folder / "skills")
-    for path in found.files.named(folder / "agents", ".md"):
-        _read_agent(found, path, root)
-    _read_servers(found)
+        collected.native("skills", "skills", folder / "skills")
+    for path in collected.files.named(folder / "agents", ".md"):
+        _read_agent(collected, path, root)
+    _read_servers(collected)
     for name in ("settings.json", *(["settings.local.json"] if places.scope == "project" else [])):
-        document = found.files.json(folder / name, root)
+        document = collected.files.json(folder / name, root)
         if document is not None:
-            _read_settings(found, document, is_private=name == "settings.local.json")
+            _read_settings(collected, document, is_private=name == "settings.local.json")
 
 
-def _read_agent(found: Import, path: Path, root: Path) -> None:
-    text = found.files.text(path, root)
+def _read_agent(collected: Import, path: Path, root: Path) -> None:
+    text = collected.files.text(path, root)
     if text is None:
         return
     matter = read_front_matter(text)
-    draft = AgentDraft(found, matter.text("name") or path.stem, found.source(path))
+    draft = AgentDraft(collected, matter.text("name") or path.stem, collected.source(path))
     draft.describe(matter.text("description"))
     tools = matter.names("tools")
     if tools is not None and "*" not in tools:
@@ -87,99 +87,101 @@ def _read_agent(found: Import, path: Path, root: Path) -> None:
     draft.propose(matter.body)
 
 
-def _read_servers(found: Import) -> None:
-    places = found.places
+def _read_servers(collected: Import) -> None:
+    places = collected.places
     if places.scope == "project":
-        document = found.files.json(places.project / ".mcp.json", places.project)
-        _propose_servers(found, document, "mcpServers")
+        document = collected.files.json(places.project / ".mcp.json", places.project)
+        _propose_servers(collected, document, "mcpServers")
         return
-    document = found.files.json(places.claude_state, places.claude_state.parent)
+    document = collected.files.json(places.claude_state, places.claude_state.parent)
     if document is None:
         return
-    _propose_servers(found, document, "mcpServers")
+    _propose_servers(collected, document, "mcpServers")
     projects = document.value.get("projects")
     for project, state in projects.items() if isinstance(projects, dict) else ():
         servers = state.get("mcpServers") if isinstance(state, dict) else None
         for name in servers if isinstance(servers, dict) else ():
             why = f"it is for {project} alone; add it in that folder: dragoman mcp add {name} --project"
-            found.impossible("mcp", name, found.source(document.path, line_of(document, "projects", project)), why)
+            collected.impossible(
+                "mcp", name, collected.source(document.path, line_of(document, "projects", project)), why
+            )
 
 
-def _propose_servers(found: Import, document: Document | None, member: str) -> None:
+def _propose_servers(collected: Import, document: Document | None, member: str) -> None:
     if document is None:
         return
     servers = document.value.get(member)
     for name, value in servers.items() if isinstance(servers, dict) else ():
-        source = found.source(document.path, line_of(document, member, name))
-        found.add(propose_server(name, value, source, found.places, found.servers))
+        source = collected.source(document.path, line_of(document, member, name))
+        collected.add(propose_server(name, value, source, collected.places, collected.servers))
 
 
-def _read_settings(found: Import, document: Document, *, is_private: bool) -> None:
+def _read_settings(collected: Import, document: Document, *, is_private: bool) -> None:
     members = document.value
-    source = found.source(document.path)
+    source = collected.source(document.path)
     if members.get("disableAllHooks") is True:
-        found.impossible("hooks", "hooks", source, "all hooks are switched off there (disableAllHooks)")
+        collected.impossible("hooks", "hooks", source, "all hooks are switched off there (disableAllHooks)")
     elif "hooks" in members:
         if is_private:
             why = "hooks for you alone in a project cannot be expressed; write them into your own settings"
-            found.impossible("hooks", "hooks", source.at(line_of(document, "hooks")), why)
+            collected.impossible("hooks", "hooks", source.at(line_of(document, "hooks")), why)
         else:
             for proposal in propose_hooks(
                 members["hooks"],
                 source,
-                found.places,
-                found.settings.get("hooks"),
+                collected.places,
+                collected.settings.get("hooks"),
                 lambda *keys: line_of(document, "hooks", *keys),
             ):
-                found.add(proposal)
+                collected.add(proposal)
     plugins = members.get("enabledPlugins")
     for name, is_on in plugins.items() if isinstance(plugins, dict) else ():
         if is_on:
-            found.plugin(name, source.at(line_of(document, "enabledPlugins", name)))
+            collected.plugin(name, source.at(line_of(document, "enabledPlugins", name)))
     permissions = members.get("permissions")
     if isinstance(permissions, dict):
-        _read_permissions(found, document, permissions, is_private=is_private)
+        _read_permissions(collected, document, permissions, is_private=is_private)
     if isinstance(members.get("model"), str):
         model, why = model_name("claude", members["model"])
-        found.model(model, why, members["model"], source.at(line_of(document, "model")))
+        collected.model(model, why, members["model"], source.at(line_of(document, "model")))
 
 
-def _read_permissions(found: Import, document: Document, permissions: dict[str, Any], *, is_private: bool) -> None:
-    make = RuleProposals(found.places, found.rules, is_private=is_private)
-    base = "" if found.places.scope == "project" else str(document.path.parent)
+def _read_permissions(collected: Import, document: Document, permissions: dict[str, Any], *, is_private: bool) -> None:
+    make = RuleProposals(collected.places, collected.rules, is_private=is_private)
+    base = "" if collected.places.scope == "project" else str(document.path.parent)
     actions: tuple[Action, ...] = ("deny", "ask", "allow")
     unsaid: list[OrderedRule] = []
     for action in actions:
         rules = permissions.get(action)
         for number, rule in enumerate(rules if isinstance(rules, list) else ()):
-            source = found.source(document.path, line_of(document, "permissions", action, number))
+            source = collected.source(document.path, line_of(document, "permissions", action, number))
             if not isinstance(rule, str):
-                found.impossible("rules", f"{action} {rule!r}"[:60], source, "a rule must be a string")
+                collected.impossible("rules", f"{action} {rule!r}"[:60], source, "a rule must be a string")
                 continue
             shape = _ordered(rule, action)
-            limit = next((each for each in unsaid if action == "allow" and overlap(each, shape)), None)
+            limit = next((other for other in unsaid if action == "allow" and overlap(other, shape)), None)
             if limit is not None:
                 why = f"it is restricted by `{limit.action} {limit.name}`, which cannot be expressed"
-                found.impossible("rules", f"{action} {rule}", source, why)
+                collected.impossible("rules", f"{action} {rule}", source, why)
                 continue
             try:
                 proposal = make.propose(action, rule, rule_texts(rule, action, base), source)
             except Inexpressible as error:
                 proposal = impossible("rules", f"{action} {rule}", source, str(error))
-            found.add(proposal)
+            collected.add(proposal)
             unsaid += [shape] if proposal.state == "impossible" else []
     mode = permissions.get("defaultMode")
-    source = found.source(document.path, line_of(document, "permissions", "defaultMode"))
+    source = collected.source(document.path, line_of(document, "permissions", "defaultMode"))
     if mode in ("plan", "acceptEdits"):
         why = f'modes are not imported; the nearest one is "mode": "{_MODES[mode]}" in your settings'
-        found.impossible("rules", f"defaultMode {mode}", source, why)
+        collected.impossible("rules", f"defaultMode {mode}", source, why)
     elif isinstance(mode, str) and mode != "default":
         why = "modes that permit without asking are never imported"
-        found.impossible("rules", f"defaultMode {mode}", source, why)
+        collected.impossible("rules", f"defaultMode {mode}", source, why)
     folders = permissions.get("additionalDirectories")
     if isinstance(folders, list) and folders:
-        source = found.source(document.path, line_of(document, "permissions", "additionalDirectories"))
-        found.impossible("rules", "additionalDirectories", source, "folders are given to a session by its client")
+        source = collected.source(document.path, line_of(document, "permissions", "additionalDirectories"))
+        collected.impossible("rules", "additionalDirectories", source, "folders are given to a session by its client")
 
 
 def _ordered(rule: str, action: Action) -> OrderedRule:
@@ -206,4 +208,4 @@ def rule_texts(rule: str, action: Action, base: str) -> tuple[str, ...]:
         return (host_rule(pattern or "*"),)
     kinds = kinds_for(kind, action)
     globs = gitignore_globs(pattern, base, action) if pattern else ()
-    return tuple(f"{each}:{glob}" for each in kinds for glob in globs) if globs else kinds
+    return tuple(f"{kind}:{glob}" for kind in kinds for glob in globs) if globs else kinds

@@ -30,85 +30,85 @@ _ROLE_MEMBERS: Final = frozenset(
 )
 
 
-def read(found: Import) -> None:
+def read(collected: Import) -> None:
     """Add the proposals for everything of Codex."""
-    places, folder, root = found.places, found.folder, found.root
+    places, folder, root = collected.places, collected.folder, collected.root
     if places.scope == "user":
         override = folder / "AGENTS.override.md"
-        found.instructions(override if override.exists() else folder / "AGENTS.md", root)
-        found.commands(folder / "prompts", root, markdown_template)
+        collected.instructions(override if override.exists() else folder / "AGENTS.md", root)
+        collected.commands(folder / "prompts", root, markdown_template)
     else:
-        found.native_instructions(("AGENTS.md",))
+        collected.native_instructions(("AGENTS.md",))
         if (places.project / "AGENTS.override.md").is_file():
-            found.instructions(places.project / "AGENTS.override.md", root)
-    config = found.files.toml(folder / "config.toml", root)
-    found.skills(folder / "skills", root, _skills_off({} if config is None else config[0]))
+            collected.instructions(places.project / "AGENTS.override.md", root)
+    config = collected.files.toml(folder / "config.toml", root)
+    collected.skills(folder / "skills", root, _skills_off({} if config is None else config[0]))
     shared = (places.home if places.scope == "user" else places.project) / ".agents" / "skills"
     if shared.is_dir():
-        found.native("skills", "skills", shared)
+        collected.native("skills", "skills", shared)
     if config is not None:
-        _read_config(found, *config, folder, root)
-    document = found.files.json(folder / "hooks.json", root)
+        _read_config(collected, *config, folder, root)
+    document = collected.files.json(folder / "hooks.json", root)
     if document is not None:
         for proposal in propose_hooks(
             document.value.get("hooks", {}),
-            found.source(document.path),
+            collected.source(document.path),
             places,
-            found.settings.get("hooks"),
+            collected.settings.get("hooks"),
             lambda *keys: line_of(document, "hooks", *keys),
         ):
-            found.add(proposal)
+            collected.add(proposal)
     named = {str(value.get("config_file")) for value in _agents(config[0] if config else {}).values()}
-    for path in found.files.named(folder / "agents", ".toml"):
+    for path in collected.files.named(folder / "agents", ".toml"):
         if not named & {str(path), f"agents/{path.name}", f"./agents/{path.name}"}:
-            _read_role(found, path.stem, {}, path, root, found.source(path))
-    for path in found.files.named(folder / "rules", ".rules"):
-        _read_rules(found, path, root)
+            _read_role(collected, path.stem, {}, path, root, collected.source(path))
+    for path in collected.files.named(folder / "rules", ".rules"):
+        _read_rules(collected, path, root)
 
 
-def _read_config(found: Import, config: dict[str, Any], text: str, folder: Path, root: Path) -> None:
+def _read_config(collected: Import, config: dict[str, Any], text: str, folder: Path, root: Path) -> None:
     path = folder / "config.toml"
-    source = found.source(path)
+    source = collected.source(path)
     for name, value in table_of(config, "mcp_servers").items():
         here = source.at(toml_line(text, "mcp_servers", name))
-        found.add(propose_server(name, value, here, found.places, found.servers))
+        collected.add(propose_server(name, value, here, collected.places, collected.servers))
     for name, value in _agents(config).items():
         file = value.get("config_file")
         here = source.at(toml_line(text, "agents", name))
-        _read_role(found, name, value, folder / file if isinstance(file, str) else None, root, here)
+        _read_role(collected, name, value, folder / file if isinstance(file, str) else None, root, here)
     if "hooks" in config:
         events = {event: groups for event, groups in table_of(config, "hooks").items() if event != "state"}
         for proposal in propose_hooks(
             events,
             source,
-            found.places,
-            found.settings.get("hooks"),
+            collected.places,
+            collected.settings.get("hooks"),
             lambda *keys: toml_line(text, "hooks", str(keys[0])),
         ):
-            found.add(proposal)
+            collected.add(proposal)
     if isinstance(config.get("model"), str):
         provider = config.get("model_provider", "openai")
         model, why = model_name("codex", config["model"], provider if isinstance(provider, str) else "openai")
-        found.model(model, why, config["model"], source.at(toml_line(text, "model")))
-    _name_the_rest(found, config, text, source)
+        collected.model(model, why, config["model"], source.at(toml_line(text, "model")))
+    _name_the_rest(collected, config, text, source)
 
 
-def _name_the_rest(found: Import, config: dict[str, Any], text: str, source: Source) -> None:
+def _name_the_rest(collected: Import, config: dict[str, Any], text: str, source: Source) -> None:
     """List what has no place here."""
     for name, value in table_of(config, "plugins").items():
         if isinstance(value, dict) and value.get("enabled") is not False:
-            found.plugin(name, source.at(toml_line(text, "plugins", name)))
+            collected.plugin(name, source.at(toml_line(text, "plugins", name)))
     for member in ("developer_instructions", "model_instructions_file", "experimental_instructions_file"):
         if config.get(member):
             why = f"{member} of the configuration is not read; copy what matters into AGENTS.md"
-            found.impossible("instructions", member, source.at(toml_line(text, member)), why)
+            collected.impossible("instructions", member, source.at(toml_line(text, member)), why)
     if config.get("notify"):
         why = "a program that is started for each event is not imported; a hook can do that"
-        found.impossible("hooks", "notify", source.at(toml_line(text, "notify")), why)
+        collected.impossible("hooks", "notify", source.at(toml_line(text, "notify")), why)
     if config.get("default_permissions") or config.get("permissions"):
         why = "profiles of permissions cannot be expressed; see --mode and the sandbox"
         member = "default_permissions" if config.get("default_permissions") else "permissions"
-        found.impossible("rules", member, source.at(toml_line(text, member)), why)
+        collected.impossible("rules", member, source.at(toml_line(text, member)), why)
     for member, ours in (("approval_policy", "--mode"), ("sandbox_mode", "--mode auto")):
         value = config.get(member)
         if value is None:
@@ -116,18 +116,20 @@ def _name_the_rest(found: Import, config: dict[str, Any], text: str, source: Sou
         is_open = value in ("never", "danger-full-access")
         why = "what permits without asking is never imported" if is_open else f"modes are not imported; see {ours}"
         name = f"{member} {value}" if isinstance(value, str) else member
-        found.impossible("rules", name, source.at(toml_line(text, member)), why)
+        collected.impossible("rules", name, source.at(toml_line(text, member)), why)
 
 
-def _read_role(found: Import, name: str, declared: dict[str, Any], path: Path | None, root: Path, source: Any) -> None:
+def _read_role(
+    collected: Import, name: str, declared: dict[str, Any], path: Path | None, root: Path, source: Any
+) -> None:
     """Read a role: a partial configuration whose instructions are the prompt."""
     config: dict[str, Any] = {}
     if path is not None:
-        read = found.files.toml(path, root)
+        read = collected.files.toml(path, root)
         if read is None:
             return
         config = read[0]
-    draft = AgentDraft(found, str(config.get("name") or name), source)
+    draft = AgentDraft(collected, str(config.get("name") or name), source)
     draft.describe(str(declared.get("description") or config.get("description") or ""))
     if isinstance(config.get("model"), str):
         draft.use_model(config["model"], str(config.get("model_provider", "openai")))
@@ -154,41 +156,41 @@ def _agents(config: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {name: value for name, value in table_of(config, "agents").items() if isinstance(value, dict)}
 
 
-def _read_rules(found: Import, path: Path, root: Path) -> None:
+def _read_rules(collected: Import, path: Path, root: Path) -> None:
     """Read rules: calls `prefix_rule(pattern=["git", "push"], decision="prompt")` in Starlark, read as Python."""
-    text = found.files.text(path, root)
+    text = collected.files.text(path, root)
     if text is None:
         return
     try:
         calls = [node.value for node in ast.parse(text).body if isinstance(node, ast.Expr)]
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        found.files.report(path, f"cannot be understood and is left out: {error}")
+        collected.files.report(path, f"cannot be understood and is left out: {error}")
         return
-    make = RuleProposals(found.places, found.rules)
+    make = RuleProposals(collected.places, collected.rules)
     for call in calls:
         if not isinstance(call, ast.Call):
             continue
-        source = found.source(path, call.lineno)
+        source = collected.source(path, call.lineno)
         written = " ".join((ast.get_source_segment(text, call) or "").split())[:80]
         if not isinstance(call.func, ast.Name) or call.func.id != "prefix_rule":
-            found.impossible("rules", written, source, "only prefix_rule(...) is read")
+            collected.impossible("rules", written, source, "only prefix_rule(...) is read")
             continue
         try:
-            given = {each.arg: ast.literal_eval(each.value) for each in call.keywords if each.arg}
+            given = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords if keyword.arg}
             action = _DECISIONS[given.get("decision", "allow")]
             options = [[part] if isinstance(part, str) else list(part) for part in given["pattern"]]
         except (ValueError, KeyError, TypeError):
-            found.impossible("rules", written, source, "its pattern or decision cannot be read")
+            collected.impossible("rules", written, source, "its pattern or decision cannot be read")
             continue
         lines = [shlex.join(words) for words in product(*options)] if _count(options) <= _MOST_ALTERNATIVES else []
         if not lines or not all(isinstance(word, str) and word for option in options for word in option):
-            found.impossible("rules", f"{action} {written}", source, "its words cannot be written as rules")
+            collected.impossible("rules", f"{action} {written}", source, "its words cannot be written as rules")
             continue
-        found.add(make.propose(action, " | ".join(lines), [f"execute:{line} *" for line in lines], source))
+        collected.add(make.propose(action, " | ".join(lines), [f"execute:{line} *" for line in lines], source))
 
 
 def _count(options: list[list[str]]) -> int:
     total = 1
-    for each in options:
-        total *= max(len(each), 1)
+    for option in options:
+        total *= max(len(option), 1)
     return total if options else _MOST_ALTERNATIVES + 1

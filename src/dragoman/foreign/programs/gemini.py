@@ -34,55 +34,55 @@ _TOOL: Final = re.compile(r"([\w*]+)(?:\((.*)\))?", re.DOTALL)
 _ENABLEMENT: Final = "mcp-server-enablement.json"
 
 
-def read(found: Import) -> None:
+def read(collected: Import) -> None:
     """Add the proposals for everything of Gemini CLI."""
-    places, folder, root = found.places, found.folder, found.root
+    places, folder, root = collected.places, collected.folder, collected.root
     if places.scope == "user":
-        found.instructions(folder / "GEMINI.md", root)
+        collected.instructions(folder / "GEMINI.md", root)
     else:
-        found.native_instructions(("GEMINI.md",))
-    document = found.files.json(folder / "settings.json", root)
+        collected.native_instructions(("GEMINI.md",))
+    document = collected.files.json(folder / "settings.json", root)
     members = {} if document is None else document.value
-    for path in found.files.named(folder / "commands", ".toml"):
-        _read_command(found, path, folder / "commands", root)
-    found.skills(folder / "skills", root, _words(table_of(members, "skills").get("disabled")))
+    for path in collected.files.named(folder / "commands", ".toml"):
+        _read_command(collected, path, folder / "commands", root)
+    collected.skills(folder / "skills", root, _words(table_of(members, "skills").get("disabled")))
     overrides = table_of(table_of(members, "agents"), "overrides")
-    for path in found.files.named(folder / "agents", ".md"):
-        _read_agent(found, path, root, overrides)
+    for path in collected.files.named(folder / "agents", ".md"):
+        _read_agent(collected, path, root, overrides)
     if document is not None:
-        _read_settings(found, document)
+        _read_settings(collected, document)
     # A linked one has only a file that names its folder.
     files = ("gemini-extension.json", ".gemini-extension-install.json")
     for extension in sorted((folder / "extensions").glob("*/")):
         manifest = next((extension / name for name in files if (extension / name).exists()), None)
         if manifest is not None:
-            found.plugin(extension.name, found.source(manifest))
-    for path in found.files.named(folder / "policies", ".toml"):
-        _read_policy(found, path, root)
+            collected.plugin(extension.name, collected.source(manifest))
+    for path in collected.files.named(folder / "policies", ".toml"):
+        _read_policy(collected, path, root)
 
 
-def _read_command(found: Import, path: Path, folder: Path, root: Path) -> None:
-    read = found.files.toml(path, root)
+def _read_command(collected: Import, path: Path, folder: Path, root: Path) -> None:
+    read = collected.files.toml(path, root)
     if read is None:
         return
     members = read[0]
-    name, source = plain_name(*path.relative_to(folder).with_suffix("").parts), found.source(path)
+    name, source = plain_name(*path.relative_to(folder).with_suffix("").parts), collected.source(path)
     prompt = members.get("prompt")
     if not isinstance(prompt, str) or not prompt.strip():
-        found.impossible("commands", name, source, "it has no prompt")
+        collected.impossible("commands", name, source, "it has no prompt")
         return
     body, notes = gemini_template(prompt)
     notes += [f"{key} is not carried over" for key in members if key not in ("prompt", "description")]
-    found.command(name, source, str(members.get("description", "")), "", body, notes)
+    collected.command(name, source, str(members.get("description", "")), "", body, notes)
 
 
-def _read_agent(found: Import, path: Path, root: Path, overrides: dict[str, Any]) -> None:
-    text = found.files.text(path, root)
+def _read_agent(collected: Import, path: Path, root: Path, overrides: dict[str, Any]) -> None:
+    text = collected.files.text(path, root)
     if text is None:
         return
     matter = read_front_matter(text)
-    source = found.source(path)
-    draft = AgentDraft(found, matter.text("name") or path.stem, source)
+    source = collected.source(path)
+    draft = AgentDraft(collected, matter.text("name") or path.stem, source)
     if table_of(overrides, draft.name).get("enabled") is False:
         draft.problem = "it is switched off there (agents.overrides)"
     elif matter.text("kind") == "remote":
@@ -97,48 +97,50 @@ def _read_agent(found: Import, path: Path, root: Path, overrides: dict[str, Any]
     draft.propose(matter.body)
 
 
-def _read_settings(found: Import, document: Document) -> None:
-    members, source = document.value, found.source(document.path)
-    off = _switched_off(found, members)
+def _read_settings(collected: Import, document: Document) -> None:
+    members, source = document.value, collected.source(document.path)
+    off = _switched_off(collected, members)
     for name, value in table_of(members, "mcpServers").items():
         here = source.at(line_of(document, "mcpServers", name))
         if why := off(name):
-            found.impossible("mcp", name, here, f"it is switched off there ({why})")
+            collected.impossible("mcp", name, here, f"it is switched off there ({why})")
         else:
-            found.add(propose_server(name, value, here, found.places, found.servers))
+            collected.add(propose_server(name, value, here, collected.places, collected.servers))
     if "hooks" in members and table_of(members, "hooksConfig").get("enabled") is False:
-        found.impossible("hooks", "hooks", source, "all hooks are switched off there (hooksConfig.enabled)")
+        collected.impossible("hooks", "hooks", source, "all hooks are switched off there (hooksConfig.enabled)")
     elif "hooks" in members:
         for proposal in propose_hooks(
             members["hooks"],
             source,
-            found.places,
-            found.settings.get("hooks"),
+            collected.places,
+            collected.settings.get("hooks"),
             lambda *keys: line_of(document, "hooks", *keys),
             off=_words(table_of(members, "hooksConfig").get("disabled")),
         ):
-            found.add(proposal)
+            collected.add(proposal)
     model = members.get("model")
     wanted = model.get("name") if isinstance(model, dict) else model
     if isinstance(wanted, str):
-        found.model(*model_name("gemini", wanted), wanted, source.at(line_of(document, "model")))
+        collected.model(*model_name("gemini", wanted), wanted, source.at(line_of(document, "model")))
     context = table_of(members, "context").get("fileName") or members.get("contextFileName")
     if context and context not in ("GEMINI.md", "AGENTS.md", "CLAUDE.md", "CONTEXT.md"):
         names = ", ".join(map(str, context)) if isinstance(context, list) else str(context)
         why = "the names of files with instructions cannot be chosen; AGENTS.md, CLAUDE.md and GEMINI.md are read"
-        found.impossible("instructions", names, source.at(line_of(document, "context", "fileName")), why)
-    _read_tool_lists(found, document)
+        collected.impossible("instructions", names, source.at(line_of(document, "context", "fileName")), why)
+    _read_tool_lists(collected, document)
     mode = table_of(members, "general").get("defaultApprovalMode") or table_of(members, "tools").get("approvalMode")
     if isinstance(mode, str) and mode != "default":
-        found.impossible("rules", f"defaultApprovalMode {mode}", source, "modes are not imported; see --mode")
+        collected.impossible("rules", f"defaultApprovalMode {mode}", source, "modes are not imported; see --mode")
 
 
-def _switched_off(found: Import, members: dict[str, Any]) -> Callable[[str], str]:
+def _switched_off(collected: Import, members: dict[str, Any]) -> Callable[[str], str]:
     """Return what says where a server is switched off; "" if it is not. Names count in any case there."""
     lists = table_of(members, "mcp")
-    allowed, excluded = ({name.lower() for name in _words(lists.get(each))} for each in ("allowed", "excluded"))
-    folder = found.places.gemini
-    enablement = found.files.json(folder / _ENABLEMENT, folder)  # `gemini mcp disable` writes it, for all projects
+    allowed, excluded = (
+        {name.lower() for name in _words(lists.get(list_name))} for list_name in ("allowed", "excluded")
+    )
+    folder = collected.places.gemini
+    enablement = collected.files.json(folder / _ENABLEMENT, folder)  # `gemini mcp disable` writes it, for all projects
     states = {} if enablement is None else {name.lower(): state for name, state in enablement.value.items()}
 
     def why(name: str) -> str:
@@ -156,7 +158,7 @@ def _words(value: Any) -> tuple[str, ...]:
     return tuple(word for word in value if isinstance(word, str)) if isinstance(value, list) else ()
 
 
-def _read_tool_lists(found: Import, document: Document) -> None:
+def _read_tool_lists(collected: Import, document: Document) -> None:
     """Read `tools.allowed` and `tools.exclude`; a tool that is excluded does not exist, whatever is allowed."""
     tools = table_of(document.value, "tools")
     rules: list[OrderedRule] = []
@@ -167,17 +169,17 @@ def _read_tool_lists(found: Import, document: Document) -> None:
             shape = _TOOL.fullmatch(text) if isinstance(text, str) else None
             line = line_of(document, "tools", member, number)
             if shape is None:
-                found.impossible(
-                    "rules", f"{action} {text}"[:80], found.source(document.path, line), "it cannot be read"
+                collected.impossible(
+                    "rules", f"{action} {text}"[:80], collected.source(document.path, line), "it cannot be read"
                 )
                 continue
             pattern = "*" if not shape[2] else f"{shape[2].removesuffix('*').removesuffix(':').strip()} *"
             rules.append(OrderedRule(shape[1], pattern, action, text, line))
-    found.ordered_rules(rules, document.path, rule_texts)
+    collected.ordered_rules(rules, document.path, rule_texts)
 
 
-def _read_policy(found: Import, path: Path, root: Path) -> None:
-    read = found.files.toml(path, root)
+def _read_policy(collected: Import, path: Path, root: Path) -> None:
+    read = collected.files.toml(path, root)
     if read is None:
         return
     members, text = read
@@ -187,15 +189,17 @@ def _read_policy(found: Import, path: Path, root: Path) -> None:
     for number, entry in enumerate(entries if isinstance(entries, list) else ()):
         line = lines[number] if number < len(lines) else 0
         if not isinstance(entry, dict) or entry.get("decision") not in _DECISIONS:
-            found.impossible("rules", f"rule {number + 1}", found.source(path, line), "it has no known decision")
+            collected.impossible(
+                "rules", f"rule {number + 1}", collected.source(path, line), "it has no known decision"
+            )
             continue
         for rule in _rules_of(entry, line):
             found_rules.append(
                 (int(entry.get("priority", 0)) if str(entry.get("priority", 0)).isdecimal() else 0, rule)
             )
     # The highest priority wins, so that it comes last; among equals, the strictest.
-    found_rules.sort(key=lambda each: (each[0], _STRICT[each[1].action]))
-    found.ordered_rules([rule for _, rule in found_rules], path, rule_texts)
+    found_rules.sort(key=lambda ranked: (ranked[0], _STRICT[ranked[1].action]))
+    collected.ordered_rules([rule for _, rule in found_rules], path, rule_texts)
 
 
 def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
@@ -211,7 +215,7 @@ def _rules_of(entry: dict[str, Any], line: int) -> list[OrderedRule]:
     for tool in map(str, tools):
         for prefix in map(str, prefixes):
             pattern = "*" if prefix == "*" else f"{prefix.strip()} *"
-            name = " ".join(each for each in (str(server or ""), tool, "" if prefix == "*" else prefix) if each)
+            name = " ".join(word for word in (str(server or ""), tool, "" if prefix == "*" else prefix) if word)
             if server:
                 tool = f"mcp:{server}:{tool}"
             if unsaid:

@@ -43,83 +43,83 @@ _AGENT_MEMBERS: Final = frozenset(
 )
 
 
-def read(found: Import) -> None:
+def read(collected: Import) -> None:
     """Add the proposals for everything of opencode."""
-    places, folder, root = found.places, found.folder, found.root
+    places, folder, root = collected.places, collected.folder, collected.root
     if places.scope == "user":
-        found.instructions(folder / "AGENTS.md", root)
+        collected.instructions(folder / "AGENTS.md", root)
     else:
-        found.native_instructions(("AGENTS.md", "CONTEXT.md"))
+        collected.native_instructions(("AGENTS.md", "CONTEXT.md"))
     for name in ("command", "commands"):
-        found.commands(folder / name, root, markdown_template)
+        collected.commands(folder / name, root, markdown_template)
     for name in ("skill", "skills"):
-        found.skills(folder / name, root)
+        collected.skills(folder / name, root)
     for name in ("agent", "agents"):
-        for path in found.files.named(folder / name, ".md"):
-            _read_agent_file(found, path, folder / name, root)
+        for path in collected.files.named(folder / name, ".md"):
+            _read_agent_file(collected, path, folder / name, root)
     for name in ("plugin", "plugins"):
         for ending in (".ts", ".js"):
-            for path in found.files.named(folder / name, ending, deepest=0):
-                found.plugin(path.stem, found.source(path))
+            for path in collected.files.named(folder / name, ending, deepest=0):
+                collected.plugin(path.stem, collected.source(path))
     configs = [folder / name for name in ("opencode.json", "opencode.jsonc")]
     if places.scope == "project":
         configs = [*(places.project / path.name for path in configs), *configs]
     for path in configs:
-        document = found.files.json(path, root)
+        document = collected.files.json(path, root)
         if document is not None:
-            _read_config(found, document)
+            _read_config(collected, document)
 
 
-def _read_config(found: Import, document: Document) -> None:
-    members, source = document.value, found.source(document.path)
+def _read_config(collected: Import, document: Document) -> None:
+    members, source = document.value, collected.source(document.path)
 
     def at(*keys: str | int) -> Source:
         return source.at(line_of(document, *keys))
 
     servers = table_of(members, "mcp")
     for name, value in servers.items():
-        found.add(propose_server(name, value, at("mcp", name), found.places, found.servers))
+        collected.add(propose_server(name, value, at("mcp", name), collected.places, collected.servers))
     for name, value in table_of(members, "command").items():
         template = value.get("template") if isinstance(value, dict) else None
         if not isinstance(template, str) or not template.strip():
-            found.impossible("commands", name, at("command", name), "it has no template")
+            collected.impossible("commands", name, at("command", name), "it has no template")
             continue
         body, notes = markdown_template(template)
         notes += [f"{key} is not carried over" for key in value if key not in ("template", "description")]
-        found.command(name, at("command", name), str(value.get("description", "")), "", body, notes)
+        collected.command(name, at("command", name), str(value.get("description", "")), "", body, notes)
     for name, value in table_of(members, "agent").items():
         if isinstance(value, dict):
-            _read_agent(found, name, value, str(value.get("prompt", "")), at("agent", name))
+            _read_agent(collected, name, value, str(value.get("prompt", "")), at("agent", name))
     if isinstance(members.get("model"), str):
         model, why = model_name("opencode", members["model"])
-        found.model(model, why, members["model"], at("model"))
+        collected.model(model, why, members["model"], at("model"))
     if "permission" in members or "tools" in members:
         rules = _flat(document, members)
-        found.ordered_rules(rules, document.path, lambda each: rule_texts(each, list(servers)))
-    _name_the_rest(found, document, members)
+        collected.ordered_rules(rules, document.path, lambda rule: rule_texts(rule, list(servers)))
+    _name_the_rest(collected, document, members)
 
 
-def _name_the_rest(found: Import, document: Document, members: dict[str, Any]) -> None:
+def _name_the_rest(collected: Import, document: Document, members: dict[str, Any]) -> None:
     """List what has no place here."""
 
     def at(*keys: str | int) -> Source:
-        return found.source(document.path, line_of(document, *keys))
+        return collected.source(document.path, line_of(document, *keys))
 
     if "instructions" in members:
         why = "files and addresses named in the configuration are not read; copy what matters into AGENTS.md"
-        found.impossible("instructions", "instructions", at("instructions"), why)
+        collected.impossible("instructions", "instructions", at("instructions"), why)
     for member, kind in _ELSEWHERE.items():
         if members.get(member):
             why = "folders and addresses named in the configuration are not read; copy what matters"
-            found.impossible(kind, member, at(member), why)
+            collected.impossible(kind, member, at(member), why)
     plugins = members.get("plugin")
     for number, plugin in enumerate(plugins if isinstance(plugins, list) else ()):
         name = plugin[0] if isinstance(plugin, list) and plugin else plugin
-        found.plugin(masked(str(name)), at("plugin", number))
+        collected.plugin(masked(str(name)), at("plugin", number))
 
 
-def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> None:
-    text = found.files.text(path, root)
+def _read_agent_file(collected: Import, path: Path, folder: Path, root: Path) -> None:
+    text = collected.files.text(path, root)
     if text is None:
         return
     matter = read_front_matter(text)
@@ -128,7 +128,11 @@ def _read_agent_file(found: Import, path: Path, folder: Path, root: Path) -> Non
         if name in members:
             members[name] = _map(text, name) or _nested(matter.text(name))
     _read_agent(
-        found, plain_name(*path.relative_to(folder).with_suffix("").parts), members, matter.body, found.source(path)
+        collected,
+        plain_name(*path.relative_to(folder).with_suffix("").parts),
+        members,
+        matter.body,
+        collected.source(path),
     )
 
 
@@ -170,10 +174,10 @@ def _nested(text: str) -> Any:
     return {name.rstrip(":").strip("\"'"): _FLAGS.get(value, value) for name, value in pairs}
 
 
-def _read_agent(found: Import, name: str, members: dict[str, Any], prompt: str, source: Source) -> None:
+def _read_agent(collected: Import, name: str, members: dict[str, Any], prompt: str, source: Source) -> None:
     if members.get("disable") in (True, "true"):
-        return found.impossible("agents", name, source, "it is switched off there (disable)")
-    draft = AgentDraft(found, name, source)
+        return collected.impossible("agents", name, source, "it is switched off there (disable)")
+    draft = AgentDraft(collected, name, source)
     draft.describe(str(members.get("description") or ""))
     if members.get("mode") == "primary":
         draft.notes.append("it talks with the user there; here it is a subagent")
@@ -256,4 +260,4 @@ def rule_texts(rule: OrderedRule, servers: list[str]) -> tuple[str, ...]:
         raise Inexpressible("patterns of searches cannot be expressed")
     pattern = rule.pattern
     globs = wildcard_globs(pattern)
-    return tuple(f"{each}:{glob}" for each in kinds for glob in globs) if globs else kinds
+    return tuple(f"{kind}:{glob}" for kind in kinds for glob in globs) if globs else kinds

@@ -50,7 +50,7 @@ class PathMap:
         if method in _SESSION:
             return _folders(params, self.to_remote)
         if method == "session/prompt" and isinstance(params.get("prompt"), list):
-            return {**params, "prompt": [_block(each, self.to_remote) for each in params["prompt"]]}
+            return {**params, "prompt": [_block(block, self.to_remote) for block in params["prompt"]]}
         return params
 
     def result_to_local(self, method: str, result: Any) -> Any:
@@ -58,7 +58,7 @@ class PathMap:
         if self._pairs and method == "session/list" and isinstance(result, dict):
             sessions = result.get("sessions")
             if isinstance(sessions, list):
-                return {**result, "sessions": [_folders(each, self.to_local) for each in sessions]}
+                return {**result, "sessions": [_folders(session, self.to_local) for session in sessions]}
         return result
 
     def request_to_local(self, method: str, params: Any) -> Any:
@@ -110,7 +110,7 @@ def _member(params: Any, name: str, change: Change) -> Any:
 def _folders(params: Any, change: Change) -> Any:
     params = _member(params, "cwd", change)
     if isinstance(params, dict) and isinstance(params.get("additionalDirectories"), list):
-        folders = [change(each) if isinstance(each, str) else each for each in params["additionalDirectories"]]
+        folders = [change(folder) if isinstance(folder, str) else folder for folder in params["additionalDirectories"]]
         return {**params, "additionalDirectories": folders}
     return params
 
@@ -146,9 +146,9 @@ def _tool(call: Any, change: Change) -> Any:
     if not isinstance(call, dict):
         return call
     if isinstance(call.get("locations"), list):
-        call = {**call, "locations": [_member(each, "path", change) for each in call["locations"]]}
+        call = {**call, "locations": [_member(location, "path", change) for location in call["locations"]]}
     if isinstance(call.get("content"), list):
-        call = {**call, "content": [_tool_content(each, change) for each in call["content"]]}
+        call = {**call, "content": [_tool_content(content, change) for content in call["content"]]}
     return call
 
 

@@ -32,7 +32,7 @@ def admit_folder(path: str, visitor: Visitor, where: str = "$.cwd") -> str:
     if not os.path.isdir(path):
         raise RequestError.invalid_params(f"this folder is not on the host's machine: {path}", path=where)
     real = os.path.realpath(path)
-    if visitor.folders is not None and not any(is_below(real, os.path.realpath(each)) for each in visitor.folders):
+    if visitor.folders is not None and not any(is_below(real, os.path.realpath(folder)) for folder in visitor.folders):
         raise RequestError.invalid_params(f"sessions may not work in {path}", path=where)
     return path
 

@@ -58,7 +58,7 @@ def _capabilities(
 ) -> dict[str, Any]:
     def every(gate: str) -> bool:
         asked = [agents.get(bound)] if bound is not None else list(agents.values())
-        return bool(asked) and all(each is not None and each.can(gate) for each in asked)
+        return bool(asked) and all(agent is not None and agent.can(gate) for agent in asked)
 
     sessions: dict[str, Any] = {"list": {}, "resume": {}, "delete": {}}
     if kind.knows_us:
@@ -94,8 +94,8 @@ def auth_methods(
             continue
         runs_here = is_local and kind.terminal_login
         is_ours = runs_here and kind.knows_us
-        methods = [each for each in described.auth_methods if is_ours or each.get("type") != "terminal"]
-        found += [each if bound is not None else {**each, "id": f"{name}/{each.get('id')}"} for each in methods]
+        methods = [method for method in described.auth_methods if is_ours or method.get("type") != "terminal"]
+        found += [method if bound is not None else {**method, "id": f"{name}/{method.get('id')}"} for method in methods]
         if len(methods) < len(described.auth_methods) and runs_here:
             id = LOGIN_METHOD if bound is not None else f"{name}/{LOGIN_METHOD}"
             found.append({"type": "terminal", "id": id, "name": f"Log in to {name}", "args": ["login", name]})

@@ -106,7 +106,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         client=client if isinstance(client, str) else None,
         name=name,
         vendors=frozenset(key for key, value in meta.items() if value not in (None, False) and key != "dragoman"),
-        methods=frozenset(each for each in methods or () if isinstance(each, str))
+        methods=frozenset(method for method in methods or () if isinstance(method, str))
         if isinstance(methods, list)
         else frozenset(),
     )

@@ -54,7 +54,7 @@ class OlderHistory:
             left.append((log, page.start))
         kind = self._client.kind
         converted = (kind.convert(item.update, variant_of(item.update)) for item in page.updates if item.child is None)
-        updates = [msgspec.Raw(each) for each in converted if each is not None]
+        updates = [msgspec.Raw(update) for update in converted if update is not None]
         return {"updates": updates, "hasMore": bool(left), **page.turns}
 
     def note_turns(self, session: HostedSession, turns: dict[str, Any]) -> None:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.errors import RequestError
-from dragoman.host.history.facts import kept_state, progress_members
-from dragoman.host.history.session_ledger import NUMBER
+from dragoman.host.history.facts import LEDGER_NUMBER, kept_state, progress_members
 from dragoman.schema import decode, v1
 from dragoman.store.event_log import ListPlace
 
@@ -73,7 +72,7 @@ class SessionList:
         if self._client.kind.knows_us:
             own["agentSessionId"] = record.agent_session if live is None else live.agent_session
             if self._client.visitor.is_local:
-                own[NUMBER] = facts.get(NUMBER)
+                own[LEDGER_NUMBER] = facts.get(LEDGER_NUMBER)
         return {
             "sessionId": record.id,
             "cwd": record.cwd,

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 
 CLOSED: Final = "isClosed"
+LEDGER_NUMBER: Final = "ledgerNumber"
+"""The fact of a session that names its entry in the ledger of sessions."""
 _ERROR_CHARACTERS: Final = 200
 _PROMPT_CHARACTERS: Final = 200
 
@@ -61,7 +63,7 @@ def _note_progress(facts: dict[str, Any], update: dict[str, Any]) -> None:
     if isinstance(cost, dict) and isinstance(cost.get("amount"), int | float):
         facts["cost"] = {"amount": cost["amount"], "currency": str(cost.get("currency", ""))}
     if isinstance(entries, list):
-        done = sum(isinstance(each, dict) and each.get("status") == "completed" for each in entries)
+        done = sum(isinstance(entry, dict) and entry.get("status") == "completed" for entry in entries)
         facts["steps"] = {"done": done, "total": len(entries)}
 
 
@@ -106,7 +108,8 @@ def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str,
         mode: The mode that was set; None if an option was.
     """
     modes, options = facts.get("modes"), facts.get("configOptions")
-    twin = next((each for each in options or () if isinstance(each, dict) and each.get("category") == "mode"), None)
+    dicts = [option for option in options or () if isinstance(option, dict)]
+    twin = next((option for option in dicts if option.get("category") == "mode"), None)
     updates: list[dict[str, Any]] = []
     if mode is not None:
         if isinstance(modes, dict):
@@ -120,8 +123,8 @@ def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str,
     updates.append({"sessionUpdate": "config_option_update", "configOptions": options or []})
     value = None if twin is None else twin.get("currentValue")
     if isinstance(modes, dict) and isinstance(value, str) and modes.get("currentModeId") != value:
-        known = [each.get("id") for each in modes.get("availableModes") or () if isinstance(each, dict)]
-        if value in known:
+        offered = [kind.get("id") for kind in modes.get("availableModes") or () if isinstance(kind, dict)]
+        if value in offered:
             modes["currentModeId"] = value
             updates.append({"sessionUpdate": "current_mode_update", "currentModeId": value})
     return updates
@@ -129,10 +132,10 @@ def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str,
 
 def _values(option: dict[str, Any]) -> list[Any]:
     values: list[Any] = []
-    for each in option.get("options") or ():
-        if isinstance(each, dict):  # a value, or a group of them
-            values += [value.get("value") for value in each.get("options") or () if isinstance(value, dict)]
-            values.append(each.get("value"))
+    for offered in option.get("options") or ():
+        if isinstance(offered, dict):  # a value, or a group of them
+            values += [value.get("value") for value in offered.get("options") or () if isinstance(value, dict)]
+            values.append(offered.get("value"))
     return values
 
 

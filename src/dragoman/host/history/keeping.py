@@ -58,7 +58,7 @@ class JoinedEvents:
     def _flush(self) -> None:
         found = [*self._replay.finish()]
         # A tool call stands at its first place with the number of its last event: the numbers are put in order.
-        for item, number in zip(found, sorted(each.number for each in found), strict=True):
+        for item, number in zip(found, sorted(joined.number for joined in found), strict=True):
             event = LogEvent(number, "update", item.stored, self._turn, self._at, self._version)
             self._pending.append(event)
 

@@ -23,7 +23,7 @@ def build_stamp() -> str:
         files = [os.stat(f"{package_folder()}/{name}") for name in ("__init__.py", "_version.py")]
     except OSError:
         return ""
-    return "-".join(f"{each.st_mtime_ns:x}.{each.st_size:x}" for each in files)
+    return "-".join(f"{state.st_mtime_ns:x}.{state.st_size:x}" for state in files)
 
 
 def hello() -> "dict[str, object]":

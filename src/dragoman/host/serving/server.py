@@ -389,7 +389,7 @@ def _too_often(seconds: int) -> GateRefusal:
 
 def _with_ports(names: Sequence[str], port: int) -> list[str]:
     """A name without a port is meant with the port, and without it if a proxy in front has the usual one."""
-    return [each for name in names for each in ((name,) if ":" in name else (name, f"{name}:{port}"))]
+    return [host for name in names for host in ((name,) if ":" in name else (name, f"{name}:{port}"))]
 
 
 def check_open_address(address: str, host: str, tls: ssl.SSLContext | None, options: ServeOptions) -> None:

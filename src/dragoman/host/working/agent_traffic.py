@@ -73,9 +73,9 @@ class AgentTraffic(Observer):
         while len(self._frames) > MOST_FRAMES or self._bytes > MOST_BYTES:
             self._bytes -= len(self._frames.popleft()[4])
         if self._waiting:
-            for each in self._waiting:
-                if not each.done():
-                    each.set_result(None)
+            for arrived in self._waiting:
+                if not arrived.done():
+                    arrived.set_result(None)
             self._waiting.clear()
 
     @property
@@ -121,9 +121,9 @@ def session_secrets(env: Mapping[str, str] | None, servers: Sequence[v1.McpServe
     found = Secrets(os.environ, env or {})
     passed: dict[str, str] = {}
     for server in servers:
-        for each in _passed_values(server):
+        for variable in _passed_values(server):
             # `Bearer KEY`: the key may be repeated alone.
-            passed |= dict.fromkeys((each.value, *each.value.split()), f"[{each.name}]")
+            passed |= dict.fromkeys((variable.value, *variable.value.split()), f"[{variable.name}]")
     found.add(passed)
     return found
 

@@ -164,7 +164,7 @@ class SessionQuestions:
 
     def _can_be_shown(self, method: Method, params: dict[str, Any]) -> bool:
         """A permission waits for a client; a form that none of the attached ones can show would hang the turn."""
-        clients = [each.client for each in self._session.attachments]
+        clients = [attachment.client for attachment in self._session.attachments]
         return (
             method == "session/request_permission"
             or not clients

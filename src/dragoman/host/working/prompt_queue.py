@@ -22,7 +22,6 @@ from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.passed_prompts import PassedPrompts
 from dragoman.host.working.prompt_blocks import blocks_for
 from dragoman.host.working.prompts import TAKEN, HostedPrompt, error_outcome, session_lost
-from dragoman.runs.events import EndOfTurn
 from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
 
@@ -101,7 +100,7 @@ class PromptQueue:
         """
         session = self._session
         id = prompt_id or f"prompt-{secrets.token_hex(8)}"
-        if id in self.outcomes or id in self._ending or any(each.id == id for each in self._all()):
+        if id in self.outcomes or id in self._ending or any(item.id == id for item in self._all()):
             return id
         if session.is_ending:
             raise RequestError.not_found("the session is being closed")
@@ -116,7 +115,7 @@ class PromptQueue:
         item.steers = steers
         item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
         item.wants_events = "events" in wants
-        place = sum(each.steers for each in self._waiting) if steers else len(self._waiting)
+        place = sum(waiting.steers for waiting in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
         body["prompt"] = msgspec.Raw(encode(request.prompt))
@@ -286,9 +285,11 @@ class PromptQueue:
         session.append("start", started)
         if note_prompt(session.facts, item.blocks):
             session.describe()
-        end = await self._send(item)
+        end = await session.agent.prompt(item)
         if not end.was_sent and isinstance(end.error, ConnectionClosed) and not item.is_cancelled:
-            end = await self._send(item)  # its process died before it got the prompt; once, because this may go on
+            end = await session.agent.prompt(
+                item
+            )  # its process died before it got the prompt; once, because this may go on
         if end.response is not None:
             return {"result": msgspec.json.decode(encode(end.response))}
         if end.error is None:
@@ -306,14 +307,6 @@ class PromptQueue:
         if unfinished:
             data["unfinished"] = unfinished
         raise RequestError(-32603, f"the agent ended in the middle of the turn: {end.error}", data)
-
-    async def _send(self, item: HostedPrompt) -> EndOfTurn:
-        session = self._session
-        run = await session.agent.ensure()
-        if item.is_cancelled:
-            return EndOfTurn(was_cancelled=True, was_sent=False)
-        blocks = blocks_for(item.blocks, session.record.agent, run.can)
-        return await session.agent.prompt(run, item, blocks)
 
     async def close(self) -> None:
         """Cancel the turn that runs and answer what waits; returns when the turn is over, or the agent takes long."""

@@ -123,18 +123,18 @@ class ServedTerminals:
     def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
         """The agent is gone: what its terminals showed is logged before they are ended."""
         opened = list(self._open.values())
-        for each in opened:
-            self._forget(each)
+        for terminal in opened:
+            self._forget(terminal)
         local = self._local.end_session(session) if isinstance(self._local, EndsSessions) else None
         return self._end(opened, local)
 
     async def _end(self, opened: list[_Open], local: Coroutine[Any, Any, None] | None) -> None:
         if local is not None:
             await local
-        for each in opened:
-            if each.delegate is not None and each.delegate.is_here:
+        for terminal in opened:
+            if terminal.delegate is not None and terminal.delegate.is_here:
                 with suppress(DragomanError):
-                    await self._ask(each, each.delegate, "terminal/release")
+                    await self._ask(terminal, terminal.delegate, "terminal/release")
 
     def _forget(self, opened: _Open) -> None:
         """A terminal that is gone: what it showed is logged."""

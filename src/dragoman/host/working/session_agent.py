@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import contextmanager, suppress
 from functools import partial
 from time import monotonic
@@ -22,33 +23,37 @@ from msgspec import UNSET, Raw, UnsetType
 
 from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.turn_commands import TurnCommands
-from dragoman.errors import NOT_FOUND, DragomanError, RequestError
-from dragoman.host.agents import EndsCommands, start_limit
-from dragoman.host.history.facts import CLOSED, OpenCalls, note_fact, note_state
+from dragoman.errors import NOT_FOUND, ConnectionClosed, DragomanError, RequestError
+from dragoman.host.agents import EndsCommands, command_of, start_limit
+from dragoman.host.history.facts import CLOSED, LEDGER_NUMBER, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update
 from dragoman.host.services import AsksClients
 from dragoman.host.working.agent_end import end_members
-from dragoman.host.working.agent_extensions import ask_client
 from dragoman.host.working.agent_traffic import AgentTraffic
-from dragoman.host.working.prompt_blocks import PromptEcho
+from dragoman.host.working.delegation import ServedFiles
+from dragoman.host.working.prompt_blocks import PromptEcho, blocks_for
 from dragoman.host.working.prompts import session_lost
-from dragoman.host.working.served_files import ServedFiles
 from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.turn_reports import TurnReports
 from dragoman.runs.agent_run import GuardedRun
-from dragoman.runs.events import TurnStarted
+from dragoman.runs.events import EndOfTurn, TurnStarted
+from dragoman.runs.ledger import RunLedger
 from dragoman.runs.opening import SessionOpening
 from dragoman.schema import Unknown, v1
 from dragoman.store.event_log import NewEvent
+from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from dragoman.client import ClientOptions
+    from dragoman.host.agents import AgentSource
+    from dragoman.host.clients.attachment import Attachment
+    from dragoman.host.connection import HostConnection
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
-    from dragoman.runs.events import EndOfTurn, RunEvent
+    from dragoman.runs.events import RunEvent
 
 _log = logging.getLogger("dragoman.host")
 _QUIET_SECONDS: Final = 2.0
@@ -96,6 +101,7 @@ class SessionAgent:
         self._early_bytes = 0
         self._judge: Callable[[str, Sequence[v1.SessionUpdate], Sequence[bytes]], None] | None = None
         self._transport: object = None
+        self._ledger: RunLedger | None = None
         self._watching: asyncio.Task[None] | None = None
         self._prompt: HostedPrompt | None = None
         self._echo: PromptEcho | None = None
@@ -225,12 +231,36 @@ class SessionAgent:
                 self._transport = transport
                 if host.keeps_traffic:
                     self.traffic.begin(transport)
+                self._ledger = run.ledger = self._make_ledger(source, run)
                 await run.start(transport)
         except BaseException:
             await _close(run)
             raise
         host.descriptions.learn(source, run.agent)
         return run
+
+    def _make_ledger(self, source: AgentSource, run: GuardedRun) -> RunLedger:
+        session, host = self._session, self._host
+
+        def keep(number: int) -> None:
+            # Ids of agents are not always used once only, so the session keeps the number of its entry.
+            if session.facts.get(LEDGER_NUMBER) != number and not session.is_closed:
+                session.facts[LEDGER_NUMBER] = number
+                session.describe()
+
+        return RunLedger(
+            getattr(source, "ledger_name", None) or session.record.agent,
+            command_of(source),
+            run.terms.roots,
+            secrets=Secrets(os.environ, session.env or {}),
+            note=partial(_log.warning, "session %s: %s", session.id),
+            state=lambda: run.state,
+            find=lambda: host.ledger_for(session),
+            number=session.facts.get(LEDGER_NUMBER),
+            is_new=lambda: session.prompts.turn_number == 1,
+            on_number=keep,
+            saves_every_seconds=None,  # the log has what happens meanwhile
+        )
 
     def _serve(self, options: ClientOptions) -> ClientOptions:
         """Add what only a host does to the services of a run, and put the client's in place of files and terminals."""
@@ -250,7 +280,7 @@ class SessionAgent:
             "terminal_login": self._host.services.terminal_login,
             "on_updates": self.take,
             "on_extension": self.take_extension,
-            "extension_fallback": partial(ask_client, session),
+            "extension_fallback": partial(_ask_client, session),
             "unstable": settings.unstable or (("session/fork",) if settings.forks else False),
         }
 
@@ -314,8 +344,16 @@ class SessionAgent:
 
     # Turns
 
-    async def prompt(self, run: GuardedRun, prompt: HostedPrompt, blocks: Sequence[v1.ContentBlock]) -> EndOfTurn:
-        """Run the turn of a prompt, and keep what its client wants to know about it."""
+    async def prompt(self, prompt: HostedPrompt) -> EndOfTurn:
+        """Run the turn of a prompt, and keep what its client wants to know about it.
+
+        Raises:
+            RequestError: the agent cannot be started, or does not take such a prompt.
+        """
+        run = await self.ensure()
+        if prompt.is_cancelled:
+            return EndOfTurn(was_cancelled=True, was_sent=False)
+        blocks = blocks_for(prompt.blocks, self._session.record.agent, run.can)
         self._prompt, self._echo = prompt, PromptEcho(blocks)
         end = await run.prompt(
             blocks,
@@ -335,8 +373,7 @@ class SessionAgent:
             self._dropping_until = 0.0
             self.open_calls = OpenCalls()
             self.commands = TurnCommands()
-            if self.run is not None and self._prompt is not None:
-                self._session.ledger.begin(self._session, self.run, self._prompt)
+            if self.run is not None and self._prompt is not None and self._prompt.wants_events:
                 self.reports.begin(self._prompt, self.run, event)
         else:
             self.reports.take(event)
@@ -348,6 +385,19 @@ class SessionAgent:
             await self._transport.end_commands(since)
         self._session.questions.close_all()
         await self._session.release_terminals()
+
+    def note_outcome(self, outcome: Mapping[str, Any]) -> None:
+        """Write the end of a turn into the ledger, with the code that `exec` would have ended with."""
+        if self._ledger is None:
+            return
+        error = outcome.get("error")
+        if error is None:
+            reason = outcome["result"].get("stopReason")
+            self._ledger.end({"end_turn": 0, "cancelled": 130}.get(reason, 6), stop_reason=reason)
+            return
+        data = error.get("data")
+        is_gone = isinstance(data, dict) and data.get("reason") in ("agent_exited", "agent_lost")
+        self._ledger.end(4 if is_gone else 1, error=str(error.get("message")))
 
     def end_turn(self) -> None:
         """Take no update for a repetition of the prompt any more."""
@@ -453,3 +503,46 @@ def _with_child(update: bytes, child_id: Callable[[str], str]) -> bytes:
     found: Mapping[str, Any] = msgspec.json.decode(update)
     id = found.get("sessionId")
     return msgspec.json.encode({**found, "sessionId": child_id(id)}) if isinstance(id, str) else update
+
+
+async def _ask_client(session: HostedSession, method: str, params: Any) -> object:
+    """The answer of the one client that can answer an extension request of the agent.
+
+    A client that announced the vendor is asked before the one whose prompt runs, because only it is known to have the
+    method. Nothing is sent to a second client: an extension may do something, and must do it once.
+
+    Raises:
+        RequestError: no client can answer it, or the one that was asked refused or went away.
+    """
+    chosen = None if method.startswith("_dragoman/") else _choose_client(session, method)
+    if chosen is None:
+        raise RequestError.method_not_found(method)
+    if isinstance(params, dict) and "sessionId" in params:
+        params = {**params, "sessionId": _name_for_clients(session, params["sessionId"])}
+    try:
+        return await chosen.peer.request(method, params, Any)
+    except ConnectionClosed:
+        raise RequestError.internal_error("the client that was asked went away") from None
+
+
+def _choose_client(session: HostedSession, method: str) -> HostConnection | None:
+    """The client that is asked: one that announced the method, preferably the owner of the turn; else the owner."""
+    attached = [at for at in session.attachments if at.client.peer.is_open and at.client.may("answer", session.id)]
+    able = sorted(attached, key=lambda attachment: not _owns_turn(session, attachment))
+    for attachment in able:
+        if attachment.client.kind.has_extension(method):
+            return attachment.client
+    return able[0].client if able and _owns_turn(session, able[0]) else None
+
+
+def _owns_turn(session: HostedSession, attachment: Attachment) -> bool:
+    running = session.prompts.running
+    return running is not None and (running.by == attachment.client.key or attachment.awaits(running.id))
+
+
+def _name_for_clients(session: HostedSession, id: object) -> str:
+    if id == session.agent_session:
+        return session.id
+    if isinstance(id, str) and session.knows_child(id):
+        return session.child_id(id)
+    raise RequestError.not_found("No such session on this connection", {"sessionId": id})

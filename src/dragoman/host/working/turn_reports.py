@@ -60,9 +60,9 @@ class TurnReports:
         self._passed_bytes = 0
 
     def begin(self, prompt: HostedPrompt, run: GuardedRun, event: TurnStarted) -> None:
-        """Send the client what it would have seen at the start of a run of its own, if it wants the events."""
-        if not prompt.wants_events or self._initialized is None or self._opened is None:
-            return
+        """Send the client of a turn what it would have seen at the start of a run of its own, and what comes next."""
+        assert self._initialized is not None
+        assert self._opened is not None
         session = self._session
         self._events_for, self._passed_bytes = prompt.by, 0
         self._pass_on(replace(self._initialized, at=event.at))
@@ -116,6 +116,8 @@ class TurnReports:
             "isEmpty": state is not None and record.is_empty(state),
             "mayHaveChanged": record.may_have_changed,
         }
+        if record.stop_reason is None or report["isEmpty"]:  # the agent's log may be the only place that says why
+            report["stderrTail"] = self._session.agent.traffic.stderr_tail
         if (prompt.wants_patch or prompt.wants_result) and not end.gave_up:  # what does not react may still write
             await asyncio.to_thread(run.end_now)
         if prompt.wants_patch:

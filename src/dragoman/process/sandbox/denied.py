@@ -90,7 +90,7 @@ class _Search:
         names = tuple(name for name in place.removeprefix(start).split("/") if name)
         for path in self._below((*names, "**") if glob.endswith("/") else names, start):
             real = os.path.realpath(path)
-            is_linked = real != path and os.path.isdir(real) and not any(is_below(real, each) for each in self.roots)
+            is_linked = real != path and os.path.isdir(real) and not any(is_below(real, root) for root in self.roots)
             if is_linked:  # it may be a folder of the system, without which nothing runs
                 self.left[rule.text] = f"{rule.text}: {path} is a link to a folder elsewhere"
             elif os.path.lexists(real):

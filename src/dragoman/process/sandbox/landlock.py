@@ -46,7 +46,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 def call(number: int, *arguments: object) -> int:
     """A system call on this thread. Raises: OSError."""
     # Every argument is as wide as a register: ctypes would pass a bare int as 32 bits and leave the rest undefined.
-    words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
+    words = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
     result = int(_libc.syscall(ctypes.c_long(number), *words))
     if result < 0:
         code = ctypes.get_errno()

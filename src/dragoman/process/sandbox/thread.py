@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import platform
 import signal
 import socket
 import struct
@@ -17,6 +18,7 @@ import threading
 from collections.abc import Callable, Collection
 from typing import Final
 
+from dragoman.process import proctable
 from dragoman.process.sandbox import landlock
 from dragoman.process.sandbox.filter import Machine, machine, thread_filter
 from dragoman.process.sandbox.listener import (
@@ -27,12 +29,18 @@ from dragoman.process.sandbox.listener import (
     install,
     set_no_new_privs,
 )
-from dragoman.process.sandbox.name_lookup import is_name_lookup
 from dragoman.process.sandbox.policy import SandboxPolicy
 
 _GET_ACTION_AVAILABLE: Final = 2
 _NOTIFY: Final = 0x7FC00000
 _CAPABILITIES_3: Final = 0x20080522
+# glibc looks up the name of a user or a group at a cache program (`nscd`) first, by a Unix socket, and reads the files
+# if there is none. So `ls -l`, `id`, or `bash` without `HOME` try a socket, and lack nothing when they do not get it.
+# Other programs open sockets of that family and type too; this one differs in that the C library itself asks for it.
+_LOOKUP_TYPE: Final = socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+_C_LIBRARIES: Final = ("libc.so", "libc-2.", "ld-linux")
+# There the address to which a function returns is on top of the stack when it makes a system call.
+_RETURNS_BY_STACK: Final = platform.machine() == "x86_64"
 
 
 def why_not() -> str | None:
@@ -96,7 +104,46 @@ class ThreadStarter:
 def _refuse(asked: ReportedCall) -> CallAnswer:
     family = asked.arguments[0] & 0xFFFFFFFF
     kind, protocol = (value & 0xFFFFFFFF for value in asked.arguments[1:3])
-    if is_name_lookup(asked.pid, family, kind, protocol):
+    if _is_name_lookup(asked.pid, family, kind, protocol):
         return CallAnswer(None, errno.EPERM)
     names = {int(socket.AF_INET): "inet", int(socket.AF_INET6): "inet6", int(socket.AF_UNIX): "unix"}
     return CallAnswer(names.get(family, str(family)), errno.EPERM)
+
+
+def _is_name_lookup(pid: int, family: int, kind: int, protocol: int) -> bool:
+    """Whether the process, stopped at its call of `socket`, asks on behalf of the C library.
+
+    Where the process cannot be read, the form of the call decides: to report nothing is better than to blame the
+    sandbox for the failure of every command that prints a user's name.
+    """
+    if (family, kind, protocol) != (socket.AF_UNIX, _LOOKUP_TYPE, 0):
+        return False
+    if not _RETURNS_BY_STACK:
+        return True
+    try:
+        caller = _caller(pid)
+        return any(first <= caller < last for first, last in _c_library(pid))
+    except (OSError, ValueError, struct.error):
+        return True
+
+
+def _caller(pid: int) -> int:
+    """The address of the code that called the function which makes the system call."""
+    *_, stack, _ = proctable.system_call(pid)
+    memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        (address,) = struct.unpack("=Q", os.pread(memory, 8, stack))
+    finally:
+        os.close(memory)
+    return int(address)
+
+
+def _c_library(pid: int) -> list[tuple[int, int]]:
+    """Where the code of the C library lies in the process."""
+    found = []
+    for line in proctable.mappings(pid):
+        extent, permissions, *_, path = line.split(None, 5)
+        if "x" in permissions and os.path.basename(path).startswith(_C_LIBRARIES):
+            first, last = extent.split("-")
+            found.append((int(first, 16), int(last, 16)))
+    return found

@@ -179,7 +179,7 @@ class GuardedTurns:
         elif method == "session/prompt":
             result = _or_empty(message.result)
             given, reason = result.get("usage"), result.get("stopReason")
-            usage = {name: each for name, each in given.items() if name != "_meta"} if isinstance(given, dict) else {}
+            usage = {name: count for name, count in given.items() if name != "_meta"} if isinstance(given, dict) else {}
             self._watch.end_turn(context, reason if isinstance(reason, str) else None, usage)
             if not any(session.prompts for session in self._sessions):
                 self._services.confinement.compare()

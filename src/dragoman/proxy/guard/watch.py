@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec.structs import replace
 
-from dragoman.client.violations import Violation
+from dragoman.client.reading import read_call
+from dragoman.client.violations import Violation, violation_in
 from dragoman.errors import DragomanError, RequestError
 from dragoman.policy.decide import ASK_DENY
 from dragoman.proxy.guard.session import GuardedSession
-from dragoman.proxy.guard.violations import GuardViolations
 from dragoman.schema import v1
+from dragoman.workspace.folders import SessionFolders
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from dragoman.state import ToolCallState
 
 _CHANGING: Final = frozenset({"edit", "delete", "move"})
+_MOST_REPORTED: Final = 10_000
 
 
 class Outlets(Protocol):
@@ -65,7 +67,7 @@ class SessionWatch:
         self._limits = plan.limits
         self._sessions = sessions
         self._outlets = outlets
-        self._violations = GuardViolations(plan.agent)
+        self._reported: set[tuple[str, int, str]] = set()  # violations, once for each session, turn and tool call
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.editor: dict[str, Any] = {}
         """The capabilities of the editor."""
@@ -141,8 +143,15 @@ class SessionWatch:
         except DragomanError as error:
             self._outlets.say(f"the rules cannot be read: {error}")
             return
-        violation = self._violations.look(call, session, rules, permissions.decisions, root)
+        key = (session.id, session.turn, call.id)
+        if key in self._reported:
+            return
+        evidence = read_call(call, session, SessionFolders(session.cwd, project=root), agent=self._plan.agent)
+        decisions = [decision for decision in permissions.decisions if decision.session_id == session.id]
+        violation = violation_in(evidence, rules, [decision for decision in decisions if not decision.is_allowed])
         if violation is not None:
+            if len(self._reported) < _MOST_REPORTED:
+                self._reported.add(key)
             self._report(violation, session)
 
     # Violations

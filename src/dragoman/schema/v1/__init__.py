@@ -710,7 +710,7 @@ if not TYPE_CHECKING:
         if home is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         module = __import__(f"{__name__}.{home}", fromlist=("*",))
-        globals().update({each: getattr(module, each) for each in _NAMES[home]})
+        globals().update({member: getattr(module, member) for member in _NAMES[home]})
         return globals()[name]
 
     def __dir__() -> list[str]:

@@ -88,7 +88,14 @@ class AgentMcpServer:
 
     async def ask(self, question: Question, session: Session) -> str | None:
         """Ask what the rules left open, through the call that attends to the session's task."""
-        task = next((each for each in self._tasks.values() if each.session_id == session.id and not each.is_over), None)
+        task = next(
+            (
+                candidate
+                for candidate in self._tasks.values()
+                if candidate.session_id == session.id and not candidate.is_over
+            ),
+            None,
+        )
         return None if task is None else await task.ask(question)
 
     # Tools
@@ -149,9 +156,9 @@ class AgentMcpServer:
         return _report(task)
 
     async def _prompt(
-        self, ctx: ServerRequestContext[Any], given: dict[str, Any]
+        self, ctx: ServerRequestContext[Any], arguments: dict[str, Any]
     ) -> types.CallToolResult | types.InputRequiredResult:
-        text, session_id = given.get("task"), given.get("session_id")
+        text, session_id = arguments.get("task"), arguments.get("session_id")
         if not isinstance(text, str) or not text.strip():
             return _failed("task must be a text that is not empty.", None)
         if session_id is not None and not isinstance(session_id, str):
@@ -161,7 +168,7 @@ class AgentMcpServer:
             return _failed("A task runs in this session; wait for it with `result`, or end it with `cancel`.", before)
         task = McpTask(self._task_agent, self._name, text, session_id)
         self._keep(task)
-        if given.get("wait") is not False:
+        if arguments.get("wait") is not False:
             return await self._attend(ctx, task)
         while task.session_id is None and not task.is_over:
             await task.changed.wait()
@@ -170,7 +177,7 @@ class AgentMcpServer:
 
     def _keep(self, task: McpTask) -> None:
         self._tasks[task.state_token] = task
-        over = [token for token, each in self._tasks.items() if each.is_over]
+        over = [token for token, task in self._tasks.items() if task.is_over]
         for token in over[: max(0, len(self._tasks) - _KEPT_TASKS)]:
             gone = self._tasks.pop(token)
             if self._by_session.get(gone.session_id or "") is gone:
@@ -200,7 +207,7 @@ class AgentMcpServer:
                     if progress is not None and progress.steps > reported:
                         reported = progress.steps
                         await ctx.session.report_progress(progress.steps, None, progress.message)
-                    new = [each for each in task.questions.values() if not each.is_asked]
+                    new = [question for question in task.questions.values() if not question.is_asked]
                     if new and way == "result":
                         return _input_required(task)
                     for question in new:
@@ -215,8 +222,8 @@ class AgentMcpServer:
                 task.cancel()
             raise
         finally:
-            for each in asking:
-                each.cancel()
+            for question_task in asking:
+                question_task.cancel()
         return _report(task)
 
     def _take_answers(self, task: McpTask, responses: dict[str, Any]) -> None:

@@ -266,7 +266,11 @@ class TaskAgent:
 
     def _result(self, session: Session, response: v1.PromptResponse, refused: list[str]) -> TaskResult:
         state, usage = session.state, session.state.usage
-        messages = [each.text for each in state.messages if each.role == "agent" and each.turn == state.turns[-1].index]
+        messages = [
+            message.text
+            for message in state.messages
+            if message.role == "agent" and message.turn == state.turns[-1].index
+        ]
         written = [text for text in messages if text.strip()]
         return TaskResult(
             bounded(plain(written[-1] if written else "").strip(), self._max_characters),
@@ -306,8 +310,8 @@ def _changed_files(state: SessionState, cwd: str) -> tuple[str, ...]:
     for call in state.tool_calls.values():
         if call.turn != turn or call.status != "completed":
             continue
-        diffs = [each.path for each in call.content if isinstance(each, v1.Diff)]
-        places = [each.path for each in call.locations] if call.kind in _CHANGING else []
+        diffs = [item.path for item in call.content if isinstance(item, v1.Diff)]
+        places = [location.path for location in call.locations] if call.kind in _CHANGING else []
         for path in diffs or places:
             inside = os.path.relpath(os.path.join(cwd, path), cwd)
             found[sentence(path if inside.startswith("..") else inside)] = None

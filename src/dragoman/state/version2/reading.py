@@ -124,11 +124,11 @@ def _choices(choices: v2.SessionConfigSelectOptions) -> v1.SessionConfigSelectOp
     if groups:
         return [
             v1.SessionConfigSelectGroup(
-                group.group_id, group.name, [_choice(each) for each in group.options], meta=group.meta
+                group.group_id, group.name, [_choice(option) for option in group.options], meta=group.meta
             )
             for group in groups
         ]
-    return [_choice(each) for each in choices if isinstance(each, v2.SessionConfigSelectOption)]
+    return [_choice(option) for option in choices if isinstance(option, v2.SessionConfigSelectOption)]
 
 
 def _choice(choice: v2.SessionConfigSelectOption) -> v1.SessionConfigSelectOption:
@@ -211,7 +211,7 @@ def read_tool_patch(call: v2.ToolCallPatch) -> v1.ToolCallUpdate:
         title="" if call.title is None else call.title,
         kind="other" if call.kind is None else call.kind,
         status="pending" if call.status is None else call.status,
-        content=UNSET if items is UNSET else [made for each in items or () for made in read_tool_content(each)],
+        content=UNSET if items is UNSET else [made for item in items or () for made in read_tool_content(item)],
         locations=UNSET if call.locations is UNSET else read_locations(call.locations),
         raw_input=call.raw_input,
         raw_output=call.raw_output,

@@ -45,13 +45,13 @@ class Version2State:
         self.activity: str = "idle"  # until the agent reports otherwise
         self.background: tuple[v2.BackgroundWork, ...] | None = None
 
-    def steps(self, known: dict[type, Callable[[Any], object]]) -> dict[type, Callable[[Any], object]]:
+    def steps(self, version1_steps: dict[type, Callable[[Any], object]]) -> dict[type, Callable[[Any], object]]:
         """Return the steps of all updates of version 2, given those of version 1."""
 
         def same(step: Callable[[Any], object]) -> Callable[[Any], object]:
             def read(update: Any) -> None:
                 made = read_update(update)
-                (known[Unknown] if isinstance(made, Unknown) else step)(made)
+                (version1_steps[Unknown] if isinstance(made, Unknown) else step)(made)
 
             return read
 
@@ -69,17 +69,17 @@ class Version2State:
             v2.TerminalUpdate: self.terminals.fold,
             v2.TerminalOutputChunk: self.terminals.fold_chunk,
             v2.UsageUpdate: self._fold_usage,
-            v2.PlanUpdate: same(known[v1.PlanUpdate]),
-            v2.PlanRemoved: same(known[v1.PlanRemoved]),
-            v2.AvailableCommandsUpdate: same(known[v1.AvailableCommandsUpdate]),
-            v2.ConfigOptionUpdate: same(known[v1.ConfigOptionUpdate]),
-            v2.SessionInfoUpdate: same(known[v1.SessionInfoUpdate]),
-            v2.Notice: same(known[v1.Notice]),
-            v2.CompactionUpdate: same(known[v1.CompactionUpdate]),
-            v2.CompactionSummaryChunk: same(known[v1.CompactionSummaryChunk]),
-            v2.SubagentUpdate: same(known[v1.SubagentUpdate]),
-            v2.SessionMessage: same(known[v1.SessionMessage]),
-            v2.SessionMessageChunk: same(known[v1.SessionMessageChunk]),
+            v2.PlanUpdate: same(version1_steps[v1.PlanUpdate]),
+            v2.PlanRemoved: same(version1_steps[v1.PlanRemoved]),
+            v2.AvailableCommandsUpdate: same(version1_steps[v1.AvailableCommandsUpdate]),
+            v2.ConfigOptionUpdate: same(version1_steps[v1.ConfigOptionUpdate]),
+            v2.SessionInfoUpdate: same(version1_steps[v1.SessionInfoUpdate]),
+            v2.Notice: same(version1_steps[v1.Notice]),
+            v2.CompactionUpdate: same(version1_steps[v1.CompactionUpdate]),
+            v2.CompactionSummaryChunk: same(version1_steps[v1.CompactionSummaryChunk]),
+            v2.SubagentUpdate: same(version1_steps[v1.SubagentUpdate]),
+            v2.SessionMessage: same(version1_steps[v1.SessionMessage]),
+            v2.SessionMessageChunk: same(version1_steps[v1.SessionMessageChunk]),
         }
 
     def _fold_whole(self, update: v2.UserMessage | v2.AgentMessage | v2.AgentThought) -> None:
@@ -105,7 +105,7 @@ class Version2State:
             if value is not UNSET:
                 changes[name] = empty if value is None else value
         if call.content is not UNSET:
-            changes["content"] = tuple(made for each in call.content or () for made in read_tool_content(each))
+            changes["content"] = tuple(made for item in call.content or () for made in read_tool_content(item))
         if call.locations is not UNSET:
             changes["locations"] = tuple(read_locations(call.locations))
         for name in ("raw_input", "raw_output"):
@@ -155,7 +155,7 @@ class GrowingList(Sequence[T_co]):
     def __getitem__(self, index: slice) -> tuple[T_co, ...]: ...
     def __getitem__(self, index: int | slice) -> T_co | tuple[T_co, ...]:
         if isinstance(index, slice):
-            return tuple(self._items[each] for each in range(*index.indices(self._length)))
+            return tuple(self._items[place] for place in range(*index.indices(self._length)))
         if not -self._length <= index < self._length:
             raise IndexError("list index out of range")
         return self._items[index if index >= 0 else self._length + index]

@@ -155,6 +155,6 @@ class Facts:
                 yield request
 
 
-def given(value: Any) -> Any:
+def if_present(value: Any) -> Any:
     """Return the value of a member that is present, else None."""
     return None if value is UNSET else value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import INVALID_REQUEST, METHOD_NOT_FOUND
 from dragoman.schema import AGENT_METHODS, PROTOCOL_VERSION, Unknown, is_advertised, v1
-from dragoman.trace.checks.facts import given
+from dragoman.trace.checks.facts import if_present
 
 if TYPE_CHECKING:
     from dragoman.trace.checks.facts import Checks, Facts
@@ -97,10 +97,10 @@ def _ask_initialize(frame: DecodedFrame, facts: Facts) -> None:
         return
     if asks_other_version(frame):
         # Another version may have its capabilities elsewhere; absent ones then mean nothing.
-        facts.client = given(request.client_capabilities)
+        facts.client = if_present(request.client_capabilities)
         return
     facts.client = request.client_capabilities_or_default
-    if given(request.client_info) is None:
+    if if_present(request.client_info) is None:
         facts.report(44, frame, "clientInfo is missing")
 
 
@@ -114,7 +114,7 @@ def _answer_initialize(frame: DecodedFrame, facts: Facts) -> None:
         facts.report(40, frame, f"version {result.protocol_version} was agreed on, which is not judged here", "NOTE")
         return
     facts.agent = result.agent_capabilities_or_default
-    if given(result.agent_info) is None:
+    if if_present(result.agent_info) is None:
         facts.report(45, frame, "agentInfo is missing")
     facts.auth_methods = {}
     for method in result.auth_methods_or_default:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import METHOD_NOT_FOUND
 from dragoman.schema import is_advertised, v1
-from dragoman.trace.checks.facts import TerminalFacts, given
+from dragoman.trace.checks.facts import TerminalFacts, if_present
 from dragoman.trace.checks.paths import check_path
 from dragoman.trace.checks.updates import announce_tool
 
@@ -80,9 +80,9 @@ def _ask_create(frame: DecodedFrame, facts: Facts) -> None:
     request = frame.value
     if not isinstance(request, v1.CreateTerminalRequest):
         return
-    if (cwd := given(request.cwd)) is not None:
+    if (cwd := if_present(request.cwd)) is not None:
         check_path(frame, facts, 283, "cwd", cwd)
-    if not given(request.args) and _SHELL.search(request.command):
+    if not if_present(request.args) and _SHELL.search(request.command):
         # A program could have this name, but none has; the schema does not forbid it.
         facts.report(284, frame, "the command is a shell line; it must be a program, its arguments go to args", "lc")
 
@@ -90,7 +90,7 @@ def _ask_create(frame: DecodedFrame, facts: Facts) -> None:
 def _answer_create(frame: DecodedFrame, facts: Facts) -> None:
     result, asked = frame.value, frame.request
     if isinstance(result, v1.CreateTerminalResponse) and asked is not None:
-        limit = given(asked.value.output_byte_limit) if isinstance(asked.value, v1.CreateTerminalRequest) else None
+        limit = if_present(asked.value.output_byte_limit) if isinstance(asked.value, v1.CreateTerminalRequest) else None
         facts.terminals[result.terminal_id] = TerminalFacts(asked, limit)
 
 
@@ -132,7 +132,7 @@ def _ask_elicitation(frame: DecodedFrame, facts: Facts) -> None:
     is_offered = facts.client is not None and is_advertised(facts.client, "elicitation")  # else that was reported
     if is_offered and not is_advertised(facts.client, f"elicitation.{mode}"):
         facts.report(298, frame, f"mode {mode} needs elicitation.{mode}, which was not advertised")
-    if given(request.session_id) is not None and given(request.request_id) is not None:
+    if if_present(request.session_id) is not None and if_present(request.request_id) is not None:
         facts.report(302, frame, "it has both sessionId and requestId; only one is allowed")
     if isinstance(request, v1.ElicitationUrlMode):
         _check_url(frame, facts, request)

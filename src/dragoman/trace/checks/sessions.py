@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import METHOD_NOT_FOUND, NOT_FOUND
 from dragoman.schema import is_advertised, v1
-from dragoman.trace.checks.facts import SessionFacts, given
+from dragoman.trace.checks.facts import SessionFacts, if_present
 from dragoman.trace.checks.paths import check_path, is_absolute
 from dragoman.trace.checks.settings import take_settings
 from dragoman.trace.checks.updates import opens_session, report_invented
@@ -63,14 +63,14 @@ def _ask_open(frame: DecodedFrame, facts: Facts) -> None:
     if request is None:
         return
     check_path(frame, facts, 87, "cwd", request.cwd)
-    directories = given(request.additional_directories) or ()
+    directories = if_present(request.additional_directories) or ()
     for directory in directories:
         check_path(frame, facts, 141, "additionalDirectories", directory)
     if facts.agent is None:
         return
     if directories and not is_advertised(facts.agent, "sessionCapabilities.additionalDirectories"):
         facts.report(140, frame, "additionalDirectories without sessionCapabilities.additionalDirectories")
-    for server in given(request.mcp_servers) or ():
+    for server in if_present(request.mcp_servers) or ():
         _check_server(frame, facts, server)
 
 
@@ -164,9 +164,9 @@ def _ask_list(frame: DecodedFrame, facts: Facts) -> None:
     request = frame.value
     if not isinstance(request, v1.ListSessionsRequest):
         return
-    if (cwd := given(request.cwd)) is not None:
+    if (cwd := if_present(request.cwd)) is not None:
         check_path(frame, facts, 124, "cwd", cwd)
-    cursor = given(request.cursor)
+    cursor = if_present(request.cursor)
     is_unsure = (
         facts.is_redacted
         or facts.saw_broken
@@ -186,16 +186,16 @@ def _answer_list(frame: DecodedFrame, facts: Facts) -> None:
     facts.named.update(session.session_id for session in result.sessions)
     if facts.is_redacted:
         return
-    wanted = given(asked.cwd) if isinstance(asked, v1.ListSessionsRequest) else None
+    wanted = if_present(asked.cwd) if isinstance(asked, v1.ListSessionsRequest) else None
     for session in result.sessions:
         check_path(frame, facts, 127, f"cwd of session {session.session_id!r}", session.cwd)
-        if (updated := given(session.updated_at)) is not None and not _ISO_8601.fullmatch(updated):
+        if (updated := if_present(session.updated_at)) is not None and not _ISO_8601.fullmatch(updated):
             facts.report(127, frame, f"updatedAt of session {session.session_id!r} is not an ISO 8601 time")
         if wanted is not None and session.cwd != wanted:
             facts.report(125, frame, f"session {session.session_id!r} has another cwd than was asked for")
         if session.session_id in facts.deleted:
             facts.report(137, frame, f"session {session.session_id!r} was deleted and is still listed")
-    if isinstance(cursor := given(result.next_cursor), str):
+    if isinstance(cursor := if_present(result.next_cursor), str):
         facts.cursors.add(cursor)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.schema import is_advertised, v1
 from dragoman.state.settings import option_values
-from dragoman.trace.checks.facts import given
+from dragoman.trace.checks.facts import if_present
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 def take_settings(frame: DecodedFrame, facts: Facts, session: SessionFacts, modes: Any, options: Any) -> None:
     """Check and keep the modes and options of the response to session/new, load, resume or fork."""
-    modes, options = given(modes), given(options)
+    modes, options = if_present(modes), if_present(options)
     if modes is not None:
         session.modes = {mode.id for mode in modes.available_modes}
         if modes.current_mode_id not in session.modes:
@@ -93,9 +93,11 @@ def _answer_option(frame: DecodedFrame, facts: Facts) -> None:
             _report_gone(frame, facts, 163, known, session.options)
 
 
-def _report_gone(frame: DecodedFrame, facts: Facts, rule: int, known: dict[str, Any], offered: dict[str, Any]) -> None:
+def _report_gone(
+    frame: DecodedFrame, facts: Facts, rule: int, earlier: dict[str, Any], offered: dict[str, Any]
+) -> None:
     """Note options that are gone; that may be right, because options come and go with the values of others."""
-    gone = [name for name in known if name not in offered]
+    gone = [name for name in earlier if name not in offered]
     if gone:
         facts.report(rule, frame, f"no longer listed: {', '.join(gone)}", "NOTE")
 

@@ -64,7 +64,7 @@ class _Node:
 
     __slots__ = ()
 
-    def walk(self, value: Any, path: str, found: list[Oddity]) -> None:
+    def walk(self, value: Any, path: str, collected: list[Oddity]) -> None:
         raise NotImplementedError
 
     def record(self, value: Any) -> _Record | None:
@@ -89,11 +89,11 @@ class _Record(_Node):
             if owner == name
         ]
 
-    def walk(self, value: Any, path: str, found: list[Oddity]) -> None:
+    def walk(self, value: Any, path: str, collected: list[Oddity]) -> None:
         if type(value) is not dict:
             return
         if not value.keys() <= self.names:
-            found.extend(
+            collected.extend(
                 Oddity("extra", f"{path}.{name}", self.name, name, names=self.names)
                 for name in sorted(value.keys() - self.names)
             )
@@ -101,11 +101,11 @@ class _Record(_Node):
             words = value.get(member)
             for word in words if type(words) is list else (words,):
                 if type(word) is str and word not in known and not (has_own and word.startswith("_")):
-                    found.append(Oddity("word", f"{path}.{member}", self.name, member, word))
+                    collected.append(Oddity("word", f"{path}.{member}", self.name, member, word))
         for member, node in self.nested.items():
             inner = value.get(member)
             if inner is not None:
-                node.walk(inner, f"{path}.{member}", found)
+                node.walk(inner, f"{path}.{member}", collected)
 
     def record(self, value: Any) -> _Record:
         return self
@@ -117,13 +117,13 @@ class _Items(_Node):
     def __init__(self, item: _Node) -> None:
         self._item = item
 
-    def walk(self, value: Any, path: str, found: list[Oddity]) -> None:
+    def walk(self, value: Any, path: str, collected: list[Oddity]) -> None:
         if type(value) is list:
             for index, item in enumerate(value):
-                self._item.walk(item, f"{path}[{index}]", found)
+                self._item.walk(item, f"{path}[{index}]", collected)
         elif type(value) is dict:
             for item in value.values():
-                self._item.walk(item, f"{path}[...]", found)
+                self._item.walk(item, f"{path}[...]", collected)
 
     def item(self) -> _Node:
         return self._item
@@ -137,12 +137,12 @@ class _Variants(_Node):
         self.tag_field = tag_field
         self.variants = variants
 
-    def walk(self, value: Any, path: str, found: list[Oddity]) -> None:
+    def walk(self, value: Any, path: str, collected: list[Oddity]) -> None:
         record = self.record(value)
         if record is not None:
-            record.walk(value, path, found)
+            record.walk(value, path, collected)
         elif type(value) is dict and type(tag := value.get(self.tag_field)) is str and self.first not in OPEN_UNIONS:
-            found.append(Oddity("variant", f"{path}.{self.tag_field}", self.first, self.tag_field, tag))
+            collected.append(Oddity("variant", f"{path}.{self.tag_field}", self.first, self.tag_field, tag))
 
     def record(self, value: Any) -> _Record | None:
         tag = value.get(self.tag_field) if type(value) is dict else None
@@ -157,15 +157,15 @@ class _Chosen(_Node):
     def __init__(self, choice: Choice) -> None:
         self.choice = choice
 
-    def walk(self, value: Any, path: str, found: list[Oddity]) -> None:
+    def walk(self, value: Any, path: str, collected: list[Oddity]) -> None:
         kind, is_known = self._kind(value)
         node = None if kind is None else node_of(kind)
         if node is None:
             return
         if not is_known and not _fits(value, kind):
-            found.append(Oddity("variant", f"{path}.type", kind.__name__, "type", str(value.get("type"))))
+            collected.append(Oddity("variant", f"{path}.type", kind.__name__, "type", str(value.get("type"))))
             return
-        node.walk(value, path, found)
+        node.walk(value, path, collected)
 
     def record(self, value: Any) -> _Record | None:
         kind, _ = self._kind(value)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.schema import Unknown, is_advertised, v1
 from dragoman.state.compactions import FINISHED as FINAL_COMPACTION
 from dragoman.state.tools import FINISHED
-from dragoman.trace.checks.facts import ToolFacts, given
+from dragoman.trace.checks.facts import ToolFacts, if_present
 from dragoman.trace.checks.paths import check_path
 from dragoman.trace.checks.settings import update_mode, update_options
 
@@ -188,11 +188,11 @@ def _note_tool(
         tool.is_finished = True
     if session.turn is not None:
         session.turn.tool_ids.add(update.tool_call_id)
-    for location in given(update.locations) or ():
+    for location in if_present(update.locations) or ():
         check_path(frame, facts, 248, "a location's path", location.path)
         if location.line == 0:
             facts.report(248, frame, "a location's line is 0; lines are counted from 1")
-    for content in given(update.content) or ():
+    for content in if_present(update.content) or ():
         _check_content(frame, facts, content)
 
 
@@ -214,7 +214,7 @@ def _check_content(frame: DecodedFrame, facts: Facts, content: Any) -> None:
 
 
 def _check_usage(frame: DecodedFrame, facts: Facts, session: SessionFacts, update: v1.UsageUpdate) -> None:
-    cost = given(update.cost)
+    cost = if_present(update.cost)
     if cost is not None and not _CURRENCY.fullmatch(cost.currency) and not facts.is_redacted:
         facts.report(216, frame, f"the currency {cost.currency!r} is not an ISO 4217 code")
 

@@ -123,7 +123,7 @@ def _index(timeline: RecordingTimeline, places: dict[int, tuple[str, int]], name
     for session, _ in places.values():
         sessions.setdefault(session, len(sessions))
     names = list(dict.fromkeys(row.name for row in rows))
-    name_of = {each: number for number, each in enumerate(names)}
+    name_of = {name: number for number, name in enumerate(names)}
     pairs = [row.answer or row.request or 0 for row in rows]
     touched = [places.get(row.number, ("", -1)) for row in rows]
     return {

@@ -64,7 +64,7 @@ class Screen:
         row = rows[0]
         count = f" ×{len(rows)}" if len(rows) > 1 else ""
         summary = one_line(joined_summary(rows) if count else row.summary)
-        size_bytes = sum(each.size_bytes for each in rows)
+        size_bytes = sum(row.size_bytes for row in rows)
         took = duration(row.latency) if row.latency is not None and row.kind == "response" else ""
         columns = [
             self.paint(f"{row.number:>{self._number}}", DIM),

@@ -317,8 +317,8 @@ def _strings(value: Any) -> Iterator[str]:
     if type(value) is str:
         yield value
     elif type(value) is dict:
-        for each in value.values():
-            yield from _strings(each)
+        for member in value.values():
+            yield from _strings(member)
     elif type(value) is list:
-        for each in value:
-            yield from _strings(each)
+        for item in value:
+            yield from _strings(item)

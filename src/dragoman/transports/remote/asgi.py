@@ -34,7 +34,7 @@ Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 _DENIAL: Final = "websocket.http.response"
-_FULL_BYTES: Final = 64 * 1024
+_FULL_BYTES: Final = 64 * 1024  # as the write buffer of a socket of our own
 # The ASGI server does not say when its buffers are empty; this long after it took the last event they mostly are.
 _SETTLE_SECONDS: Final = 0.05
 
@@ -91,10 +91,11 @@ class AsgiStreamWriter:
         """Send events until the stream ends, or the client does not take them for too long."""
         await self._hand_over(RETRY)
         while True:
-            self._is_news.clear()
+            self._is_news.clear()  # before looking: what comes while this sends sets it again
             if self._waiting:
                 waiting, self._waiting = b"".join(self._waiting), []
                 await self._hand_over(waiting)
+                # After it was taken: until then the connection counts it as on its way.
                 self.unsent_bytes -= len(waiting)
                 if self._connection is not None and not self.is_full:
                     self._connection.flush_stream(self._session)
@@ -224,6 +225,11 @@ class AsgiApplication:
     async def _stream(
         self, entered: Entered, receive: Receive, send: Send, origin: tuple[tuple[bytes, bytes], ...]
     ) -> None:
+        not_admitted = await self.server.refused_stream(entered)
+        if not_admitted is not None:
+            reply = text_answer(not_admitted.status, not_admitted.reason)
+            await _respond(send, reply, (*not_admitted.headers, *origin))
+            return
         limits = self.server.limits
         writer = AsgiStreamWriter(send, limits.keep_alive_seconds, limits.stall_seconds)
         refused = self.server.open_stream(entered, writer)

@@ -206,8 +206,8 @@ def _subprotocol(headers: dict[bytes, bytes], rules: GateRules) -> tuple[str | N
 
     Never an offered ticket itself: the chosen one is repeated in the answer.
     """
-    offered = [each.strip() for each in headers.get(b"sec-websocket-protocol", b"").decode("latin-1").split(",")]
-    tickets = [each.removeprefix(_TICKET) for each in offered if each.startswith(_TICKET)]
+    offered = [name.strip() for name in headers.get(b"sec-websocket-protocol", b"").decode("latin-1").split(",")]
+    tickets = [name.removeprefix(_TICKET) for name in offered if name.startswith(_TICKET)]
     principal = rules.use_ticket(tickets[0], headers.get(b"origin")) if len(tickets) == 1 else None
     return SUBPROTOCOL if SUBPROTOCOL in offered else None, principal
 

@@ -127,8 +127,8 @@ class HttpConnection:
         for stream in self._streams.values():
             stream.finish()
             if stream.writer is None:
-                stream.drop()
-        self._wake()
+                stream.drop()  # no response carries it, so nothing will take what waits
+        self._wake()  # posts that wait for room look at `_is_closed` and get 404
         if self._initial is not None and not self._initial.done():
             self._initial.set_exception(NotServed(500, "the agent ended the connection"))
         if not self._gone.done():
@@ -153,7 +153,7 @@ class HttpConnection:
         """Feed the first request and give its answer."""
         assert seen.id is not None
         self._initial = self._loop.create_future()
-        self._answers[seen.id] = _Route(None)
+        self._answers[seen.id] = _Route(None)  # before it is fed: the answer may come in the same turn
         self._feed(body)
         async with asyncio.timeout(seconds):
             return await self._initial
@@ -186,6 +186,7 @@ class HttpConnection:
             raise NotServed(404, "Unknown Acp-Connection-Id")
         if self._is_taken(key, number):
             return
+        # From the last look to `_feed` nothing waits, so of two posts of one message only one is fed.
         if number is not None:
             self._last_post = number
         if key is not None:
@@ -233,6 +234,7 @@ class HttpConnection:
         if receiver is None:
             self.close()
             return
+        # Even if reading is paused: the client has got 202 for these posts.
         while self._inbox:
             receiver.feed(self._inbox.popleft())
         receiver.end(ConnectionClosed(why))
@@ -296,7 +298,7 @@ class HttpConnection:
         try:
             stream = self._stream(None if session in self._unheard else session)
         except NotServed as refused:
-            self._loop.call_soon(self.end, str(refused))
+            self._loop.call_soon(self.end, str(refused))  # not now: this is inside of the peer's own write
             return None
         stream.push(line)
         return stream
@@ -354,7 +356,7 @@ class HttpConnection:
                 line = self._inbox.popleft()
                 self._inbox_bytes -= len(line)
                 self._receiver.feed(line)
-        finally:
+        finally:  # a receiver that fails gets the rest all the same
             self._wake()
             self._schedule()
 

@@ -41,17 +41,17 @@ from dragoman.transports.remote.websocket import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from websockets.typing import Subprotocol
 
     from dragoman.transports.remote.server import RemoteServer
 
 
+# Of what a refused client still sends: enough that a request which is under way ends, little enough that it costs
+# nothing to be refused.
 _DISCARD_BYTES: Final = 64 * 1024
 _DISCARD_SECONDS: Final = 1.0
 _SAFE_HEADERS: Final = ((b"x-content-type-options", b"nosniff"),)
-_UNREAD_BYTES: Final = 1024 * 1024
+_UNREAD_BYTES: Final = 1024 * 1024  # of refusals that a WebSocket does not read, which are small
 
 
 class HttpSocket(asyncio.Protocol):
@@ -109,6 +109,7 @@ class HttpSocket(asyncio.Protocol):
         self._server.left(self.peer)
         self._release()
         self._stop_timer()
+        # The stream first: the task that answers may be the one that carries it, and finds it closed then.
         if self._stream is not None:
             self._stream.lost()
         if self._answering is not None:
@@ -204,18 +205,18 @@ class HttpSocket(asyncio.Protocol):
         if entered.is_upgrade:
             self._upgrade(entered)
         elif entered.method == b"GET" and entered.path.startswith("/acp"):
-            session, admit = session_of(entered), self._server.rules.admit_stream
-            if session is None or admit is None:
+            if session_of(entered) is None or self._server.rules.admit_stream is None:
                 self._open_stream(entered)
             else:
-                self._answering = self._loop.create_task(self._admit_stream(entered, admit(entered, session)))
+                self._answering = self._loop.create_task(self._admit_stream(entered))
         else:
+            # A client that sends on while its request is answered waits in its kernel, not in our memory.
             self._io.pause_reading()
             self._answering = self._loop.create_task(self._answer(entered, b"".join(self._body)))
 
-    async def _admit_stream(self, entered: Entered, admitting: Awaitable[GateRefusal | None]) -> None:
+    async def _admit_stream(self, entered: Entered) -> None:
         """Open the stream of a session, unless the application does not know it. A client that leaves cancels this."""
-        refused = await admitting
+        refused = await self._server.refused_stream(entered)
         self._answering = None
         if refused is not None:
             self._refuse(refused)
@@ -240,7 +241,7 @@ class HttpSocket(asyncio.Protocol):
         self._entered, self._is_busy = None, False
         self._deadline(self._server.limits.idle_seconds)
         self._io.resume_reading()
-        self._go_on()
+        self._go_on()  # a request that the client sent without waiting is in h11's buffer already
 
     def _respond(self, answer: HttpReply, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         headers = [*answer.headers, *more, (b"content-length", b"%d" % len(answer.body)), *_SAFE_HEADERS]
@@ -264,6 +265,8 @@ class HttpSocket(asyncio.Protocol):
         headers = (*refusal.headers, (b"connection", b"close"))
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self._respond(answer._replace(headers=headers))
+        # From here on input is thrown away. Only our direction is closed: closing both while the client sends would
+        # reset the connection, and with it the answer.
         self._discarded = 0
         end_writing(self._io)
         self._timer = self._loop.call_later(_DISCARD_SECONDS, self._io.abort)
@@ -324,6 +327,7 @@ class HttpSocket(asyncio.Protocol):
             self._refuse(refused)
             return
         self._note(101)
+        # The WebSocket counts from now on. `left` is not called: it counts for the same address when it is gone.
         self._server.dismiss(self)
         self.gone.set_result(None)
 
@@ -381,6 +385,7 @@ class ServerWebSocket(WebSocketTransport):
     def connection_lost(self, exc: Exception | None) -> None:
         self._deadline.cancel()
         self._incomplete.set(0)
+        # The peer above ends first: when the server has counted the last one, nothing of it runs.
         super().connection_lost(exc)
         self._server.websocket_gone(self)
 
@@ -388,6 +393,7 @@ class ServerWebSocket(WebSocketTransport):
         first = judge_first(message)
         if first.is_initialize:
             self._deadline.cancel()
+            # Both before this message is passed on: the application starts the transport, then gets `initialize`.
             self._intercept = self._after_initialize
             self._server.websocket_opened(self)
             return False

@@ -136,13 +136,13 @@ def _not_an_object(data: bytes) -> Seen | None:
     return None if text[:1] == b"{" else Seen("batch" if text[:1] == b"[" else "other")
 
 
-def _seen(found: _Message | _Loose, method: str | UnsetType, params: _Params | UnsetType) -> Seen:
-    id = _id(found.id)
+def _seen(message: _Message | _Loose, method: str | UnsetType, params: _Params | UnsetType) -> Seen:
+    id = _id(message.id)
     if method is UNSET:
-        is_response = found.result is not UNSET or found.error is not UNSET
+        is_response = message.result is not UNSET or message.error is not UNSET
         return Seen("response" if is_response else "other", id)
     session = None if params is UNSET or params.sessionId is UNSET else params.sessionId
-    return Seen("notification" if found.id is UNSET else "request", id, method, session)
+    return Seen("notification" if message.id is UNSET else "request", id, method, session)
 
 
 def _id(id: Raw | UnsetType) -> bytes | None:

@@ -18,7 +18,7 @@ import msgspec
 from dragoman.rpc.transport import Transport
 from dragoman.transports.remote.answers import JSON, AnsweredRequest, HttpReply, PageReply, session_of, text_answer
 from dragoman.transports.remote.event_stream import Writer
-from dragoman.transports.remote.gate import Entered, GateRules, Principal
+from dragoman.transports.remote.gate import Entered, GateRefusal, GateRules, Principal
 from dragoman.transports.remote.http_connection import HttpConnection, NotServed
 from dragoman.transports.remote.http_socket import HttpSocket
 from dragoman.transports.remote.in_flight import IN_FLIGHT_BYTES, InFlightBytes
@@ -26,14 +26,13 @@ from dragoman.transports.remote.messages import CONNECTION_ID, POST_NUMBER, Seen
 from dragoman.transports.remote.websocket import PING_SECONDS
 
 if TYPE_CHECKING:
-    import socket
     import ssl
     from collections.abc import Awaitable, Callable, Mapping
 
 SERVER_MARK: Final = b"dragoman-server"
 OURS: Final = b"dragoman-client"
 _BATCH: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"JSON-RPC batches are not supported"}}'
-_BACKLOG: Final = 512
+_BACKLOG: Final = 512  # what a burst of clients may open before the loop comes to `_accept`
 _PAUSE_SECONDS: Final = 0.2  # without descriptors, accepting is tried again after this
 _log = logging.getLogger("dragoman.transports")
 
@@ -42,8 +41,11 @@ class ServerLimits(msgspec.Struct, frozen=True):
     """How much the server takes from its principals."""
 
     header_bytes: int = 32 * 1024
+    """Four times what browsers and proxies send at most."""
     header_seconds: float = 10.0
+    """Less than the patience of who opens sockets and sends a byte now and then; a client on a slow line needs one."""
     body_seconds: float = 60.0
+    """For a whole body: a picture in a prompt over a slow line."""
     initialize_seconds: float = 10.0
     """For the first message of a connection."""
     answer_seconds: float = 60.0
@@ -51,6 +53,7 @@ class ServerLimits(msgspec.Struct, frozen=True):
     idle_seconds: float = 1800.0
     """A connection over HTTP without an open stream and without a post is ended after this."""
     keep_alive_seconds: float = 15.0
+    """Between signs of life on a stream; proxies cut a silent one after 30 to 60."""
     ping_seconds: float = PING_SECONDS
     """Between pings of a WebSocket; a client that leaves three of them unanswered is cut."""
     stall_seconds: float = 30.0
@@ -163,40 +166,43 @@ class RemoteServer:
 
     async def close(self, reason: str = "Server shutting down") -> None:
         """Stop listening and end every connection."""
-        self._is_closing = True
+        self._is_closing = True  # first: a socket that is accepted while this waits is refused by `admit`
         if self._sweep is not None:
             self._sweep.cancel()
         self.stop_listening()
+        # Before the sockets are counted below: what was accepted may still become one.
         for listener in self._listeners:
             await listener.finish()
-        for connection in list(self._connections.values()):
+        for connection in list(self._connections.values()):  # a copy: each takes itself out when it ends
             connection.end(reason)
             connection.close()
         for websocket in list(self._websockets):
             websocket.shut_down(reason)
-        for each in list(self._sockets):
-            each.shut_down()
+        for http_socket in list(self._sockets):
+            http_socket.shut_down()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
         while self._sockets or self._websockets:
-            await asyncio.wait([each.gone for each in self._sockets] + [each.gone for each in self._websockets])
+            await asyncio.wait(
+                [http_socket.gone for http_socket in self._sockets] + [websocket.gone for websocket in self._websockets]
+            )
 
     # Counting
 
-    def admit(self, each: HttpSocket) -> bool:
+    def admit(self, http_socket: HttpSocket) -> bool:
         """Count a socket; False if there are too many."""
-        self._sockets.add(each)
-        self._addresses[each.peer] += 1
+        self._sockets.add(http_socket)
+        self._addresses[http_socket.peer] += 1
         return (
             not self._is_closing
             and self.sockets <= self.limits.sockets
-            and self._addresses[each.peer] <= self.limits.sockets_per_address
+            and self._addresses[http_socket.peer] <= self.limits.sockets_per_address
         )
 
-    def dismiss(self, each: HttpSocket) -> None:
-        self._sockets.discard(each)
+    def dismiss(self, http_socket: HttpSocket) -> None:
+        self._sockets.discard(http_socket)
 
     def left(self, peer: str) -> None:
         """Count one socket of this address less."""
@@ -241,6 +247,14 @@ class RemoteServer:
 
     async def answer(self, entered: Entered, body: bytes, peer: str) -> PageReply:
         """Answer everything but a stream of ACP and an upgrade."""
+        try:
+            return await self._answer(entered, body, peer)
+        except Exception:
+            # A page is the application's. The client gets an answer whatever happens in it, and no text of exceptions.
+            _log.exception("%s %s could not be answered", entered.method.decode("latin-1"), entered.path)
+            return text_answer(500, "Internal Server Error")
+
+    async def _answer(self, entered: Entered, body: bytes, peer: str) -> PageReply:
         page = self._pages.get(entered.path) or self._pages.get(entered.path[: entered.path.find("/", 1) + 1])
         if page is not None:
             return await page(entered, body)
@@ -278,6 +292,7 @@ class RemoteServer:
         if not self.take(entered.principal):
             return text_answer(429, "There are too many connections of this token; end one.")
         connection = HttpConnection(entered.principal, self._ended)
+        # Known before the application is: it may look the connection up, or end it at once.
         self._connections[connection.id] = connection
         self._opened(NewConnection(connection, entered.principal, entered.path, peer))
         try:
@@ -288,10 +303,22 @@ class RemoteServer:
             why = str(error) or f"no answer within {self.limits.answer_seconds:g} seconds"
             return HttpReply(500, _initialize_failed(seen, why), JSON)
         except asyncio.CancelledError:
+            # Its id was never sent, so no client could end or use the connection.
             connection.end("the client went away before initialize was answered")
             connection.close()
             raise
         return HttpReply(200, answer, JSON, ((CONNECTION_ID, connection.id.encode()), (SERVER_MARK, b"1")))
+
+    async def refused_stream(self, entered: Entered) -> GateRefusal | None:
+        """Ask the application whether a principal may have the stream of a session; return the refusal if not."""
+        session, admit = session_of(entered), self.rules.admit_stream
+        if session is None or admit is None:
+            return None
+        try:
+            return await admit(entered, session)
+        except Exception:
+            _log.exception("a stream could not be admitted")
+            return GateRefusal(500, "Internal Server Error")
 
     def open_stream(self, entered: Entered, writer: StreamResponse) -> HttpReply | None:
         """Let `writer` carry the stream that a GET asks for; the answer if that is refused."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from dragoman.transports import LOW_MARK_BYTES
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from dragoman.transports.remote.http_connection import HttpConnection
+
+_log = logging.getLogger("dragoman.transports")
 
 
 class StreamWriter:
@@ -137,6 +140,9 @@ class PageWriter:
                 self._io.close()
         except TimeoutError:
             self._io.abort()  # the client does not read
+        except Exception:
+            _log.exception("a page failed in the middle of its answer")
+            self._io.abort()  # without the last chunk, so that the client sees that something is missing
         finally:
             self.lost()
             await pieces.aclose()

@@ -175,7 +175,7 @@ class WebSocketTransport(asyncio.Protocol):
         frames = self._frames
         frames.receive_data(data)
         events = frames.events_received()
-        self._send()
+        self._send()  # pongs and the answer to a close leave before what the messages lead to
         self.take(events)
 
     @property
@@ -224,7 +224,7 @@ class WebSocketTransport(asyncio.Protocol):
                 return
             message = bytes(self._parts)
             self._parts = bytearray()
-        if self._is_closed:
+        if self._is_closed:  # until the peer answers our close, its messages are read and dropped
             return
         if not _is_utf8(message):
             self._fail(NOT_TEXT, "a text message is not UTF-8")
@@ -232,7 +232,7 @@ class WebSocketTransport(asyncio.Protocol):
             self._deliver(one_line(message))
 
     def _deliver(self, line: bytes) -> None:
-        if self._receiver is None or self._is_paused or self._held:
+        if self._receiver is None or self._is_paused or self._held:  # behind what is held, to keep the order
             self._held.append(line)
         else:
             self._receiver.feed(line)
@@ -241,6 +241,7 @@ class WebSocketTransport(asyncio.Protocol):
         receiver = self._receiver
         if receiver is None:
             return
+        # A socket that is lost can give nothing more, so what it gave is fed, paused or not, and then its end.
         while self._held and not self._is_closed and (not self._is_paused or self._lost is not None):
             receiver.feed(self._held.popleft())
         if self._lost is not None and not self._held and not self._is_closed and not self._is_over:

@@ -93,6 +93,7 @@ class _Acts:
     def answer(self, number: int) -> None:
         """Answer the first question that is open."""
         client, terminal = self._client, self._terminal
+        # One that was answered a moment ago stays in the list until its task has run; a second key must not hit it.
         waiting = [question for question in client.conversation.questions if not question.answer.done()]
         if client.conversation.clock() - client.withdrawn_at < EMPTY_SECONDS:
             terminal.hint("the question before was just closed; answer again")

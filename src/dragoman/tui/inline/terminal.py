@@ -33,7 +33,7 @@ from dragoman.tui.inline.keys import HELP, key_bindings
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.client import LineClient, is_leaving
 from dragoman.tui.question_lines import answers_of
-from dragoman.tui.screen.header import HeaderFacts, current_mode, current_model, usage_words
+from dragoman.tui.screen.header import HeaderFacts, current_mode, current_value, usage_words
 from dragoman.tui.terminal.terminal_facts import ascii_signs
 from dragoman.tui.values import short_agent
 from dragoman.view.rails import ASCII, UNICODE, RailView
@@ -329,7 +329,7 @@ def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: b
     agent = label(short_agent(conversation.agent), 20, "")
     parts = [
         agent,
-        current_model(conversation.state),
+        current_value(conversation.state, "model"),
         current_mode(conversation.state),
         *usage_words(conversation.state, facts, 0),
     ]

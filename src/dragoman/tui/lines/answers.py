@@ -153,6 +153,7 @@ class LineAnswers:
 
     def _next(self) -> None:
         self._dialogue, done, self._form = None, self._form, None
+        # The form that is over stays in the list until its task has run: it must not begin again.
         waiting = [form for form in self._conversation.forms if form is not done and not form.answer.done()]
         if waiting:
             self._begin(waiting[0])
@@ -210,7 +211,7 @@ class LineAnswers:
         if not 1 <= number <= len(self._methods):
             self._write(f"note: the answers are 1 to {len(self._methods)}")
             return
-        method, self._methods = self._methods[number - 1], []
+        method, self._methods = self._methods[number - 1], []  # before anything is awaited: a second line is a prompt
         self._write(f"note: logging in: {label(method.name, 60)}")
         try:
             await (log_in_by_terminal if method.kind == "terminal" else use)(self._conversation, method)

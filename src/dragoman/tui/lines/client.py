@@ -153,7 +153,7 @@ class LineClient:
         finally:
             _ = reading.cancel()
             _ = await asyncio.wait({reading})
-            running = self.conversation.is_running
+            running = self.conversation.is_running  # before `leave`: what happens after that is not known here
             self.prompts.close()
             await self.conversation.leave()
             for task in tasks:
@@ -179,7 +179,7 @@ class LineClient:
     async def _draw(self) -> None:
         while True:
             await self._is_dirty.wait()
-            self._is_dirty.clear()
+            self._is_dirty.clear()  # before it is shown: what changes meanwhile is shown next time
             self._show()
             await asyncio.sleep(_LOOK_SECONDS)
 
@@ -223,6 +223,8 @@ class LineClient:
         self._is_dirty.set()
 
     def reloaded(self) -> None:
+        # What was written last, which may be less than the lost connection brought: the rest is written from the old
+        # state first, so that the place to go on in the new one is behind what the terminal shows.
         session_id, before = self._written
         state = self.conversation.state
         is_again = session_id is not None and session_id == self.conversation.session_id

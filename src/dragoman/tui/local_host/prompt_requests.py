@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dragoman.client import RemoteAgent
     from dragoman.tui.questions.failures import Failure
 
-_ORDER_TRIES: Final = 20
+_ORDER_TRIES: Final = 20  # with the pause below 0.4 seconds, more than a prompt takes to a host on this machine
 
 
 async def read_input(remote: RemoteAgent, session_id: str) -> AgentInput:

@@ -116,7 +116,7 @@ class SentPrompts:
         """Take a prompt back; False if its turn runs already, or the agent has it."""
         if prompt.has_started or prompt.is_steered or prompt not in self.items:
             return False
-        self.items.remove(prompt)
+        self.items.remove(prompt)  # first: an answer that is on its way finds no prompt to end
         if prompt.sending is not None:
             prompt.sending.cancel()  # the host gets `$/cancel_request`, which ends this prompt only
         self._interface.changed()
@@ -166,7 +166,7 @@ class SentPrompts:
         self, prompt: TypedPrompt, stop_reason: str | None, error: Exception | None = None, usage: Any = UNSET
     ) -> None:
         conversation = self._conversation
-        if prompt not in self.items:
+        if prompt not in self.items:  # taken back, or forgotten with its session, while the answer was on its way
             return
         self.items.remove(prompt)
         if _is_refused(prompt, stop_reason, error):

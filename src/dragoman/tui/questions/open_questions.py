@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dragoman.client import Session
     from dragoman.client.elicitation.form import Outcome
 
-_MOST_CLOSED: Final = 64
+_MOST_CLOSED: Final = 64  # questions and pages whose end the host may never report must not pile up
 
 
 class ShowsQuestions(Protocol):
@@ -56,6 +56,8 @@ class OpenQuestions:
     def answered(self, params: dict[str, Any]) -> None:
         """Close a question that was answered; by whom is shown if that was another client."""
         id = str(params.get("questionId"))
+        # Usually the request was cancelled before, and its task has put the question there. A task may also not have
+        # run yet: then the question is still open here, and is withdrawn now.
         question = self._closed.pop(id, None)
         is_open = question is None
         if question is None:
@@ -87,7 +89,7 @@ class OpenQuestions:
                     self._closed.popitem(last=False)
             raise
         finally:
-            if question in self.questions:
+            if question in self.questions:  # answered here; nothing withdrew it
                 self.questions.remove(question)
             self._interface.changed()
         if chosen is None or not question.reason or not question.details.reads_reasons:
@@ -96,7 +98,7 @@ class OpenQuestions:
 
     def answer(self, question: AskedQuestion, option_id: str | None) -> None:
         """Answer a question with an option, or with none."""
-        if not question.answer.done():
+        if not question.answer.done():  # another client was faster, or a key was pressed twice
             question.answer.set_result(option_id)
 
     def reject(self, question: AskedQuestion, reason: str) -> bool:
@@ -116,6 +118,7 @@ class OpenQuestions:
             form.answer.cancel()
 
     def _withdraw(self, question: AskedQuestion, why: str) -> None:
+        # Removed before its task is cancelled: the task would keep it for a message of the host that has come already.
         if question in self.questions:
             self.questions.remove(question)
             self._interface.withdrawn(question, why)

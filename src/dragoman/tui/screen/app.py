@@ -277,6 +277,7 @@ class TerminalApp(App[None]):
         before, self.conversation = self.conversation, attached.conversation
         if before is attached.conversation:
             return
+        # Before anything of the new session is drawn: a key that comes now belongs to its draft, not to the old one.
         self.query_one(PromptInput).follow_session()
         self.cards.put(None)
         self.around.notifier.pace.forget(self.conversation.session_id or "")
@@ -291,7 +292,7 @@ class TerminalApp(App[None]):
     @property
     def session_rows(self) -> list[ListedSession]:
         """The sessions that are worth showing, in an order that stays."""
-        return self.around.rows()
+        return self.around.listed.rows(self.conversation)
 
     async def refresh_rows(self) -> list[ListedSession]:
         """Ask the host for its sessions."""
@@ -332,7 +333,7 @@ class TerminalApp(App[None]):
         self.around.notify(f"{os.path.basename(self.conversation.folder)}: the agent needs your answer")
 
     def withdrawn(self, question: AskedQuestion, why: str) -> None:
-        self.query_one("#card", QuestionCard).closing = why
+        self.query_one("#card", QuestionCard).close_with(why)
         self.note(f"the question is closed: {why}")
 
     def form(self, form: OpenForm) -> None:
@@ -372,6 +373,7 @@ class TerminalApp(App[None]):
         header = self.query_one("#header", OneLine)
         width = header.size.width or self.size.width
         is_dirty = self.frame.forget_notes() or self._is_dirty or width != self._painted_width
+        # In a batch another program has the terminal: everything stays dirty, and is drawn after it.
         if (not is_dirty and seconds == self.seconds) or self._batch_count:
             return
         self._is_dirty, self.seconds, self._painted_width = False, seconds, width
@@ -411,6 +413,7 @@ class TerminalApp(App[None]):
         if prompt is None or not prompt.has_focus:
             self._do(name, argument)
         else:
+            # The app gets a key of its own while letters before it wait in the input's queue: this goes behind them.
             _ = prompt.call_later(self._do, name, argument)
 
     def _do(self, name: str, argument: str) -> None:

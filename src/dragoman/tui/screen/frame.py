@@ -13,7 +13,6 @@ from dragoman.schema import v1
 from dragoman.text.terminal import cells, fit, one_line, size
 from dragoman.text.visible import label
 from dragoman.tui.screen.header import HeaderFacts, header_line
-from dragoman.tui.screen.keys.actions import action_named
 from dragoman.tui.screen.strips import strip_of
 from dragoman.view.labels import seconds_text
 from dragoman.view.rails import UNICODE
@@ -115,16 +114,14 @@ class FrameLines:
             return ((f"  {glyphs.needs_you} needs your answer{waiting}{end}", "warn"),)
         if conversation.is_running:
             elapsed = seconds_text(max(0, self._app.seconds))
-            return ((f"  {glyphs.running} working {elapsed}{self._step()}{waiting}{end}", "warn"),)
+            plan = conversation.state.plan
+            done = sum(entry.status == "completed" for entry in plan)
+            current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
+            step = f" · step {done + 1} of {len(plan)}: {label(current, 40)}" if current else ""
+            return ((f"  {glyphs.running} working {elapsed}{step}{waiting}{end}", "warn"),)
         if not recent and self._app.around.welcome and not conversation.state.timeline:
             recent = [f"found: {self._app.around.welcome}"]
         return ((f"  {recent[-1]}", "dim"), (end, "warn")) if recent else ((f"  {end.removeprefix(' · ')}", "warn"),)
-
-    def _step(self) -> str:
-        plan = self._app.conversation.state.plan
-        done = sum(entry.status == "completed" for entry in plan)
-        current = next((entry.content for entry in plan if entry.status == "in_progress"), "")
-        return f" · step {done + 1} of {len(plan)}: {label(current, 40)}" if current else ""
 
     def forget_notes(self) -> bool:
         """Drop the notes if the last one is old; whether there were some."""
@@ -144,7 +141,7 @@ class FrameLines:
         )
         room = self._app.size.width - cells(new) - sum(cells(part) + 2 for part in parts)
         for name, word in _FOOTER:
-            if action_named(name) is None or not self._app.keymap.keys(name):
+            if not self._app.keymap.keys(name):  # an action that the settings take every key from
                 continue
             part = f"{self._app.keymap.shown(name)} {word}"
             room -= cells(part) + 2

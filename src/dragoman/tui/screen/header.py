@@ -38,7 +38,7 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
     details = [label(facts.branch, 30, ""), f"worktree {label(facts.worktree, 20)}" if facts.worktree else ""]
     title = label(state.title or "", 40, "")
     agent = label(short_agent(facts.agent), 20, "")
-    right = [agent, current_model(state), current_mode(state), *usage_words(state, facts, width)]
+    right = [agent, current_value(state, "model"), current_mode(state), *usage_words(state, facts, width)]
     right = [word for word in right if word]
     # The least important goes first: the title, the branch, the mode, the model.
     tried = [
@@ -64,15 +64,11 @@ def current_mode(state: SessionState) -> str:
         for mode in state.modes.available_modes:
             if mode.id == state.mode:
                 return label(mode.name, 20)
-    return _named_value(state, "mode")
+    return current_value(state, "mode")
 
 
-def current_model(state: SessionState) -> str:
-    """Return the name of the model, if the agent lets it be chosen."""
-    return _named_value(state, "model")
-
-
-def _named_value(state: SessionState, category: str) -> str:
+def current_value(state: SessionState, category: str) -> str:
+    """Return the name of the value of a category, such as `model`; empty if the agent does not let it be chosen."""
     for option in options_of(state, category):
         name = next((value.name for value in values_of(option) if value.is_current), str(option.current_value))
         return label(name, 24, "")

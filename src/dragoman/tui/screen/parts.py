@@ -56,7 +56,7 @@ class LeftOnce(Screen[ScreenResultType]):
     def dismiss(self, result: ScreenResultType | None = None) -> AwaitComplete:
         if self._is_left:
             return AwaitComplete()
-        self._is_left = True
+        self._is_left = True  # at once: Textual closes a screen later, and a second key may come before that
         if self.is_active:
             return super().dismiss(result)
         self._waits_below, self._result = True, result

@@ -69,8 +69,11 @@ def use_ascii(is_ascii: bool) -> None:
 @lru_cache(512)
 def strip_of(line: RailLine, width: int, *, base: Style | None = None) -> Strip:
     """Return a line as cells, exactly as wide as the screen, without controls, which would act on the terminal."""
-    segments = [Segment(shown_text(text), _style(style, base)) for text, style in line if text]
-    return Strip(segments).adjust_cell_length(width, base or Style())
+    below = base or Style()
+    segments = [
+        Segment(shown_text(text), below + (STYLES.get(style) or style_named(style))) for text, style in line if text
+    ]
+    return Strip(segments).adjust_cell_length(width, below)
 
 
 def shown_text(text: str) -> str:
@@ -81,11 +84,6 @@ def shown_text(text: str) -> str:
         return safe
     safe = _JOINING.sub("", safe)
     return ascii_signs(safe) if _is_ascii else safe
-
-
-def _style(name: str, base: Style | None) -> Style:
-    style = STYLES.get(name) or style_named(name)
-    return style if base is None else base + style
 
 
 @lru_cache(1024)

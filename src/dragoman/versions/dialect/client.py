@@ -260,13 +260,13 @@ class DialectClientV1Agent(FrameRouter):
 
         self._pass(request_id, "session/load", {"sessionId": v1_id, **self._place()}, loaded)
 
-    def _known(self, params: Frame) -> tuple[str, _Session] | None:
+    def _session_of(self, params: Frame) -> tuple[str, _Session] | None:
         v1_id = self._v1_ids.get(text(params.get("session_id")), "")
         session = self._by_v1.get(v1_id)
         return None if session is None else (v1_id, session)
 
     def _prompt(self, request_id: Any, params: Frame) -> None:
-        known = self._known(params)
+        known = self._session_of(params)
         if known is None:
             self.fail(
                 "client", request_id, error(dialect.DIALECT_NOT_FOUND, "there is no session with this session_id")
@@ -302,7 +302,7 @@ class DialectClientV1Agent(FrameRouter):
         self.answer("client", request_id, None)
 
     def _cancel(self, params: Frame) -> None:
-        known = self._known(params)
+        known = self._session_of(params)
         if known is not None:
             known[1].is_cancelled = known[1].is_processing
             self.notify("agent", "session/cancel", {"sessionId": known[0]})
@@ -470,8 +470,8 @@ class DialectClientV1Agent(FrameRouter):
         else:
             self._serve(request_id, "terminal/release", {"terminal_id": terminal_id}, lambda result: {})
 
-    def _exit(self, given: Frame) -> Frame:
-        code = given.get("exit_code", given.get("exitCode"))
+    def _exit(self, status: Frame) -> Frame:
+        code = status.get("exit_code", status.get("exitCode"))
         if isinstance(code, int) and not isinstance(code, bool) and code >= 0:
             return {"exitCode": code}
         self.lost.add("exit-signal")

@@ -197,12 +197,12 @@ def servers_to_v1(value: Any, losses: Losses) -> list[Frame]:
         if secrets:
             losses.add("credentials")
         if url.startswith("stdio://"):
-            variables = [{"name": key, "value": each} for key, each in secrets.items()]
+            variables = [{"name": key, "value": secret} for key, secret in secrets.items()]
             made.append({"name": name, "command": url.removeprefix("stdio://"), "args": [], "env": variables})
             continue
         headers = [
-            {"name": "Authorization", "value": f"Bearer {each}"} if key == "token" else {"name": key, "value": each}
-            for key, each in secrets.items()
+            {"name": "Authorization", "value": f"Bearer {secret}"} if key == "token" else {"name": key, "value": secret}
+            for key, secret in secrets.items()
         ]
         made.append({"type": "http", "name": name, "url": url, "headers": headers})
     return made

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dragoman.text.patches import PatchHunk, git_patch, read_patch
-from dragoman.versions.frames import Frame, members, objects, own, text, with_own
+from dragoman.versions.frames import Frame, members, objects, own_meta, text, with_own
 
 if TYPE_CHECKING:
     from dragoman.versions.losses import Losses
@@ -56,7 +56,7 @@ def to_v1(diff: Frame, losses: Losses) -> list[Frame]:
 
 
 def _whole_texts(diff: Frame, changes: list[Frame], patch_text: str) -> Frame | None:
-    kept = own(diff)
+    kept = own_meta(diff)
     old, new = kept.get("oldText"), kept.get("newText")
     if len(changes) != 1 or not isinstance(new, str) or not (old is None or isinstance(old, str)):
         return None

@@ -72,7 +72,7 @@ def auth_methods(value: Any) -> list[Frame]:
 def _auth_method(method: Frame) -> Frame:
     made = {"type": "agent", **without(method, "id"), "methodId": method.get("id")}
     if method.get("type") == "terminal" and "env" in method:
-        made["env"] = [{"name": name, "value": each} for name, each in members(method["env"]).items()]
+        made["env"] = [{"name": name, "value": member} for name, member in members(method["env"]).items()]
     return made
 
 

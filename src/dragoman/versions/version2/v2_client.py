@@ -149,9 +149,9 @@ class V2ClientV1Agent(FrameRouter):
         }
         self.pass_request("client", request_id, "initialize", offered, lambda result: self._ready(request_id, result))
 
-    def client_capabilities(self, given: Any) -> Frame:
+    def client_capabilities(self, capabilities: Any) -> Frame:
         """Return what is announced to the agent."""
-        return to_v1.client_capabilities(given)
+        return to_v1.client_capabilities(capabilities)
 
     def _ready(self, request_id: Any, result: Any) -> Any:
         given = members(result)

@@ -52,9 +52,9 @@ class V2ClientAtHost(V2ClientV1Agent):
         self._turns: dict[str, str] = {}
         """By session, the prompt whose turn runs."""
 
-    def client_capabilities(self, given: Any) -> Frame:
+    def client_capabilities(self, capabilities: Any) -> Frame:
         """Return what any client of version 2 announces, and that every turn is reported to it."""
-        made = to_v1.client_capabilities(given)
+        made = to_v1.client_capabilities(capabilities)
         own = members(made.get("_meta")).get("dragoman")
         self._knows_host = isinstance(own, dict)
         made["_meta"] = {**members(made.get("_meta")), "dragoman": {**members(own), "activity": True}}
@@ -105,15 +105,15 @@ class V2ClientAtHost(V2ClientV1Agent):
             lambda reason: self._on_result(prompt_id, failure(reason)),
         )
 
-    def _on_started(self, given: Frame) -> None:
-        session_id, prompt_id = text(given.get("sessionId")), text(given.get("promptId"))
+    def _on_started(self, params: Frame) -> None:
+        session_id, prompt_id = text(params.get("sessionId")), text(params.get("promptId"))
         session = self._session(session_id)
         is_known = self._turns.get(session_id) == prompt_id
         self._turns[session_id] = prompt_id
         sent = self._sent.get(prompt_id)
         if sent is not None and not sent.is_started:
             sent.is_started = True
-            message_id = text(given.get("messageId")) or self.make_id("prompt")
+            message_id = text(params.get("messageId")) or self.make_id("prompt")
             self.answer("client", sent.prompt.id, {"messageId": message_id})
             session.insert_prompt(message_id, sent.prompt.params.get("prompt"))
         elif not is_known:
@@ -134,10 +134,10 @@ class V2ClientAtHost(V2ClientV1Agent):
             self.answer("client", sent.prompt.id, {"messageId": self.make_id("prompt")})
             self._session(sent.session_id).send_state()
 
-    def _on_ended(self, given: Frame) -> None:
-        reason = given.get("error")
-        idle = failure(reason) if isinstance(reason, dict) else stop(given.get("result"))
-        self._end_turn(text(given.get("sessionId")), text(given.get("promptId")), idle)
+    def _on_ended(self, params: Frame) -> None:
+        reason = params.get("error")
+        idle = failure(reason) if isinstance(reason, dict) else stop(params.get("result"))
+        self._end_turn(text(params.get("sessionId")), text(params.get("promptId")), idle)
 
     def _end_turn(self, session_id: str, prompt_id: str, idle: Frame) -> None:
         if self._turns.get(session_id) == prompt_id:

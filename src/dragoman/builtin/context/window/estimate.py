@@ -46,9 +46,9 @@ def tokens_of_output(part: ToolPart) -> int:
     if isinstance(part.output, dict) and isinstance(part.output.get("images"), (list, tuple)):
         tokens += IMAGE_TOKENS * len(part.output["images"])
     if isinstance(part.output, dict) and isinstance(part.output.get("resources"), (list, tuple)):
-        for each in part.output["resources"]:  # of these, models are given documents only
-            if isinstance(each, dict) and each.get("media_type") == "application/pdf":
-                tokens += PAGE_TOKENS * max(len(each.get("blob") or "") // _PAGE_BYTES, 1)
+        for resource in part.output["resources"]:  # of these, models are given documents only
+            if isinstance(resource, dict) and resource.get("media_type") == "application/pdf":
+                tokens += PAGE_TOKENS * max(len(resource.get("blob") or "") // _PAGE_BYTES, 1)
     return tokens
 
 
@@ -111,7 +111,7 @@ def tokens_of_part(part: Part) -> int:
         case DataPart(data={"blob": str()}):
             return IMAGE_TOKENS
         case OtherPart(raw={"type": "steering-message", "parts": list(sent)}):
-            texts = (each.get("text") for each in sent if isinstance(each, dict))
+            texts = (item.get("text") for item in sent if isinstance(item, dict))
             return sum(tokens_in(text) for text in texts if isinstance(text, str)) + _PART_TOKENS
         case _:
             return 0

@@ -105,7 +105,7 @@ def steering_texts(part: Part) -> list[str]:
     """Return the texts of an addition of the user, nothing for other parts."""
     match part:
         case OtherPart(raw={"type": "steering-message", "parts": list(sent)}):
-            return [each["text"] for each in sent if isinstance(each, dict) and isinstance(each.get("text"), str)]
+            return [item["text"] for item in sent if isinstance(item, dict) and isinstance(item.get("text"), str)]
     return []
 
 

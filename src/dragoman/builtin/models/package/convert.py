@@ -106,7 +106,7 @@ class _Conversation:
                 case FilePart() if (content := _bytes_of(part.url, part.media_type)) is not None:
                     self._respond(pm.FilePart(content=content), UNSET)
                 case OtherPart(raw={"type": "steering-message", "parts": list(sent)}):
-                    texts = [each["text"] for each in sent if isinstance(each, dict) and each.get("type") == "text"]
+                    texts = [item["text"] for item in sent if isinstance(item, dict) and item.get("type") == "text"]
                     self.ask(pm.UserPromptPart(content="\n".join(texts)))
                 case _:
                     pass  # shown to the user only: plans, notices, sources
@@ -175,8 +175,8 @@ def _output(output: Any) -> Any:
         return output
     images = [
         image
-        for each in output.get("images") or ()
-        if (image := _bytes(each.get("data", ""), each.get("media_type", ""))) is not None
+        for stored in output.get("images") or ()
+        if (image := _bytes(stored.get("data", ""), stored.get("media_type", ""))) is not None
     ]
     return [output["text"], *images] if images else output["text"]
 
@@ -185,8 +185,8 @@ def _output(output: Any) -> Any:
 
 
 def _user_content(parts: Sequence[Part]) -> str | list[pm.UserContent]:
-    content = [each for part in parts for each in _content(part)]
-    texts = [each for each in content if isinstance(each, str)]
+    content = [piece for part in parts for piece in _content(part)]
+    texts = [piece for piece in content if isinstance(piece, str)]
     return "\n\n".join(texts) if len(texts) == len(content) else content
 
 

@@ -76,7 +76,9 @@ def named_variables(sentence: str, name: str) -> tuple[str, ...]:
 
 def _variables_of(name: str) -> tuple[str, ...]:
     provider = provider_of(name)
-    return () if provider is None else tuple(each for each in provider.variables if not each.endswith("_URL"))
+    return (
+        () if provider is None else tuple(variable for variable in provider.variables if not variable.endswith("_URL"))
+    )
 
 
 def _provider(name: str) -> str:

@@ -154,7 +154,7 @@ class ChatReader(StreamReader):
         thoughts = part.get("thinking")
         if not isinstance(thoughts, list):
             return ()
-        texts = [each.get("text") for each in thoughts if isinstance(each, dict)]
+        texts = [thought.get("text") for thought in thoughts if isinstance(thought, dict)]
         return self._answer.thought("parts", "".join(text for text in texts if isinstance(text, str)))
 
     def _thought(self, delta: _Delta) -> Iterable[Chunk]:

@@ -80,7 +80,7 @@ class PromptEntry(Struct, frozen=True):
     @property
     def text(self) -> str | None:
         """The whole prompt if it consists of text only, otherwise None."""
-        texts = [each for each in self.content if isinstance(each, str)]
+        texts = [piece for piece in self.content if isinstance(piece, str)]
         return "\n\n".join(texts) if len(texts) == len(self.content) else None
 
 
@@ -111,7 +111,7 @@ class Result(Struct, frozen=True):
 def entries_of(message: UIMessage) -> Iterator[PromptEntry | SystemNote | StepEntry]:
     """Return what the model reads of one message, in order."""
     if message.role == "user":
-        content = tuple(each for part in message.parts for each in _content(part))
+        content = tuple(piece for part in message.parts for piece in _content(part))
         if content:
             yield PromptEntry(content)
     elif message.role == "assistant":
@@ -141,7 +141,7 @@ def _turn(parts: Sequence[Part]) -> Iterator[PromptEntry | StepEntry]:
             case OtherPart(raw={"type": "steering-message", "parts": list(sent)}):
                 yield from _ended(step)
                 step = []
-                texts = [each["text"] for each in sent if isinstance(each, dict) and each.get("type") == "text"]
+                texts = [item["text"] for item in sent if isinstance(item, dict) and item.get("type") == "text"]
                 yield PromptEntry(tuple(texts))
             case _:
                 pass  # shown to the user only: plans, notices, sources
@@ -192,14 +192,14 @@ def result_of(part: ToolPart) -> Result:
     if isinstance(output, dict) and isinstance(output.get("text"), str):
         media = [
             found
-            for each in output.get("images") or ()
-            if (found := _media(each.get("data", ""), each.get("media_type", ""))) is not None
+            for image in output.get("images") or ()
+            if (found := _media(image.get("data", ""), image.get("media_type", ""))) is not None
         ]
         media += [
             found
-            for each in output.get("resources") or ()
-            if each.get("media_type") == "application/pdf"
-            and (found := _media(each.get("blob") or "", each["media_type"], _name_of(each))) is not None
+            for resource in output.get("resources") or ()
+            if resource.get("media_type") == "application/pdf"
+            and (found := _media(resource.get("blob") or "", resource["media_type"], _name_of(resource))) is not None
         ]
         text = output["text"] or ("" if media else NO_OUTPUT)
         return Result(text, tuple(media), bool(output.get("is_error")))

@@ -138,7 +138,7 @@ class GeminiForm(WireForm):
         for entry in entries_of(message):
             if isinstance(entry, PromptEntry):
                 content = entry.content if entry.text is None else (entry.text,)
-                yield _user([self._content(each) for each in content])
+                yield _user([self._content(piece) for piece in content])
             elif isinstance(entry, SystemNote):
                 yield _user([{"text": entry.text}])
             else:
@@ -314,7 +314,7 @@ def _merged(schema: dict[str, Any]) -> dict[str, Any]:
             if name == "properties" and isinstance(known, dict) and isinstance(value, dict):
                 merged[name] = {**value, **known}
             elif name == "required" and isinstance(known, list) and isinstance(value, list):
-                merged[name] = [*known, *(each for each in value if each not in known)]
+                merged[name] = [*known, *(word for word in value if word not in known)]
             else:
                 merged.setdefault(name, value)
     return merged

@@ -136,9 +136,9 @@ class GeminiReader(StreamReader):
             events = _decode_list(data) if data.lstrip()[:1] == b"[" else (_decode(data),)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             raise unreadable(self._target, error) from None
-        if any(each.error is not None for each in events):
+        if any(event.error is not None for event in events):
             raise failure_in_event(self._target, data)
-        return [chunk for each in events for chunk in self._chunks(each)]
+        return [chunk for event in events for chunk in self._chunks(event)]
 
     def end(self) -> Iterable[c.Chunk | StepEnd]:
         """Raises: ModelError if no reason for the end was sent, or one that makes the answer useless."""

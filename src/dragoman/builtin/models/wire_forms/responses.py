@@ -138,7 +138,7 @@ class ResponsesForm(WireForm):
         for entry in entries_of(message):
             if isinstance(entry, PromptEntry):
                 text = entry.text
-                content: Any = text if text is not None else [self._content(each) for each in entry.content]
+                content: Any = text if text is not None else [self._content(piece) for piece in entry.content]
                 yield {"role": "user", "content": content}
             elif isinstance(entry, SystemNote):
                 yield {"role": "system", "content": entry.text}

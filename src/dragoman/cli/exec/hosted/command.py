@@ -12,6 +12,7 @@ from dragoman.cli.exec.hosted.turn import HostedTurn, TurnRequest
 from dragoman.cli.exec.hosted.warm import run_request
 from dragoman.cli.exec.options import read_options
 from dragoman.cli.exec.prompt import blocks, read_prompt
+from dragoman.errors import DragomanError
 from dragoman.schema import encode, v1
 
 if TYPE_CHECKING:
@@ -43,6 +44,30 @@ def execute_hosted(call: CliCall) -> int:
         CliError, ConfigError: an option or the set-up is wrong.
         OSError: stdout could not be written.
     """
+    try:
+        return _execute(call)
+    except (exits.CliError, DragomanError) as error:
+        form = call.given.output
+        if form not in ("json", "events"):
+            raise
+        from dragoman.cli.exec.hosted.shown import write_refusal
+
+        return write_refusal(form, error)
+
+
+def _execute(call: CliCall) -> int:
+    options, request = _read(call)
+    if not request.waits and options.form != "text":
+        return _queue(request)
+    is_plain = options.form in ("text", "json") and options.progress in ("none", "plain")
+    if is_plain and not any(getattr(options, name) for name in _SHOWN):
+        return run_request(request, is_quiet=options.progress == "none", form=options.form)
+    from dragoman.cli.exec.hosted.shown import run_shown
+
+    return run_shown(request, options)
+
+
+def _read(call: CliCall) -> tuple[Options, TurnRequest]:
     options = read_options(call)
     name: str = call.given.session
     _check(options, name)
@@ -55,14 +80,7 @@ def execute_hosted(call: CliCall) -> int:
     request.open = SessionOpener(options)
     if not request.waits:
         _check_queued(options)
-    if not request.waits and options.form != "text":
-        return _queue(request)
-    is_plain = options.form in ("text", "json") and options.progress in ("none", "plain")
-    if is_plain and not any(getattr(options, each) for each in _SHOWN):
-        return run_request(request, is_quiet=options.progress == "none", form=options.form)
-    from dragoman.cli.exec.hosted.shown import run_shown
-
-    return run_shown(request, options)
+    return options, request
 
 
 def _check(options: Options, name: str) -> None:
@@ -95,6 +113,6 @@ def _queue(request: TurnRequest) -> int:
     turn = HostedTurn(request, TextView(is_quiet=True))
     end = turn.run()
     if end.error is not None or end.signal:
-        return finish_text(end, is_quiet=True)
+        return finish_text(end, request, is_quiet=True)
     write_queued(request, turn)
     return exits.OK

@@ -47,17 +47,13 @@ def run_document(request: "TurnRequest", *, is_quiet: bool) -> int:
         turn.end.error = failure
     end = turn.end
     document = end.report.get("result")
-    code: int = 0
-    error: dict[str, Any] | None = None
     if not isinstance(document, dict) or not end.is_success:
-        from dragoman.cli.exec.hosted.shown import failure_of, folded_document
+        from dragoman.cli.exec.hosted.shown import finish_document
 
-        if not isinstance(document, dict):
-            document = folded_document(request, turn.session, view.updates, end)
-        code, error = failure_of(end, is_quiet=is_quiet)
-    document |= {"exit_code": code, "error": error, "stop_reason": end.stop_reason, **times(end, started)}
+        return finish_document(request, turn.session, view.updates, end, started, is_quiet=is_quiet)
+    document |= {"exit_code": 0, "error": None, "stop_reason": end.stop_reason, **times(end, started)}
     write_document(document)
-    return code
+    return 0
 
 
 def times(end: "HostedEnd", started: float) -> "dict[str, Any]":

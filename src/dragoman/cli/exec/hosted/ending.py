@@ -12,10 +12,12 @@ from msgspec import convert, json
 
 from dragoman import errors
 from dragoman.cli import exits
-from dragoman.cli.console import write_error, write_note
+from dragoman.cli.console import write_note
 from dragoman.cli.exec.activity import Activity
 from dragoman.cli.exec.error import explain
 from dragoman.cli.exec.exit_code import RunFacts, exit_code_of, note_error
+from dragoman.cli.exec.options import Options
+from dragoman.cli.exec.view import ExecView
 from dragoman.cli.prompt.subject import subject
 from dragoman.host.local.permit import logout_warning_here
 from dragoman.host.local.start import NoHost
@@ -29,7 +31,6 @@ from dragoman.text.secrets import known_keys
 if TYPE_CHECKING:
     from dragoman.cli.exec.activity import Doing
     from dragoman.cli.exec.hosted.turn import HostedEnd, TurnRequest
-    from dragoman.cli.exec.options import Options
 
 _UNASKED = (NO_USER, ASKING_FAILED)
 _GONE = ("agent_exited", "agent_lost", "agent_start", "interrupted", "not_run")
@@ -80,18 +81,22 @@ def as_error(error: Exception) -> Exception:
     if error.reason in _USAGE:
         return exits.CliError(str(error), hint=_USAGE[error.reason])
     if error.reason in _GONE:
-        return errors.ConnectionClosed(str(error))
+        code = (error.data or {}).get("exitCode")
+        if code is None:
+            return errors.ConnectionClosed(str(error))
+        return errors.AgentExited(code, "".join(f"{line}\n" for line in error.data.get("stderr") or ()))
     return errors.RequestError(error.code, str(error), error.data or None)
 
 
-def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options | None = None) -> Error:
+def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options) -> Error:
     """The `error` of a result whose exit code is `code`."""
     result = RunResult.nothing()
     result.permissions = permissions_of(end)
     result.violations = convert(end.report.get("violations") or [], list[RunViolation])
     error = None if end.error is None else as_error(end.error)
     hint = str(end.report.get("unaskedHint") or "")
-    return explain(code, facts, error, result, options=options, unasked_hint=hint)
+    tail = str(end.report.get("stderrTail") or "")
+    return explain(code, facts, error, result, options=options, unasked_hint=hint, stderr_tail=tail)
 
 
 def permissions_of(end: HostedEnd) -> list[RunPermission]:
@@ -99,22 +104,24 @@ def permissions_of(end: HostedEnd) -> list[RunPermission]:
     return convert(end.report.get("permissions") or [], list[RunPermission])
 
 
-def note_permission(found: RunPermission) -> str:
-    """A decision of the host as a line."""
-    done = {"allow": "allowed", "deny": "denied"}.get(found.action, "cancelled")
-    return f"{done} {found.kind}: {subject(found)} ({found.decided_by})"
+def note_permissions(end: HostedEnd, root: str) -> None:
+    """Write what the host decided in the turn as lines; paths are shown relative to `root`."""
+    for made in permissions_of(end):
+        done = {"allow": "allowed", "deny": "denied"}.get(made.action, "cancelled")
+        write_note(known_keys.mask(f"{done} {made.kind}: {subject(made, root)} ({made.decided_by})"))
 
 
-def finish_text(end: HostedEnd, *, is_quiet: bool = False, fails_on_deny: bool = False) -> int:
-    """Say on stderr how a turn ended whose answer is text; gives the exit code."""
-    facts = facts_of(end, fails_on_deny=fails_on_deny)
+def finish_text(end: HostedEnd, request: TurnRequest, *, is_quiet: bool = False) -> int:
+    """Write to stderr how a turn ended whose answer is text; gives the exit code."""
+    facts = facts_of(end)
     code = exit_code_of(facts)
     if not is_quiet:
-        for found in permissions_of(end):
-            write_note(known_keys.mask(note_permission(found)))
+        note_permissions(end, request.cwd)
     if code != exits.OK:
-        error = error_of(code, facts, end)
-        write_error(known_keys.mask(error.message), known_keys.mask(error.hint or ""))
+        result = RunResult.nothing()
+        result.exit_code = code
+        error = error_of(code, facts, end, Options(cwd=request.cwd, timeout_seconds=request.timeout_seconds))
+        ExecView("text").explain(result, error)
     return code
 
 

@@ -16,6 +16,7 @@ import msgspec
 from dragoman.cli.exec.agent_options import pass_options, refused
 from dragoman.cli.exec.mcp import configured_servers, read_servers
 from dragoman.cli.exec.options import Options
+from dragoman.cli.exec.request import with_model
 from dragoman.cli.exec.rules import typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent
@@ -132,6 +133,7 @@ class SessionOpener:
         """The agent, and the text that stands for it in the host."""
         options = self._options
         entry, agents = find_agent("exec", options.agent, options.command, options.cwd, is_sure=options.is_sure)
+        with_model(entry, options.model)  # refuses what the agent does not take
         if entry.source == "command":
             return entry, agents, f"-- {shlex.join(entry.command)}"
         words = []

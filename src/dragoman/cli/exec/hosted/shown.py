@@ -16,10 +16,11 @@ import msgspec
 from msgspec import json, structs
 
 from dragoman.cli.exec.activity import Activity
-from dragoman.cli.exec.exit_code import KINDS, exit_code_of
+from dragoman.cli.exec.error import explain
+from dragoman.cli.exec.exit_code import KINDS, RunFacts, exit_code_of, note_error
 from dragoman.cli.exec.hosted.document import times
-from dragoman.cli.exec.hosted.ending import as_error, error_of, facts_of
-from dragoman.cli.exec.hosted.turn import HostedTurn
+from dragoman.cli.exec.hosted.ending import as_error, error_of, facts_of, note_permissions
+from dragoman.cli.exec.hosted.turn import HostedTurn, OutputLost
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.recording import make_recorder
 from dragoman.cli.exec.retry import may_pass, wait_seconds
@@ -45,6 +46,7 @@ from dragoman.state import SessionState, fold
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.hosted.turn import HostedEnd, TurnRequest
+    from dragoman.cli.exec.options import Form
     from dragoman.cli.prompt.progress import Progress
     from dragoman.process.sandbox.confinement import FinishedCommand
     from dragoman.runs.events import RunEvent
@@ -148,18 +150,65 @@ def _none(mode: str | None) -> tuple[()]:
     return ()
 
 
-def folded_document(
-    request: TurnRequest, session: dict[str, Any], updates: list[dict[str, Any]], end: HostedEnd
-) -> dict[str, Any]:
-    """The result of a turn whose host made none, as a document."""
+def finish_document(
+    request: TurnRequest,
+    session: dict[str, Any],
+    updates: list[dict[str, Any]],
+    end: HostedEnd,
+    started: float,
+    *,
+    is_quiet: bool,
+) -> int:
+    """Write the result of a turn that failed, or whose host made none, and how it ended; gives the exit code.
+
+    Raises:
+        OSError: stdout could not be written.
+    """
     run = HostedRun(request)
     if session:
         run.open(session)
     for update in updates:
         run.take(run.fold(update))
     run.end(end)
-    document: dict[str, Any] = msgspec.to_builtins(_folded_result(run))
-    return document
+    if not is_quiet:
+        note_permissions(end, request.cwd)
+    view = ExecView("json")
+    options = Options(cwd=request.cwd, timeout_seconds=request.timeout_seconds)
+    result = _complete_result(run, end, options, started)
+    view.finish(result, None)
+    if view.failure is not None:
+        raise view.failure
+    return result.exit_code
+
+
+def write_refusal(form: Form, error: Exception) -> int:
+    """Write the result of a run whose command line cannot be used; gives the exit code.
+
+    Raises:
+        OSError: stdout could not be written.
+    """
+    facts = RunFacts()
+    note_error(facts, error)
+    result, view = results.RunResult.nothing(), ExecView(form)
+    result.exit_code = exit_code_of(facts)
+    result.error = explain(result.exit_code, facts, error, result)
+    view.finish(result, None)
+    if view.failure is not None:
+        raise view.failure
+    return result.exit_code
+
+
+def _complete_result(run: HostedRun, end: HostedEnd, options: Options, started: float) -> results.RunResult:
+    """The result that the host made, or one of what was seen, with exit code, error and times."""
+    facts, document = facts_of(end, fails_on_deny=options.fails_on_deny), end.report.get("result")
+    result = msgspec.convert(document, results.RunResult) if isinstance(document, dict) else _folded_result(run)
+    code = result.exit_code = exit_code_of(facts)
+    result.error = None if code == 0 else error_of(code, facts, end, options)
+    result.stop_reason = facts.stop_reason
+    measured = times(end, started)
+    result.duration_ms = measured["duration_ms"]
+    result.durations = results.RunDurations(**measured["durations"])
+    return result
 
 
 def _folded_result(run: HostedRun) -> results.RunResult:
@@ -168,14 +217,6 @@ def _folded_result(run: HostedRun) -> results.RunResult:
     result = run.record.result(run.state)
     result.sandbox = None  # only the host knows it
     return result
-
-
-def failure_of(end: HostedEnd, *, is_quiet: bool) -> tuple[int, dict[str, Any] | None]:
-    """The exit code and the error of a turn, also written to stderr."""
-    from dragoman.cli.exec.hosted.ending import finish_text
-
-    code = finish_text(end, is_quiet=is_quiet)
-    return code, None if code == 0 else msgspec.to_builtins(error_of(code, facts_of(end), end))
 
 
 class ShownTurn:
@@ -188,6 +229,7 @@ class ShownTurn:
         self._view.activity = Activity()
         self._view.show_progress(options)
         self._view.begin_progress()
+        self._view.on_failure = _lose_reader
         self._request = request
         self._tool_updates: list[dict[str, Any]] = []
         self._started = monotonic()
@@ -264,6 +306,8 @@ class ShownTurn:
 
     def begin_retry(self, end: HostedEnd) -> bool:
         """Wait, and prepare another try, if the turn failed in a way that may pass and changed nothing."""
+        if self._view.failure is not None:
+            return False
         number, of, options = len(self._retries) + 1, self._options.retries, self._options
         error = None if end.error is None else as_error(end.error)
         facts = facts_of(end, fails_on_deny=options.fails_on_deny)
@@ -291,25 +335,15 @@ class ShownTurn:
 
     def finish(self, end: HostedEnd) -> int:
         """Write the result; gives the exit code."""
-        options = self._options
-        facts = facts_of(end, fails_on_deny=options.fails_on_deny)
-        document = end.report.get("result")
-        if isinstance(document, dict):
-            result = msgspec.convert(document, results.RunResult)
-        else:
-            result = _folded_result(self.run)
-        code = result.exit_code = exit_code_of(facts)
-        result.error = None if code == 0 else error_of(code, facts, end, options)
-        result.stop_reason = facts.stop_reason
-        measured = times(end, self._started)
-        result.duration_ms = measured["duration_ms"]
-        result.durations = results.RunDurations(**measured["durations"])
+        if self._view.failure is not None:
+            raise self._view.failure
+        result = _complete_result(self.run, end, self._options, self._started)
         result.retries = list(self._retries)
         result.patch = self._write_patch(end)
         self._view.finish(result, self.run.state)
         if self._view.failure is not None:
             raise self._view.failure
-        return code
+        return result.exit_code
 
     def _write_patch(self, end: HostedEnd) -> results.RunPatch | None:
         path = self._options.patch
@@ -325,6 +359,11 @@ class ShownTurn:
         for missing in patch.left_out:
             self._view.note(f"not in the patch: {missing.path}: {missing.reason}")
         return patch
+
+
+def _lose_reader() -> None:
+    """End the turn: stdout cannot be written any more."""
+    raise OutputLost
 
 
 def write_queued(request: TurnRequest, turn: HostedTurn) -> None:

@@ -69,6 +69,10 @@ class SentSigterm(BaseException):
     """SIGTERM; like KeyboardInterrupt, it is not an Exception."""
 
 
+class OutputLost(Exception):
+    """A view cannot write any more: the run has lost its reader, and the turn is cancelled."""
+
+
 class HostedEnd:
     """How a turn ended, as far as it was observed."""
 
@@ -155,6 +159,13 @@ class HostedTurn:
             self.end.signal = SIGTERM if isinstance(ending, SentSigterm) else 2
         except (HostRefused, HostLost) as error:
             self.end.error = error
+        except TimeoutError:  # before the prompt was sent: the agent is being started, or its session opened
+            self.end.is_timed_out, self.end.waiting_for = True, ("start", "")
+            self._view.note("time is up; cancelling")
+        except OutputLost:
+            if self._client is not None:
+                self._client.notify("session/cancel", sessionId=self.session["sessionId"])
+            raise
         finally:
             if before is SIG_DFL:
                 signal(SIGTERM, SIG_DFL)
@@ -214,6 +225,8 @@ class HostedTurn:
         request = self.request
         client = self._client = reach_host(find_places(), note=self._view.note)
         client.observers = request.observers
+        if self._deadline is not None:
+            client.set_timeout(max(0.001, self._deadline - monotonic()))
         hello = begun(client, begin(client, forms=os.isatty(2)))
         if hello.get("protocol") != PROTOCOL:
             client, found = self._settle_versions(client)

@@ -87,4 +87,4 @@ def run_request(request: "TurnRequest", *, is_quiet: bool, form: str = "text") -
         return 0
     from dragoman.cli.exec.hosted.ending import finish_text
 
-    return finish_text(end, is_quiet=False)
+    return finish_text(end, request, is_quiet=False)

@@ -68,7 +68,7 @@ class _Unused(Case):
     @property
     def steps(self) -> str:
         client = "without capabilities" if self.client is None else f"with the capabilities {as_json(self.client)}"
-        methods = " or ".join(f"{each}*" if each.endswith("/") else each for each in self.methods)
+        methods = " or ".join(f"{method}*" if method.endswith("/") else method for method in self.methods)
         return f"As a client {client}, asks for the actions {' and '.join(self.actions)}; expects no {methods}."
 
     @property

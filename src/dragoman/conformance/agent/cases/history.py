@@ -113,9 +113,9 @@ async def list_filter(probe: AgentProbe) -> None:
     Has turns in two folders and lists one of them; expects no session of the other.
     """
     here, there = probe.folder / "listed", probe.folder / "unlisted"
-    for each in (here, there):
-        each.mkdir(exist_ok=True)
-        await probe.acted("say", await probe.new_session(cwd=str(each)))
+    for folder in (here, there):
+        folder.mkdir(exist_ok=True)
+        await probe.acted("say", await probe.new_session(cwd=str(folder)))
     answer = await probe.call("session/list", {"cwd": str(here)})
     for session in _sessions(answer):
         if not is_same_path(session.get("cwd"), here):
@@ -134,7 +134,7 @@ async def list_pages(probe: AgentProbe) -> None:
     params: dict[str, Any] = {}
     for _ in range(_PAGES):
         answer = await probe.call("session/list", params)
-        page = [str(each.get("sessionId")) for each in _sessions(answer)]
+        page = [str(session.get("sessionId")) for session in _sessions(answer)]
         if len(page) > _PAGE_SESSIONS:
             raise Fail(f"one page has {len(page)} sessions")
         seen += page
@@ -168,7 +168,9 @@ async def list_no_side_effects(probe: AgentProbe) -> None:
     await probe.acted("say", session_id)
     params = {"cwd": probe.cwd}
     one, two = await probe.call("session/list", params), await probe.call("session/list", params)
-    if [each.get("sessionId") for each in _sessions(one)] != [each.get("sessionId") for each in _sessions(two)]:
+    if [session.get("sessionId") for session in _sessions(one)] != [
+        session.get("sessionId") for session in _sessions(two)
+    ]:
         raise Fail("two lists in a row differ")
     await probe.acted("say", session_id)
 
@@ -195,7 +197,7 @@ async def delete_gone(probe: AgentProbe) -> None:
     if answer.is_error:
         raise Inconclusive(f"session/delete was answered with {answer}")
     listed = await probe.call("session/list", {"cwd": probe.cwd})
-    if session_id in [each.get("sessionId") for each in _sessions(listed)]:
+    if session_id in [session.get("sessionId") for session in _sessions(listed)]:
         raise Fail("a deleted session is still listed")
 
 
@@ -225,7 +227,7 @@ def _sessions(answer: WireMessage) -> list[dict[str, Any]]:
     sessions = answer.fields.get("sessions")
     if answer.is_error or not isinstance(sessions, list):
         raise Inconclusive(f"session/list was answered with {answer}")
-    return [each for each in sessions if isinstance(each, dict)]
+    return [session for session in sessions if isinstance(session, dict)]
 
 
 def _expect_session_info(session: object) -> None:

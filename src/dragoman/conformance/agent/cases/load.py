@@ -190,8 +190,8 @@ async def other_directories(probe: AgentProbe) -> None:
     probe.require("loadSession")
     probe.require("sessionCapabilities.additionalDirectories")
     one, two = probe.folder / "one", probe.folder / "two"
-    for each in (one, two):
-        each.mkdir(exist_ok=True)
+    for folder in (one, two):
+        folder.mkdir(exist_ok=True)
     session_id = await probe.new_session(additionalDirectories=[str(one)])
     await probe.acted("say", session_id)
     plain = await probe.call("session/load", probe.session_params(sessionId=session_id))

@@ -91,7 +91,7 @@ async def takes_effect(probe: AgentProbe) -> None:
         answer = await _set(probe, session_id, option, other)
         if answer.is_error:
             continue
-        now = {each.get("id"): each.get("currentValue") for each in _list(answer.fields.get("configOptions"))}
+        now = {option.get("id"): option.get("currentValue") for option in _list(answer.fields.get("configOptions"))}
         if now.get(option["id"]) != other:
             raise Fail(f"{option['id']!r} was set to {other!r} and the answer shows {now.get(option['id'])!r}")
         return
@@ -105,7 +105,7 @@ async def boolean(probe: AgentProbe) -> None:
     Sets a boolean option to the value it has; expects the complete list.
     """
     session_id, options = await _options(probe)
-    option = next((each for each in options if each.get("type") == "boolean"), None)
+    option = next((option for option in options if option.get("type") == "boolean"), None)
     if option is None:
         raise Skip("the agent has no boolean option")
     answer = await _set(probe, session_id, option, option.get("currentValue"), type="boolean")
@@ -186,7 +186,7 @@ async def mode_in_step(probe: AgentProbe) -> None:
     """
     opened = (await probe.open_session()).fields
     modes = opened.get("modes")
-    option = next((each for each in _list(opened.get("configOptions")) if each.get("category") == "mode"), None)
+    option = next((option for option in _list(opened.get("configOptions")) if option.get("category") == "mode"), None)
     if not modes and option is None:
         raise Skip("the agent has no modes")
     if not modes or option is None:
@@ -301,7 +301,7 @@ async def _set(
 
 
 def _list(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _ids(options: object) -> set[str]:
@@ -324,6 +324,6 @@ def _values(option: dict[str, Any]) -> list[Any]:
     values: list[Any] = []
     for entry in _list(option.get("options")):
         values += (
-            [each.get("value") for each in _list(entry["options"])] if "options" in entry else [entry.get("value")]
+            [choice.get("value") for choice in _list(entry["options"])] if "options" in entry else [entry.get("value")]
         )
     return values

@@ -25,11 +25,11 @@ async def create(probe: AgentProbe) -> None:
     params = (await probe.served("run", _CREATE)).request.params
     if not isinstance(params.get("command"), str) or not params["command"]:
         raise Fail(f"`command` is {params.get('command')!r}")
-    if not all(isinstance(each, str) for each in _list(params, "args")):
+    if not all(isinstance(argument, str) for argument in _list(params, "args")):
         raise Fail(f"`args` is {params.get('args')!r}")
-    for each in _list(params, "env"):
-        if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("name", "value")):
-            raise Fail(f"an entry of `env` is {each!r}, not a name and a value")
+    for variable in _list(params, "env"):
+        if not isinstance(variable, dict) or not all(isinstance(variable.get(key), str) for key in ("name", "value")):
+            raise Fail(f"an entry of `env` is {variable!r}, not a name and a value")
     cwd, limit = params.get("cwd"), params.get("outputByteLimit")
     if cwd is not None and not is_absolute(cwd):
         raise Fail(f"`cwd` is {cwd!r}, which is not absolute")

@@ -114,7 +114,7 @@ async def batch(probe: AgentProbe) -> None:
     """
     requests = [{"jsonrpc": "2.0", "id": f"batch-{n}", "method": PING} for n in (1, 2)]
     mark = await _sent(probe, msgspec.json.encode(requests) + b"\n")
-    executed = [each for each in probe.responses(mark) if str(each.id).startswith("batch-")]
+    executed = [response for response in probe.responses(mark) if str(response.id).startswith("batch-")]
     if executed:
         raise Fail(f"a request inside an array was executed: {executed[0]}")
     expect_one_error(probe, mark, -32600, "an array", judged="agent")

@@ -258,13 +258,13 @@ async def locations(probe: AgentProbe) -> None:
     found: list[dict[str, Any]] = []
     for action in ("tool", "edit"):
         turn = await probe.acted(action)
-        found += [each for update in _tool_updates(turn) for each in update.get("locations") or ()]
+        found += [location for update in _tool_updates(turn) for location in update.get("locations") or ()]
     if not found:
         raise Inconclusive("no tool call had a location")
-    for each in found:
-        if not is_absolute(each.get("path")):
-            raise Fail(f"the path of a location is {each.get('path')!r}")
-        line = each.get("line")
+    for location in found:
+        if not is_absolute(location.get("path")):
+            raise Fail(f"the path of a location is {location.get('path')!r}")
+        line = location.get("line")
         if line is not None and (not isinstance(line, int) or line < 1):
             raise Fail(f"the line of a location is {line!r}")
 

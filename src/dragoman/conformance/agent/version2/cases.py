@@ -269,7 +269,7 @@ async def option(probe: Version2Probe) -> None:
     """
     opened = await probe.open_session()
     session_id, options = opened.fields["sessionId"], opened.fields.get("configOptions") or []
-    known = next((each for each in options if isinstance(each, dict) and each.get("type") == "select"), None)
+    known = next((option for option in options if isinstance(option, dict) and option.get("type") == "select"), None)
     if known is None:
         raise Skip("the agent has no option to choose from")
     asked = {"sessionId": session_id, "configId": known["configId"], "type": "id", "value": known["currentValue"]}

@@ -64,13 +64,13 @@ class Version2Turn(AgentTurn):
         """Whether the prompt's message came before this idle, or running did, after the response."""
         before = self._probe.incoming[self.mark : idle.index]
         shown = [
-            each.params["update"].get("messageId")
-            for each in before
-            if self.has(each, ("user_message", "user_message_chunk"))
+            message.params["update"].get("messageId")
+            for message in before
+            if self.has(message, ("user_message", "user_message_chunk"))
         ]
-        answered = next((each.index for each in before if each.answers(self.id)), None)
+        answered = next((message.index for message in before if message.answers(self.id)), None)
         was_running = answered is not None and any(
-            self.state_of(each) == "running" for each in self._probe.incoming[answered : idle.index]
+            self.state_of(message) == "running" for message in self._probe.incoming[answered : idle.index]
         )
         return message_id in shown or was_running
 
@@ -98,7 +98,7 @@ class Version2Probe(AgentProbe):
     async def initialize(self, capabilities: dict[str, Any] = FULL, **changes: object) -> WireMessage:
         """Initialize in version 2; `changes` replace members of the params, UNSET leaves one out."""
         params = {"protocolVersion": 2, "info": INFO, "capabilities": CAPABILITIES, **changes}
-        answer = await self.call("initialize", {name: each for name, each in params.items() if each is not None})
+        answer = await self.call("initialize", {name: value for name, value in params.items() if value is not None})
         self.answered = answer.fields
         return answer
 

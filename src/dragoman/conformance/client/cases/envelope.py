@@ -146,7 +146,7 @@ async def id_null(probe: ClientProbe) -> None:
     mark = probe.mark
     probe.request(*_request(probe), id=None)
     await probe.settle()
-    if not probe.is_over and not any(each.id is None for each in probe.responses(mark)):
+    if not probe.is_over and not any(response.id is None for response in probe.responses(mark)):
         raise Fail("a request with the id null was not answered")
     await probe.require_well(turn, "a request with the id null")
 
@@ -281,7 +281,7 @@ def _findings(probe: ClientProbe, *rules: int) -> list[Finding]:
     _objects(probe)
     checker = PassiveChecker(is_whole=True)
     found = [finding for entry in probe.entries for finding in checker.feed(entry)]
-    return [each for each in found if each.dir == "c2a" and each.rule in rules]
+    return [finding for finding in found if finding.dir == "c2a" and finding.rule in rules]
 
 
 def _is_own(member: str) -> bool:

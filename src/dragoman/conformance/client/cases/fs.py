@@ -148,10 +148,10 @@ async def outside_roots(probe: ClientProbe) -> None:
         raise Fail(f"a file outside of {probe.cwd} was read")
 
 
-def _expect_text(found: str, expected: str, what: str) -> None:
+def _expect_text(text: str, expected: str, what: str) -> None:
     # The protocol does not state whether the last line of a window keeps its newline.
-    if found.removesuffix("\n") != expected.removesuffix("\n"):
-        raise Fail(f"{what} gave {found!r} instead of {expected!r}")
+    if text.removesuffix("\n") != expected.removesuffix("\n"):
+        raise Fail(f"{what} gave {text!r} instead of {expected!r}")
 
 
 def _expect_written(answer: WireMessage) -> None:

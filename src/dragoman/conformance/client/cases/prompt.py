@@ -45,7 +45,7 @@ async def media(probe: ClientProbe) -> None:
 
     Looks at the prompt to an agent that takes everything.
     """
-    for block in (each for each in _blocks(probe) if isinstance(each, dict)):
+    for block in (block for block in _blocks(probe) if isinstance(block, dict)):
         if block.get("type") in ("image", "audio"):
             _expect_base64(block.get("data"), f"the data of {block['type']}")
         elif block.get("type") == "resource":
@@ -64,7 +64,7 @@ async def block_annotations(probe: ClientProbe) -> None:
 
     Looks at the annotations in the prompt, if there are any.
     """
-    for block in (each for each in _blocks(probe) if isinstance(each, dict)):
+    for block in (block for block in _blocks(probe) if isinstance(block, dict)):
         found = block.get("annotations")
         if found is None:
             continue

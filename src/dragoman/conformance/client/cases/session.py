@@ -46,7 +46,7 @@ async def stdio_servers(probe: ClientProbe) -> None:
 
     Looks at the servers in session/new.
     """
-    servers = [each for each in _servers(probe) if each.get("type") in (None, "stdio")]
+    servers = [server for server in _servers(probe) if server.get("type") in (None, "stdio")]
     if not servers:
         raise Skip("the client passes no stdio MCP servers")
     for server in servers:
@@ -64,7 +64,7 @@ async def http_servers(probe: ClientProbe) -> None:
 
     Looks at the servers in session/new, for an agent that takes all kinds.
     """
-    servers = [each for each in _servers(probe) if each.get("type") in ("http", "sse")]
+    servers = [server for server in _servers(probe) if server.get("type") in ("http", "sse")]
     if not servers:
         raise Skip("the client passes no http or sse MCP servers")
     for server in servers:

@@ -228,10 +228,10 @@ async def _printed(probe: ClientProbe, terminal_id: str) -> dict[str, Any]:
     raise Inconclusive("a command that prints at once printed nothing")
 
 
-def _expect_output(found: dict[str, Any], *, is_running: bool) -> None:
-    if not isinstance(found.get("output"), str) or not isinstance(found.get("truncated"), bool):
-        raise Fail(f"terminal/output gave {found!r}; it needs output and truncated")
-    status = found.get("exitStatus")
+def _expect_output(output: dict[str, Any], *, is_running: bool) -> None:
+    if not isinstance(output.get("output"), str) or not isinstance(output.get("truncated"), bool):
+        raise Fail(f"terminal/output gave {output!r}; it needs output and truncated")
+    status = output.get("exitStatus")
     if (status is None) != is_running:
         raise Fail(f"exitStatus is {status!r} {'while the command runs' if is_running else 'after its end'}")
 

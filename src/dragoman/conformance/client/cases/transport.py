@@ -137,7 +137,7 @@ async def batch(probe: ClientProbe) -> None:
     permission = {"jsonrpc": "2.0", "method": "session/request_permission", "params": probe.permission()}
     probe.send([{**permission, "id": "batch-1"}, {**_PING, "id": "batch-2"}])
     await probe.settle()
-    executed = [each for each in probe.responses(mark) if str(each.id).startswith("batch-")]
+    executed = [response for response in probe.responses(mark) if str(response.id).startswith("batch-")]
     if executed:
         raise Fail(f"a request inside an array was executed: {executed[0]}")
     expect_one_error(probe, mark, -32600, "an array", judged="connection")

@@ -56,7 +56,8 @@ class Transcript(ScrollView, can_focus=True):
         self.has_older = False
         """Whether there are blocks before the first one."""
         self._shown: SessionState | None = None
-        self._is_following = True
+        self.is_following = True
+        """Whether the end is in sight, and stays there."""
         self._highlighter: Highlighter | None = None
         self._emulated: Any = None
         self._pictures: ShownPictures | None = None
@@ -79,11 +80,6 @@ class Transcript(ScrollView, can_focus=True):
     def is_open(self) -> bool:
         """Whether thoughts and long outputs are shown whole."""
         return self._view.is_open
-
-    @property
-    def is_following(self) -> bool:
-        """Whether the end is in sight, and stays there."""
-        return self._is_following
 
     @property
     def shown(self) -> SessionState | None:
@@ -112,7 +108,7 @@ class Transcript(ScrollView, can_focus=True):
             self._shown = state
             layout.reset()
             self._walk = None
-            self.unseen, self._is_following = 0, True
+            self.unseen, self.is_following = 0, True
         before = layout.height
         has_changed = layout.update(state, watched)
         has_changed = layout.tick(state) or has_changed
@@ -136,7 +132,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def follow(self) -> None:
         """Go to the end, and stay there."""
-        self._is_following, self.unseen = True, 0
+        self.is_following, self.unseen = True, 0
         self.scroll_end(animate=False)
 
     def add_older(self, items: Sequence[TimelineItem], ends: Mapping[int, TurnBlock], *, has_more: bool) -> None:
@@ -154,7 +150,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def freeze(self) -> None:
         """Stay at this place until the user goes to the end."""
-        self._is_following = False
+        self.is_following = False
 
     def choose_pictures(self) -> None:
         """Draw pictures as the settings say now."""
@@ -177,12 +173,12 @@ class Transcript(ScrollView, can_focus=True):
         top = self.layout_of.item_at(round(self.scroll_offset.y))
         self.layout_of.set_view(view, self._shown)
         self._fit(self.layout_of.height)
-        if not self._is_following and top is not None:
+        if not self.is_following and top is not None:
             self.scroll_to(y=self.layout_of.place_of(top)[0], animate=False, force=True)
 
     def _settle(self, state: SessionState) -> None:
         """Measure some blocks whose height was estimated; what is in sight stays where it is."""
-        anchor = None if self._is_following else self.layout_of.item_at(round(self.scroll_offset.y))
+        anchor = None if self.is_following else self.layout_of.item_at(round(self.scroll_offset.y))
         moved = self.layout_of.settle(state, _SETTLED, anchor)
         if moved:
             self._resize()
@@ -191,7 +187,7 @@ class Transcript(ScrollView, can_focus=True):
     def _fit(self, before: int) -> None:
         height = self.layout_of.height
         self._resize()
-        if self._is_following:
+        if self.is_following:
             self._to_end()
         else:
             self.unseen += max(0, height - before)
@@ -206,12 +202,12 @@ class Transcript(ScrollView, can_focus=True):
             self._scroll_update(size)
 
     def _scroll_by(self, lines: int) -> None:
-        if not self._is_following:
+        if not self.is_following:
             self.scroll_to(y=self.scroll_y + lines, animate=False, force=True, immediate=True)
         self.refresh()
 
     def _to_end(self) -> None:
-        if self._is_following:
+        if self.is_following:
             self.scroll_to(y=self.max_scroll_y, animate=False, force=True, immediate=True)
 
     # Textual
@@ -244,8 +240,8 @@ class Transcript(ScrollView, can_focus=True):
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
-        self._is_following = new_value >= self.max_scroll_y - 1
-        if self._is_following:
+        self.is_following = new_value >= self.max_scroll_y - 1
+        if self.is_following:
             self.unseen = 0
         if new_value < self.size.height and self.has_older and new_value < old_value:
             self.has_older = False  # until the answer says whether there are more

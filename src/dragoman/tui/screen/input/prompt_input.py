@@ -117,19 +117,17 @@ class PromptInput(TextArea):
             self._note("the draft that was not sent is back")
         if self._history.problem:
             self._note(self._history.problem)
-        self.set_interval(_TICK_SECONDS, self._guarded_tick)
+        self.set_interval(_TICK_SECONDS, self._tick)
 
     def on_unmount(self) -> None:
         self._keeper.flush()
 
-    def _guarded_tick(self) -> None:
-        with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
-            self._tick()
-
     def _tick(self) -> None:
-        self.follow_session()
-        self._keeper.tick()
-        if self.text != self._looked_at:
+        with suppress(NoMatches):  # while the screen is taken down, its parts are gone one after the other
+            self.follow_session()
+            self._keeper.tick()
+            if self.text == self._looked_at:
+                return
             self._looked_at = self.text
             if mentions(self.text) or any(word in self.text for word in self.chips):
                 self.run_worker(self._list_attached(self.text), exclusive=True, group="attached")

@@ -109,7 +109,7 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
         """Let the chosen prompt run earlier or later."""
         row, order = self._list.highlighted, list(self._app.conversation.queued)
         chosen = self._chosen()
-        if row is None or chosen not in order:
+        if row is None or chosen not in order:  # its turn began since the list was drawn
             return
         place = order.index(chosen)
         other = place + step
@@ -121,6 +121,7 @@ class QueueScreen(LeftOnce[None], ModalScreen[None]):
     def action_drop(self) -> None:
         """Delete the chosen prompt."""
         chosen, row = self._chosen(), self._list.highlighted or 0
+        # Its turn may have begun since the list was drawn.
         if chosen is not None and not self._app.conversation.take_back(chosen):
             self._app.note(chosen.place_words)
         self._draw(row)
@@ -177,5 +178,6 @@ async def stop_and_send(app: TerminalApp, text: str) -> None:
     prompt = app.query_one(PromptInput)
     made = await prompt.build(text)
     sent = app.conversation.send(text, made)
+    # The order is in the host before the turn ends: its end begins whatever prompt is first then.
     await app.conversation.reorder([sent, *app.conversation.queued])
     await app.conversation.cancel()

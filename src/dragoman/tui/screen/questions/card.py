@@ -103,12 +103,10 @@ class CardView(Widget, can_focus=True):
     def _height(self) -> int:
         return self.size.height or self._room()
 
-    def _foot_rows(self) -> int:
-        """Return the rows of the answers: all of them, as long as a line of the question is left."""
-        return max(0, min(len(self.foot), self._height() - 2))
-
     def _body_rows(self) -> int:
-        return max(1, self._height() - self._foot_rows() - 1)
+        height = self._height()
+        answers = max(0, min(len(self.foot), height - 2))  # all of them, as long as a line of the question is left
+        return max(1, height - answers - 1)
 
     def _furthest(self) -> int:
         return max(0, len(self.body) - self._body_rows())
@@ -215,7 +213,7 @@ class QuestionCard(CardView):
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
         self.question: AskedQuestion | None = None
-        self._closing_text = ""
+        self._closing_words = ""
         self._counter = ""
         self._gone_at = -PAUSE_SECONDS
         self._selected = 0
@@ -238,7 +236,7 @@ class QuestionCard(CardView):
             return False
         if is_pausing:
             return False
-        self._closing_text = ""
+        self._closing_words = ""
         if question is not None:
             self.question, self._counter = question, counter
             self._has_moved = False
@@ -248,26 +246,21 @@ class QuestionCard(CardView):
         self.begin()
         return True
 
-    @property
-    def closing(self) -> str:
-        """Shown for a moment in the place of a question that is gone; it may be known only after that."""
-        return self._closing_text
-
-    @closing.setter
-    def closing(self, text: str) -> None:
-        self._closing_text = text
-        if self.question is None:
+    def close_with(self, text: str) -> None:
+        """Show a text for a moment in the place of the question that is gone, or is about to be."""
+        self._closing_words = text
+        if self.question is None:  # by whom it was answered may be known only after it is gone
             self.adapt()
 
     @property
     def is_empty(self) -> bool:
-        return self.question is None and not self.closing
+        return self.question is None and not self._closing_words
 
     def lay_out(self) -> None:
         question = self.question
         if question is None:
             self.foot = []
-            lines = [label(self.closing, self.columns())] if self.closing else [""]
+            lines = [label(self._closing_words, self.columns())] if self._closing_words else [""]
             self.body = self.railed(lines, self.glyphs.needs_you, style="dim")
             return
         width = self.columns()

@@ -92,9 +92,10 @@ class Cards:
 
     def answer_in_sight(self, number: int) -> None:
         """Answer the question in sight with a number."""
-        found = self._app.screen.query(QuestionCard)
-        if found:
-            self._answer(found.first(), number, self.clock() if self.last_key is None else self._read_at(self.last_key))
+        cards = self._app.screen.query(QuestionCard)
+        if cards:  # a binding does not pass its key: `last_key` knows when it was read
+            read_at = self.clock() if self.last_key is None else self._read_at(self.last_key)
+            self._answer(cards.first(), number, read_at)
 
     def question_key(self, card: QuestionCard, event: events.Key) -> bool:
         """Return a key in the card of a question; False if it means nothing there."""
@@ -127,8 +128,9 @@ class Cards:
     def _answer(self, card: QuestionCard, number: int, read_at: float) -> None:
         question, option = card.question, card.choose(number, read_at)
         if question is not None and option is not None:
-            card.closing = f"answered: {label(question.options[number - 1].name, 60)}"
-            self._app.query_one("#card", QuestionCard).closing = card.closing
+            words = f"answered: {label(question.options[number - 1].name, 60)}"
+            card.close_with(words)
+            self._app.query_one("#card", QuestionCard).close_with(words)  # the same card, or the one behind its screen
             self._app.conversation.answer(question, option)
         self._app.changed()
 

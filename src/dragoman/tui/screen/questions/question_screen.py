@@ -48,6 +48,7 @@ class QuestionScreen(LeftOnce[None], ModalScreen[None]):
         self.set_interval(0.1, self._look)
 
     def _look(self) -> None:
+        # Another client may answer it, or the agent take it back, at any time; the user may also leave just now.
         if self._question not in self._terminal.conversation.questions:
             _ = self.dismiss(None)
 
@@ -104,6 +105,7 @@ def ask_reason(app: TerminalApp, question: AskedQuestion) -> None:
         return
 
     def say(reason: str | None) -> None:
+        # The question may have been closed elsewhere while the reason was typed.
         if reason is not None and not app.conversation.reject(question, reason):
             app.note("the question is not open any more; nothing was answered")
 

@@ -82,11 +82,8 @@ class Surroundings:
 
     def waiting(self) -> int:
         """Return how many sessions that are not shown need the user."""
-        return self.listed.waiting(self._app.conversation)
-
-    def rows(self) -> list[ListedSession]:
-        """Return the sessions that are worth showing, in an order that stays."""
-        return self.listed.rows(self._app.conversation)
+        shown = self._app.conversation
+        return sum(row.state == "waiting" and row.session_id != shown.session_id for row in self.listed.rows(shown))
 
     def needs_user(self, session_id: str, name: str) -> None:
         """Ring once for a session that is not shown and needs the user."""
@@ -155,10 +152,6 @@ class ListedSessions:
             )
             rows.append(_current(made, conversation))
         return rows[:_MOST_SHOWN]
-
-    def waiting(self, shown: HostedConversation) -> int:
-        """Return how many other sessions need the user."""
-        return sum(row.state == "waiting" and row.session_id != shown.session_id for row in self.rows(shown))
 
 
 def _current(row: ListedSession, conversation: HostedConversation) -> ListedSession:

@@ -1,12 +1,17 @@
-"""The file of an event log in SQLite: its tables, how an older one is brought to their form, and how it is opened.
+"""The file of an event log in SQLite: its tables, how an older one gets their form, and the threads that have it open.
 
 A migration is never changed after its release; a change of the tables is a new one at the end of the list.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
-from typing import TYPE_CHECKING, Any, Final
+import threading
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
@@ -18,9 +23,12 @@ from dragoman.workspace.private import make_private_folder, open_private
 
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Callable
     from pathlib import Path
 
     from dragoman.store.blob_files import BlobFiles
+
+T = TypeVar("T")
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -132,3 +140,86 @@ def _fill_keys(connection: sqlite3.Connection) -> None:
 def explain(path: Path, error: Exception) -> StoreError:
     """The error of a file, with a remedy."""
     return StoreUnavailable(f"the event log {path} cannot be used ({error}); check its folder and the disk")
+
+
+class FileThread:
+    """A thread with a connection to the file of its own; what it is given runs in order."""
+
+    def __init__(self, path: Path, name: str, busy_seconds: float) -> None:
+        """Start the thread and open the file in it. Raises: StoreError."""
+        self._path = path
+        self._busy_seconds = busy_seconds
+        self._jobs: SimpleQueue[Callable[[sqlite3.Connection], None] | None] = SimpleQueue()
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, args=(opened,), name=name, daemon=True)
+        self._thread.start()
+        opened.result()
+        self._is_closed = False
+
+    def call(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Run work and wait for it, where there is no event loop yet."""
+        done: Future[T] = Future()
+
+        def job(db: sqlite3.Connection) -> None:
+            try:
+                done.set_result(work(db))
+            except Exception as error:
+                done.set_exception(error)
+
+        self._jobs.put(job)
+        return done.result()
+
+    def post(self, work: Callable[[sqlite3.Connection], T], done: Callable[[T | None, Exception | None], None]) -> None:
+        """Run work, and call back in the event loop with its result or its error."""
+        loop = asyncio.get_running_loop()
+
+        def job(db: sqlite3.Connection) -> None:
+            result, failure = None, None
+            try:
+                result = work(db)
+            except Exception as error:
+                failure = self._explain(error)
+            with suppress(RuntimeError):  # the loop has ended, and with it everything that waits
+                loop.call_soon_threadsafe(done, result, failure)
+
+        self._jobs.put(job)
+
+    async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """The result of work. Raises: StoreError."""
+        if self._is_closed:
+            raise StoreError(f"the log {self._path} is closed")
+        found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def done(result: T | None, error: Exception | None) -> None:
+            if found.done():  # the caller was cancelled
+                return
+            if error is not None:
+                found.set_exception(error)
+            else:
+                found.set_result(result)
+
+        self.post(work, done)
+        result: T = await found
+        return result
+
+    def close(self) -> None:
+        """Close the file and end the thread, behind what it was given."""
+        self._is_closed = True
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self, opened: Future[None]) -> None:
+        try:
+            db = connect(self._path, self._busy_seconds)
+        except BaseException as error:
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        while (job := self._jobs.get()) is not None:
+            job(db)
+        db.close()
+
+    def _explain(self, error: Exception) -> Exception:
+        import sqlite3
+
+        return explain(self._path, error) if isinstance(error, sqlite3.Error | OSError) else error
