@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pkgutil
 import random
 import runpy
 import selectors
@@ -25,7 +24,6 @@ import traceback
 import warnings
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -33,7 +31,7 @@ ROOT = Path(__file__).parents[1]
 if __name__ == "__main__":
     sys.path[0] = str(ROOT)
 
-from tests.cli.warm_python import take  # noqa: E402
+from tests.cli.warm_python import import_all, take  # noqa: E402
 
 LAUNCHER = Path(__file__).with_name("warm_launcher.py")
 MOST_BYTES = 200_000
@@ -210,15 +208,6 @@ def become(words: list[str], folder: bytes, environment: Sequence[bytes], stream
     with suppress(ValueError):  # the program has closed it
         sys.stdout.flush()
     os._exit(code)
-
-
-def import_all(name: str) -> None:
-    """Import a module, or with `.*` at the end a package and all that is below it and can be imported here."""
-    module = import_module(name.removesuffix(".*"))
-    if name.endswith(".*"):
-        for found in pkgutil.walk_packages(module.__path__, f"{module.__name__}."):
-            with suppress(ImportError):  # it needs a package that is not installed
-                import_module(found.name)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ LATER = {
     "dragoman.policy.rule",
     "dragoman.policy.shell",
     "dragoman.policy.verdict",
-    "dragoman.workspace.hard_links",
     "dragoman.workspace.judging",
     "importlib.metadata",
     "zipfile",
@@ -41,7 +40,7 @@ IN_BACKGROUND = {
     "dragoman.builtin.tools.shell_folder",
     "dragoman.policy.rule",
     "dragoman.policy.shell",
-    "dragoman.workspace.hard_links",
+    "dragoman.workspace.git_config",
     "dragoman.process.child",
 }
 

@@ -76,8 +76,8 @@ async def play(*words: str, verbose: bool = False) -> str:
 @pytest.fixture
 def key(monkeypatch: pytest.MonkeyPatch) -> str:
     value = "sk-test-0123456789abcdefghijklmnop"
-    monkeypatch.setattr(known_keys, "_found", [])
-    monkeypatch.setattr(known_keys, "_found_bytes", [])
+    monkeypatch.setattr(known_keys, "_masks", [])
+    monkeypatch.setattr(known_keys, "_masks_bytes", [])
     known_keys.learn({"OPENAI_API_KEY": value})
     return value
 

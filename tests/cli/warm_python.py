@@ -1,9 +1,10 @@
 """Runs `python -m dragoman` as a process of its own, without starting a Python for each run.
 
-Half of the time of a short command goes into starting Python and importing what the command needs of the standard
-library and msgspec. A waiting process has imported that, and nothing of ours, and forks for each run: the run has its
-own process, environment, folder and streams, and imports our modules itself, when it needs them. Runs at a terminal,
-runs that a test talks to, and those with settings for Python itself start a Python of their own, as users do.
+Most of the time of a short command goes into starting Python and importing what the command needs. A waiting process
+has imported that and forks for each run: the run has its own process, environment, folder and streams. No module of
+ours looks at these when it is imported. What a command loads, and when, is tested with a Python of its own
+(`test_startup.py`). Runs at a terminal, runs that a test talks to, and those with settings for Python itself start a
+Python of their own, as users do.
 
 This file is also the program of the waiting process. A message to it is argv, folder and environment as JSON, with the
 descriptors of the three streams; it answers with the pid, and with the wait status when the run has ended.
@@ -13,6 +14,7 @@ import gc
 import io
 import json
 import os
+import pkgutil
 import runpy
 import selectors
 import signal
@@ -22,11 +24,17 @@ import sys
 import time
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import NoReturn, Self
 
 LOADED = ("argparse", "asyncio", "hashlib", "ipaddress", "msgspec", "pathlib", "shlex", "shutil", "sqlite3", "uuid")
+# Our packages that commands use before they have an agent, and around its turn.
+OURS = (
+    *("wire", "rpc", "schema", "settings", "state", "store", "text", "workspace", "process", "policy", "view"),
+    *("client", "transports", "registry", "runs", "snapshots", "foreign", "cli"),
+)
 MOST_BYTES = 100_000  # of a message; the kernel takes twice as much
 PIECE = 65536
 
@@ -161,6 +169,15 @@ def become(words: list[str], folder: str, environment: dict[str, str], streams: 
     os._exit(code)
 
 
+def import_all(name: str) -> None:
+    """Import a module, or with `.*` at the end a package and all that is below it and can be imported here."""
+    module = import_module(name.removesuffix(".*"))
+    if name.endswith(".*"):
+        for part in pkgutil.walk_packages(module.__path__, f"{module.__name__}."):
+            with suppress(ImportError):  # it needs a package that is not installed
+                import_module(part.name)
+
+
 def take(streams: Sequence[int]) -> None:
     """Make these descriptors the streams of this process."""
     for number, stream in enumerate(streams):
@@ -179,8 +196,8 @@ def take(streams: Sequence[int]) -> None:
 
 
 if __name__ == "__main__":
-    for each in LOADED:
-        import_module(each)
+    for name in (*LOADED, *(f"dragoman.{package}.*" for package in OURS)):
+        import_all(name)
     gc.freeze()  # the collector of a run looks at what the run makes
     with socket.socket(fileno=int(sys.argv[1])) as found:
         serve(found)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.host.history import pages
+from dragoman.host.clients import older_history
 from tests.host.kit import OURS, OnTheWire, hosted
 
 END = {"stopReason": "end_turn"}
@@ -52,8 +52,8 @@ async def loaded(line: Any, session: str, **own: object) -> list[dict[str, Any]]
 
 @pytest.mark.parametrize("seed", range(6))
 async def test_the_parts_together_are_the_whole_history(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(pages, "PAGE_EVENTS", 90)
-    monkeypatch.setattr(pages, "_STEP", 30)
+    monkeypatch.setattr(older_history, "PAGE_EVENTS", 90)
+    monkeypatch.setattr(older_history, "_STEP", 30)
     source = OnTheWire()
     async with hosted(source) as host:
         session = await long_session(host, source, 25, seed)

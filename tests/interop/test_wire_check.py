@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.interop.wire_check import WireCheck
+from tests.interop.wire_check import SCHEMA, WireCheck, violations
 
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
 SAID = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "hi"}}
@@ -60,3 +60,30 @@ def test_a_bad_frame_is_a_problem(problem: str, frames: list[dict[str, Any]]) ->
 )
 def test_a_request_needs_exactly_one_valid_answer(answers: list[dict[str, Any]]) -> None:
     assert judge(*({"jsonrpc": "2.0", "id": 1, **answer} for answer in answers), asked=(HELLO,)) != []
+
+
+def test_a_right_value_hides_no_wrong_one_of_a_similar_form() -> None:
+    def judged(title: object, status: str = "completed") -> list[str]:
+        update = {"sessionUpdate": "tool_call", "toolCallId": "1", "title": title, "status": status}
+        return violations("SessionUpdate", update)
+
+    assert judged("one") == judged("another") == []
+    assert judged("one", "in_progress") == []
+    assert judged("one", "no such status") != []
+    assert judged("one", "no such status") != [], "each time"
+    assert judged(1) != []
+    assert judged(None) != []
+
+
+def test_the_schema_asks_nothing_of_strings_but_which_or_whether_there_is_one() -> None:
+    """Else values of one form could differ."""
+
+    def asked(schema: object) -> set[str]:
+        if isinstance(schema, list):
+            return set().union(*map(asked, schema))
+        if not isinstance(schema, dict):
+            return set()
+        names = {name for name, value in schema.items() if not isinstance(value, dict)}
+        return names.union(*map(asked, schema.values()))
+
+    assert not asked(SCHEMA) & {"pattern", "maxLength", "propertyNames", "patternProperties", "contentEncoding"}

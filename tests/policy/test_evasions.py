@@ -232,7 +232,6 @@ def test_a_denied_command_is_found_in_a_text_that_cannot_be_read(text: str, runs
     assert judge(rules, request).action == ("deny" if runs else "ask")
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_the_time_to_judge_does_not_grow_faster_than_the_line(piece: str) -> None:
     rules = [

@@ -15,7 +15,7 @@ _DOCSTRING = re.compile(r'\s*"""(.*?)"""', re.DOTALL)
 _NAMED = re.compile(r"dragoman(?:\.\w+)+")
 _FROM = re.compile(r"from (dragoman[\w.]*) import \(?([^)\n]*)")
 
-LEFT = frozenset(("cli", "host"))
+LEFT = frozenset(("host",))
 """Packages that still have such modules. None is added; one whose modules have gone home is taken out."""
 
 

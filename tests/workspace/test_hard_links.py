@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.policy import Command, Request, Verdict, parse_rule
-from dragoman.workspace import hard_links
+from dragoman.workspace import judging
 from dragoman.workspace.folders import SessionFolders
 from dragoman.workspace.judging import judge_with_facts
 
@@ -86,7 +86,7 @@ def test_a_hard_link_of_a_denied_file_is_not_safe_to_read(project: Path, line: s
 def test_if_too_many_files_would_have_to_be_looked_at_the_user_is_asked(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hard_links, "MOST_ENTRIES", 3)
+    monkeypatch.setattr(judging, "MOST_ENTRIES", 3)
     found = verdict(project, "read", "a.txt", "read:**/*.pem")
     assert found.action == "ask"
     assert "hard link" in found.why

@@ -2,6 +2,8 @@
 
 Owns its size, its mode, and what happens if it cannot be written: one warning on stderr, and the agent works. Without
 the file, warnings and errors go to stderr, which editors show; a disk that is full during the work ends the log.
+
+Loaded when an agent is run: other verbs of `agent` do without it.
 """
 
 from __future__ import annotations

@@ -182,7 +182,6 @@ ENDLESS = {
 }
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("name", ENDLESS)
 def test_a_page_made_to_cost_time_takes_no_more_than_its_size(name: str) -> None:
     """Twice as much may take some more than twice as long; were it quadratic, 16 times as much would take 256 times."""

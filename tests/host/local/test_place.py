@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.host.local.network_files import file_system_of, refuse_network
+from dragoman.host.local.daemon import file_system_of, refuse_network
 from dragoman.host.local.place import MAX_PATH_BYTES, HostPlace, PlaceRefused, find_places, mark_of, why_not_private
 
 

@@ -136,7 +136,6 @@ def test_paths_are_found_in_the_words_of_common_programs(line: str, there: Place
     assert file_denials(policy, (), line.format(inside), str(there.project)) == []
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("piece", ["a", "a.", "'", "'\"", "a/", "~"])
 def test_reading_a_long_line_takes_time_in_proportion(piece: str, there: Place) -> None:
     """The output is the command's: it could otherwise keep this program busy."""

@@ -1,4 +1,7 @@
-"""`dragoman agents install`: installs one version of an agent from the ACP registry."""
+"""`dragoman agents install`: installs one version of an agent from the ACP registry.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman agents list`: the agents of this machine and those that could be installed, or the ACP registry's."""
+"""`dragoman agents list`: the agents of this machine and those that could be installed, or the ACP registry's.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman agents remove`: removes an agent from the settings, an installed agent, or an acceptance, in this order."""
+"""`dragoman agents remove`: removes an agent from the settings, an installed agent, or an acceptance, in this order.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

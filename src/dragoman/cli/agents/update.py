@@ -1,4 +1,7 @@
-"""`dragoman agents update`: fetches the ACP registry, and lists installed agents whose version differs."""
+"""`dragoman agents update`: fetches the ACP registry, and lists installed agents whose version differs.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

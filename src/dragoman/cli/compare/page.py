@@ -1,4 +1,7 @@
-"""The comparison as one HTML page: the table, then answers and patches side by side. Pure."""
+"""The comparison as one HTML page: the table, then answers and patches side by side. Pure.
+
+Loaded for a page: a table is written without it.
+"""
 
 from __future__ import annotations
 

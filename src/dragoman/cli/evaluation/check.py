@@ -1,4 +1,7 @@
-"""`dragoman eval check-tasks`: proves the judges of tasks with their written solutions."""
+"""`dragoman eval check-tasks`: proves the judges of tasks with their written solutions.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman eval report` and `compare`: results that were written before."""
+"""`dragoman eval report` and `compare`: results that were written before.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 The ledger knows the sessions of all agents; an agent that can list knows those of other clients, too, and which of them
 still exist. Both are used. A word that neither names is passed to the agent as it is: it may be an id all the same.
+
+Loaded for a run that continues a session: every other one starts without it.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 The runner reads commands (`::error::...`, `##[set-env ...]`) from everything that a step prints, stdout included, so an
 agent could set outputs or hide secrets from masking. All text passes through `GithubStream`, which breaks what looks
 like a command; only `command` writes one. The job summary is in `job_summary.py`.
+
+Loaded in GitHub Actions only: the start of every other run does not pay for it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Keeps the agent of a run after its result, so that a caller can look at what it left running (`--hold`)."""
+"""Keeps the agent of a run after its result, so that a caller can look at what it left running (`--hold`).
+
+Loaded for `--hold` only.
+"""
 
 from __future__ import annotations
 

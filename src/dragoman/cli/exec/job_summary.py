@@ -2,6 +2,8 @@
 
 Text of the agent is either in a code span, with nothing in it that ends the span, or quoted line by line, so it cannot
 look like a part of the facts. Pure.
+
+Loaded in GitHub Actions only, at the end of a run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""The questions before something is written: one for each kind, and one for each thing that could permit or reveal."""
+"""The questions before something is written: one for each kind, and one for each thing that could permit or reveal.
+
+Loaded when a user is asked.
+"""
 
 from __future__ import annotations
 

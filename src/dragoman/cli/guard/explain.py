@@ -1,4 +1,7 @@
-"""`dragoman guard --explain`: what each rule is worth with one agent."""
+"""`dragoman guard --explain`: what each rule is worth with one agent.
+
+Loaded when a decision is explained: a guard starts without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman mcp add` and `remove`: write an MCP server into the user's settings, or a proposal into the project's."""
+"""`dragoman mcp add` and `remove`: write an MCP server into the user's settings, or a proposal into the project's.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman mcp list`: the MCP servers of the settings, with their source, their state and the state of their login."""
+"""`dragoman mcp list`: the MCP servers of the settings, with their source, their state and the state of their login.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

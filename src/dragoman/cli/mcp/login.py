@@ -1,4 +1,7 @@
-"""`dragoman mcp login` and `logout`: log in to an MCP server with OAuth, in a browser or by a pasted address."""
+"""`dragoman mcp login` and `logout`: log in to an MCP server with OAuth, in a browser or by a pasted address.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

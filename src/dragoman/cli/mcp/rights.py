@@ -1,4 +1,7 @@
-"""`dragoman mcp allow` and `deny`: whether a server may ask the user (elicitation) or the model (sampling)."""
+"""`dragoman mcp allow` and `deny`: whether a server may ask the user (elicitation) or the model (sampling).
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman mcp serve`: an MCP server, on stdin and stdout or over HTTP, whose tools run turns of an ACP agent."""
+"""`dragoman mcp serve`: an MCP server, on stdin and stdout or over HTTP, whose tools run turns of an ACP agent.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -2,6 +2,8 @@
 
 Decline and cancel are two different answers: declining means no, cancelling means that there is no answer. What a field
 accepts is in `client/elicitation/`.
+
+Loaded with the first form: most runs show none.
 """
 
 from __future__ import annotations

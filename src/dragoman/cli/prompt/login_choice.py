@@ -1,4 +1,7 @@
-"""The choice of a login method, from those an agent offers."""
+"""The choice of a login method, from those an agent offers.
+
+Loaded when an agent asks for a login.
+"""
 
 from __future__ import annotations
 

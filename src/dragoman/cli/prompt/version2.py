@@ -1,4 +1,7 @@
-"""Lines about what only agents of version 2 report: messages that are replaced, and terminals of the agent."""
+"""Lines about what only agents of version 2 report: messages that are replaced, and terminals of the agent.
+
+Loaded with the first update of version 2.
+"""
 
 from __future__ import annotations
 

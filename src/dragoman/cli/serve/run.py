@@ -7,14 +7,15 @@ import os
 import signal
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from dragoman.cli.console import shown_log, write_note
+from dragoman.cli.exec.options import Options
+from dragoman.cli.exec.rules import typed_rules
 from dragoman.cli.exits import OK, CliError
 from dragoman.cli.named_agent import find_agent, folder
-from dragoman.cli.serve.guard import guard_notes, read_terms
 from dragoman.cli.serve.places import ServePlaces
 from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings, collect_rarely
@@ -26,12 +27,16 @@ from dragoman.host.serving.programs import ProgramAgent
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
 from dragoman.host.serving.tokens import HostToken, HostTokens
+from dragoman.runs.terms import SessionTerms
 from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
 from dragoman.workspace.private import open_private
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.cli.command import CliCall
+    from dragoman.registry.agents import AgentEntry
     from dragoman.runs.terms import SessionTerms
 
 DEFAULT_ADDRESS = "127.0.0.1:8787"
@@ -249,3 +254,59 @@ def _number(flag: str, text: str | None, default: float) -> float:
     if not 0 <= number < 1e12:
         raise CliError(f"{flag} takes a number of 0 or more, not {text!r}", hint=_SEE_HELP)
     return int(number) if number.is_integer() else number
+
+
+def read_terms(given: Any, folders: Sequence[str] | None) -> SessionTerms:
+    """The terms of every session.
+
+    Raises:
+        CliError: options contradict each other, or a sandbox is required and there is none.
+        ConfigError: a rule cannot be understood.
+    """
+    mode: Literal["off", "auto", "require"] = given.sandbox or "off"
+    if given.no_terminal and mode != "off":
+        raise CliError(
+            f"--no-terminal and --sandbox {mode} contradict each other: commands that dragoman does not run are not in "
+            "its sandbox",
+            hint="leave out one of them",
+        )
+    if given.sandbox_write and mode == "off":
+        raise CliError("--sandbox-write needs a sandbox", hint="add --sandbox auto or --sandbox require")
+    typed = Options(cwd="/", allow=tuple(given.allow), deny=tuple(given.deny), policy_file=given.policy)
+    rules = typed_rules(typed)  # one that cannot be understood is refused now, and not with the first session
+    texts = {action: tuple(rule.text for rule in rules if rule.action == action) for action in ("allow", "deny", "ask")}
+    terms = SessionTerms(
+        allow=texts["allow"],
+        deny=texts["deny"],
+        ask=texts["ask"],
+        sandbox=mode,
+        writable=tuple(folder("--sandbox-write", path) for path in given.sandbox_write),
+        offers_files=not given.no_fs,
+        offers_terminals=not given.no_terminal,
+    )
+    if mode == "require":
+        from dragoman.process.sandbox import available
+
+        here = available(folders or ())
+        if not here.backends:
+            raise CliError(
+                here.describe(), hint="--sandbox auto runs without one; see docs/sandbox.md for what is needed"
+            )
+    return terms
+
+
+def guard_notes(terms: SessionTerms, folders: Sequence[str] | None, agents: Sequence[AgentEntry]) -> list[str]:
+    """Sentences for the user about what guards the agents."""
+    notes = [
+        f"dangerously_allow_all ({entry.where}): everything that {entry.name} asks for is allowed"
+        for entry in agents
+        if entry.allows_all
+    ]
+    if terms.sandbox == "off":
+        return notes
+    from dragoman.process.sandbox import available
+
+    here = available(folders or ())
+    if not here.backends:
+        return [*notes, f"--sandbox auto: commands run without a sandbox: {here.describe()}"]
+    return [*notes, f"commands of agents run in a sandbox: {here.backends[0]}"]

@@ -1,4 +1,7 @@
-"""`dragoman serve token`: adds, lists and revokes the tokens of a host."""
+"""`dragoman serve token`: adds, lists and revokes the tokens of a host.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

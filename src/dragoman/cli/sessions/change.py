@@ -1,4 +1,7 @@
-"""`dragoman sessions rename` and `delete`."""
+"""`dragoman sessions rename` and `delete`.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman sessions diff`: what a turn changed, as a patch, a list or JSON."""
+"""`dragoman sessions diff`: what a turn changed, as a patch, a list or JSON.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman sessions report`: one file for a bug report, with private contents removed, and a list of what is in it."""
+"""`dragoman sessions report`: one file for a bug report, with private contents removed, and a list of what is in it.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

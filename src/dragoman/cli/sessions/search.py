@@ -1,4 +1,7 @@
-"""`dragoman sessions search`: the sessions that contain a text, without their agents."""
+"""`dragoman sessions search`: the sessions that contain a text, without their agents.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman sessions show` and `export`: one session, on the terminal or as a document."""
+"""`dragoman sessions show` and `export`: one session, on the terminal or as a document.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`dragoman sessions storage`: the room that snapshots take, and freeing it."""
+"""`dragoman sessions storage`: the room that snapshots take, and freeing it.
+
+Loaded when its verb runs: the command line is read without it.
+"""
 
 from __future__ import annotations
 

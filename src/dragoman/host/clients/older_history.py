@@ -2,23 +2,34 @@
 
 A client names in `session/load` how many events it wants (`_meta.dragoman.tail`); `_dragoman/history` then sends what
 is before them, page by page. What was sent is remembered per connection; another `session/load` begins again.
+
+A part begins before a turn, or before a tool call of which every later update is in it: otherwise a call would be shown
+twice, once without its end and once without its beginning.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from dragoman.errors import RequestError
-from dragoman.host.history.frames import variant_of
-from dragoman.host.history.pages import read_history, tail_start
+from dragoman.host.history.frames import stored_update, variant_of
+from dragoman.host.history.replay import HistoryReplay
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.host.connection import HostConnection
+    from dragoman.host.history.replay import Replayed
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
     from dragoman.rpc import Call
+    from dragoman.store.event_log import LogEvent
+
+PAGE_EVENTS: Final = 2_000
+_PAGE_BYTES: Final = 4 * 1024 * 1024
+_STEP: Final = 500
 
 
 class OlderHistory:
@@ -75,3 +86,82 @@ class OlderHistory:
         if session is None:
             raise RequestError.not_found("there is no such session")
         return session
+
+
+class ReadsEvents(Protocol):
+    """What reads the events of sessions."""
+
+    async def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
+        """The events behind a number."""
+
+
+class _CallId(msgspec.Struct):
+    toolCallId: str = ""  # noqa: N815 - the protocol's name
+
+
+async def tail_start(log: ReadsEvents, session: str, head: int, events: int) -> int:
+    """The number behind which the last events of a session begin; 0 if they are all of them."""
+    if head <= events:
+        return 0
+    return clean_start(await log.read(session, head - events, max(1, events // 2)), head - events)
+
+
+def clean_start(events: Sequence[LogEvent], start: int) -> int:
+    """The number of the last event before a clean beginning within these events; `start` if there is none."""
+    announced: dict[str, int] = {}
+    found: int | None = None
+    for event in events:
+        if event.kind == "start":
+            found = event.number - 1 if found is None else found
+        elif event.kind == "update":
+            update, _, child, variant = stored_update(event.body)
+            if child is not None or variant not in ("tool_call", "tool_call_update"):
+                continue
+            id = msgspec.json.decode(update, type=_CallId).toolCallId
+            if variant == "tool_call":
+                announced[id] = event.number
+                found = event.number - 1 if found is None else found
+            elif found is not None and announced.get(id, 0) <= found:
+                found = None  # of a call that began before: what follows is clean, if anything
+    return start if found is None else found
+
+
+class HistoryPage(NamedTuple):
+    """A part of a session's history."""
+
+    start: int
+    """The number behind which it begins; 0 at the beginning of the log."""
+    updates: list[Replayed]
+    """What the client is sent."""
+    turns: dict[str, Any]
+    """How the turns ended whose end is in it."""
+
+
+async def read_history(log: ReadsEvents, session: str, before: int, *, with_facts: bool) -> HistoryPage:
+    """Read the part that ends with the event `before`."""
+    events: list[LogEvent] = []
+    size = 0
+    start = before
+    while start > 0 and len(events) < PAGE_EVENTS and size < _PAGE_BYTES:
+        start = max(0, start - _STEP)
+        first = events[0].number if events else before + 1
+        read = [event for event in await log.read(session, start, _STEP) if event.number < first]
+        events[:0] = read
+        size += sum(len(event.body) for event in read)
+    if start:
+        start = clean_start(events[: len(events) // 2], start)
+        events = [event for event in events if event.number > start]
+    replay = HistoryReplay(with_facts=with_facts)
+    for event in events:
+        if event.kind == "start":
+            number = _prompt_number(event)
+            if number is not None and number <= start:
+                for prompt in await log.read(session, number - 1, 1):
+                    replay.take(prompt)
+    return HistoryPage(start, [*replay.feed(events), *replay.end_part()], replay.turns())
+
+
+def _prompt_number(event: LogEvent) -> int | None:
+    found: Any = msgspec.json.decode(event.body)
+    number = found.get("prompt") if isinstance(found, dict) else None
+    return number if isinstance(number, int) else None

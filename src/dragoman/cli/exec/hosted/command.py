@@ -1,4 +1,7 @@
-"""`dragoman exec --session NAME` with all its options, parsed as usual."""
+"""`dragoman exec --session NAME` with all its options, parsed as usual.
+
+Loaded for a command line that `warm.py` does not read: a warm prompt starts without the parser.
+"""
 
 from __future__ import annotations
 

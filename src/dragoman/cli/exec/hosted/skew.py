@@ -1,4 +1,7 @@
-"""A host of another version: an idle one is replaced, a busy one is used by plain ACP, and never killed."""
+"""A host of another version: an idle one is replaced, a busy one is used by plain ACP, and never killed.
+
+Loaded when there is such a host: a warm prompt starts without it.
+"""
 
 from __future__ import annotations
 
