@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from time import sleep
 from typing import TYPE_CHECKING, Final
 
+from dragoman.cli.console import shown_log
 from dragoman.cli.exec.activity import Activity
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, exit_code_of, note_error
 from dragoman.cli.exec.request import RunRequest, again, read_request, start_program
@@ -113,7 +114,7 @@ class Run:
         seconds = self._request.options.timeout_seconds
         if seconds is not None:
             loop.call_later(max(0.0, seconds - self._activity.elapsed_seconds), self._stop)
-        with Signals(loop, self._stop), self._view.log(), self._view.ticking(loop):
+        with Signals(loop, self._stop), shown_log(self._view.note), self._view.ticking(loop):
             await self._converse(self._request)
 
     async def _converse(self, request: RunRequest) -> None:

@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     )
     from dragoman.runs.record import RunRecord
     from dragoman.runs.result import Error, RunAgent, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
-    from dragoman.runs.tool_calls import ToolWatch
-    from dragoman.schema import v1
     from dragoman.state import SessionState
     from dragoman.text.secrets import SplitMask
 
@@ -123,10 +121,6 @@ class ExecView:
         """Return the observer that writes the literal frames, if that is the form."""
         return [_frames(self)] if self.form == "raw" else []
 
-    def log(self) -> AbstractContextManager[None]:
-        """While entered, warnings of the library are shown to the user as notes."""
-        return console.shown_log(self.note)
-
     # What happens, in order
 
     def starting(self, name: str, describe: Callable[[], RunAgent]) -> None:
@@ -136,7 +130,8 @@ class ExecView:
         if self.progress_form in ("plain", "github"):
             self.note(f"starting {name}")
         self.tick()
-        self.started(describe)
+        if self._has_events:
+            self.started(describe)
 
     def started(self, describe: Callable[[], RunAgent]) -> None:
         """Write the first event of a run: the agent's program is there."""
@@ -148,7 +143,9 @@ class ExecView:
     def take(self, event: RunEvent) -> None:
         """Show an event of the run."""
         kind = type(event).__name__  # by name: the types are loaded after the agent's program was started
-        getattr(self, f"_on_{kind.lower()}", _nothing)(event)
+        show = getattr(self, f"_on_{kind.lower()}", None)
+        if show is not None:
+            show(event)
 
     def _on_updated(self, event: Updated) -> None:
         run = self.run
@@ -157,7 +154,12 @@ class ExecView:
         for update in event.updates:
             if self.activity is not None:
                 self.activity.note_update(update)
-            self.update(update, run.state, run.record.tools)
+            if self._has_events:
+                from dragoman.cli.exec.events import event_of, repeated_key
+
+                self._event(event_of(update, run.state, run.record.tools), repeated_key(update))
+            if self.progress is not None:
+                self.progress.update(update, run.state)
 
     def _on_decided(self, event: Decided) -> None:
         from dragoman.runs.result import permission
@@ -229,15 +231,6 @@ class ExecView:
 
             self._event(RetryEvent(number, of, retry))
         self.note(f"{retry.message}; trying again in {retry.waited_ms / 1000:g} s ({number} of {of})")
-
-    def update(self, update: v1.SessionUpdate, state: SessionState, tools: ToolWatch) -> None:
-        """Show an update that was folded into `state`."""
-        if self._has_events:
-            from dragoman.cli.exec.events import event_of, repeated_key
-
-            self._event(event_of(update, state, tools), repeated_key(update))
-        if self.progress is not None:
-            self.progress.update(update, state)
 
     def decided(self, decision: Decision, described: RunPermission) -> None:
         """Report a decision; one that the user did not make is shown in every form."""
@@ -358,17 +351,14 @@ class ExecView:
                 from dragoman.cli.exec.events import ResultEvent
 
                 self._event(ResultEvent(result))
-            case "text" if result.text and not self._was_seen():
+            # Progress on the same terminal has shown the answer already.
+            case "text" if result.text and (self.progress is None or not sys.stdout.isatty()):
                 text = result.text
                 if sys.stdout.isatty():
                     from dragoman.text.terminal import plain
 
                     text = plain(text)
                 self.write((text if text.endswith("\n") else text + "\n").encode(errors="replace"))
-
-    def _was_seen(self) -> bool:
-        """Return whether progress has shown the answer on this terminal already."""
-        return self.progress is not None and sys.stdout.isatty()
 
     def _event(self, event: Event, key: str | None = None) -> None:
         """Write an event, unless it has a key and is the same as the last one with this key."""
@@ -508,7 +498,3 @@ def _frames(view: ExecView) -> Observer:
             view.write_json(line + b"\n")
 
     return Frames()
-
-
-def _nothing(event: object) -> None:
-    """Show nothing: the event has no place of its own in any form."""
