@@ -79,7 +79,7 @@ KEPT = {
     "a exec": Numbers(769, 127, 246, 34, ANY, 0, 0, ANY),  # it looks at every process of the machine
     "b text": Numbers(56, 13, 52, 10, 96, 0, 0, 7),
     "b json": Numbers(60, 14, 56, 11, 146, 0, 0, 7),
-    "c question": Numbers(462, 98, 175, 43, 598, 1, 1, 1),
+    "c question": Numbers(461, 98, 174, 42, 595, 1, 1, 1),
     "d write": Numbers(568, 120, 258, 46, 1985, 2, 0, 18),
     # How many commits a turn has, and with them its calls, depends on the thread that writes the log.
     "e update": Numbers(236, 49, 90, 19, 397, 0, 0, 0),

@@ -270,6 +270,7 @@ class ClientPermissions:
             )
             decision, words = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:
+            # Before the answer leaves: the agent may act on it at once, and is then compared with this.
             self.permitted.add(evidence.requests, decision)
             if decision.decided_by != SANDBOX:
                 self._turn_permissions.add(evidence, session)
@@ -455,6 +456,7 @@ class ClientPermissions:
             return Selection(None, CANCELLED), ""
         asking = asyncio.ensure_future(self._asker.ask(question, session))
         try:
+            # The turn may be cancelled, the time may pass, or the calling task may be cancelled: whichever comes first.
             with session.on_cancel(asking.cancel):
                 async with asyncio.timeout(self._ask_seconds):
                     answer = await asking
@@ -464,6 +466,7 @@ class ClientPermissions:
         except TimeoutError:
             return Selection(None, TIMEOUT), ""
         except asyncio.CancelledError:
+            # Both cancels look the same here; only that of the calling task is counted by it.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise

@@ -190,10 +190,10 @@ class GuardedRun:
             Opened(
                 session_id=session.id,
                 is_resumed=opening.session_id is not None,
-                is_scripted=self.is_scripted or is_marked_scripted(agent.capabilities.meta),
-                mode=self.mode,
-                model=self.model,
-                can_reopen=self.can_come_back,
+                is_scripted=self.record.is_scripted or is_marked_scripted(agent.capabilities.meta),
+                mode=self.guard.mode,
+                model=current_model(session),
+                can_reopen=can_reopen(agent),
             )
         )
         for preparing in self._preparing:
@@ -236,11 +236,6 @@ class GuardedRun:
     def can_come_back(self) -> bool:
         """Whether another process of the agent can open its sessions."""
         return can_reopen(self.agent)
-
-    @property
-    def is_scripted(self) -> bool:
-        """Whether a script is played: no model is called."""
-        return self.record.is_scripted
 
     @property
     def model(self) -> str | None:

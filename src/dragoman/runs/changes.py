@@ -335,32 +335,28 @@ class RunChanges:
         self._roots = roots
         self._note_user = note
         self._left_out = left_out
-        self._service: SessionChanges | None = None
+        self.service: SessionChanges | None = None
+        """What the client calls around each turn."""
         self._records: list[TurnChanges] | None = None
         self._problems: list[str] = []
-
-    @property
-    def service(self) -> SessionChanges | None:
-        """What the client calls around each turn."""
-        return self._service
 
     def start(self, *, looks_now: bool = True) -> None:
         """Follow the session; `looks_now` begins the look at the folders for the first prompt, in a thread."""
         try:
-            self._service = SessionChanges(
+            self.service = SessionChanges(
                 agent=self._agent, on_problem=self._note, on_end=self._ended, left_out=self._left_out
             )
             if looks_now:
-                self._service.prepare(self._roots)
+                self.service.prepare(self._roots)
         except OSError as error:
-            self._service = None
+            self.service = None
             self._note(f"changes are not tracked: {error}")
 
     async def ready(self) -> None:
         """Return when the prompt may be sent."""
-        if self._service is None:
+        if self.service is None:
             return
-        looking = asyncio.ensure_future(self._service.prepared())
+        looking = asyncio.ensure_future(self.service.prepared())
         await asyncio.wait({looking}, timeout=_PATIENCE_SECONDS)
         if not looking.done():
             self._note_user("looking at the folder before the prompt is sent; --no-snapshots leaves that out")
@@ -376,16 +372,16 @@ class RunChanges:
 
     async def finish(self, session: Session) -> None:
         """Wait for the look after the turn; a prompt that was never sent has none."""
-        if self._service is not None:
-            await self._service.end_session(session)
+        if self.service is not None:
+            await self.service.end_session(session)
 
     def end_now(self, session: Session | None) -> None:
         """The same for a run that was interrupted; blocks."""
-        if self._service is None or self._records is not None:
+        if self.service is None or self._records is not None:
             return
-        turn = None if session is None else self._service.followed(session)
+        turn = None if session is None else self.service.followed(session)
         if turn is None or session is None:
-            self._service.close()
+            self.service.close()
             return
         try:
             self._records = turn.end_now(session.state)
