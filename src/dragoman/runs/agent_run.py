@@ -190,10 +190,10 @@ class GuardedRun:
             Opened(
                 session_id=session.id,
                 is_resumed=opening.session_id is not None,
-                is_scripted=self.is_scripted or is_marked_scripted(agent.capabilities.meta),
-                mode=self.mode,
-                model=self.model,
-                can_reopen=self.can_come_back,
+                is_scripted=self.record.is_scripted or is_marked_scripted(agent.capabilities.meta),
+                mode=self.guard.mode,
+                model=current_model(session),
+                can_reopen=can_reopen(agent),
             )
         )
         for preparing in self._preparing:
@@ -236,11 +236,6 @@ class GuardedRun:
     def can_come_back(self) -> bool:
         """Whether another process of the agent can open its sessions."""
         return can_reopen(self.agent)
-
-    @property
-    def is_scripted(self) -> bool:
-        """Whether a script is played: no model is called."""
-        return self.record.is_scripted
 
     @property
     def model(self) -> str | None:
@@ -358,7 +353,7 @@ class GuardedRun:
             self.record.changes = self._changes.result()
 
     def make_patch(self) -> tuple[bytes, list[str], list[LeftOut]]:
-        """The patch of everything that changed in the folders, or of what was seen to change if that is not known."""
+        """Return the patch of all that changed in the folders, or of what was seen to change if that is not known."""
         whole = None if self._changes is None else self._changes.patch()
         if whole is not None:
             return whole
@@ -368,7 +363,7 @@ class GuardedRun:
         return self.record.patch.build(self._written(), state, state.turns[-1] if state.turns else None)
 
     def shown_terminals(self) -> list[ShownTerminal]:
-        """What the terminals of the last turn's tool calls show now."""
+        """Return what the terminals of the last turn's tool calls show now."""
         state = self.state
         if state is None or not state.turns:
             return []
@@ -415,7 +410,7 @@ class GuardedRun:
         self.guard.judge_updates(updates)
 
     def _written(self) -> Sequence[Change]:
-        """The files that this program wrote for the agent in the last turn."""
+        """Return the files that this program wrote for the agent in the last turn."""
         return () if self.guard.session is None else self.guard.written(turn_label(self.guard.session))
 
     def _note(self, sentence: str) -> None:

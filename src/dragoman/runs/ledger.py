@@ -84,6 +84,8 @@ class RunLedger:
         self._state = state
         self._terminals = terminals
         self._find = find
+        self.has_own_file = find is None
+        """Whether `open` has a file to open."""
         self._entry = number
         self._is_new = is_new
         self._on_number = on_number
@@ -96,11 +98,6 @@ class RunLedger:
         self._begun: Future[int] | None = None
         self._ending: Future[None] | None = None
         self._timer: TimerHandle | None = None
-
-    @property
-    def has_own_file(self) -> bool:
-        """Whether `open` has a file to open."""
-        return self._find is None
 
     def open(self) -> None:
         """Open the file; called in a thread while the agent starts."""
