@@ -102,6 +102,7 @@ def test_a_program_that_does_not_exist_is_4(place: Place) -> None:
     done = place.run("x", "--output", "json", "--", "no-such-agent-anywhere")
     assert done.code == 4
     assert "cannot start 'no-such-agent-anywhere': not found" in done.result["error"]["message"]
+    assert done.result["agent"]["command"] == ["no-such-agent-anywhere"]
 
 
 @pytest.mark.parametrize(
@@ -174,8 +175,8 @@ def test_an_unknown_stop_reason_is_6(place: Place) -> None:
 
 
 @pytest.mark.parametrize("habit", ["wants-login", "says-auth-later"])
-def test_a_login_that_is_needed_is_7_with_the_ways_to_log_in(habit: str, plain_place: Place) -> None:
-    done = plain_place.run("x", "--output", "json", odd=habit)
+def test_a_login_that_is_needed_is_7_with_the_ways_to_log_in(habit: str, place: Place) -> None:
+    done = place.run("x", "--output", "json", odd=habit)
     assert done.code == 7
     assert done.result["error"]["login_methods"] == ["key", "web"]
     assert "hint: dragoman login -- " in done.err

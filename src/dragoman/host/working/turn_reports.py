@@ -27,6 +27,7 @@ from dragoman.runs.events import (
     TurnStarted,
     Violated,
 )
+from dragoman.schema import v1
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -65,7 +66,10 @@ class TurnReports:
         assert self._opened is not None
         session = self._session
         self._events_for, self._passed_bytes = prompt.by, 0
-        self._pass_on(replace(self._initialized, at=event.at))
+        # The host can show a login in a terminal, and is offered that, too; `exec` cannot, and is not.
+        offered = [method for method in run.agent.auth_methods if not isinstance(method, v1.AuthMethodTerminal)]
+        methods = tuple(str(getattr(method, "id", "")) for method in offered)
+        self._pass_on(replace(self._initialized, at=event.at, login_methods=methods))
         is_resumed = session.prompts.turn_number > 1
         now = {"mode": run.mode, "model": run.model, "at": event.at}
         self._pass_on(replace(self._opened, session_id=session.id, is_resumed=is_resumed, **now))

@@ -15,7 +15,7 @@ from dragoman.cli import exits
 from dragoman.cli.console import write_note
 from dragoman.cli.exec.activity import Activity
 from dragoman.cli.exec.error import explain
-from dragoman.cli.exec.exit_code import RunFacts, exit_code_of, note_error
+from dragoman.cli.exec.exit_code import RunFacts, StartFailed, exit_code_of, note_error
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.view import ExecView
 from dragoman.cli.prompt.subject import subject
@@ -31,6 +31,7 @@ from dragoman.text.secrets import known_keys
 if TYPE_CHECKING:
     from dragoman.cli.exec.activity import Doing
     from dragoman.cli.exec.hosted.turn import HostedEnd, TurnRequest
+    from dragoman.registry.agents import AgentEntry
 
 _UNASKED = (NO_USER, ASKING_FAILED)
 _GONE = ("agent_exited", "agent_lost", "agent_start", "interrupted", "not_run")
@@ -70,8 +71,8 @@ def doing_in(tool_updates: list[dict[str, Any]]) -> Doing:
     return activity.now(state)
 
 
-def as_error(error: Exception) -> Exception:
-    """The exception of `dragoman.errors` that an answer of the host stands for."""
+def as_error(error: Exception, agent: str = "") -> Exception:
+    """The exception of `dragoman.errors` that an answer of the host stands for; `agent` as the host names it."""
     if isinstance(error, HostLost):
         return errors.ConnectionClosed(f"{error}; its log says why: dragoman sessions --host")
     if isinstance(error, NoHost):
@@ -81,22 +82,44 @@ def as_error(error: Exception) -> Exception:
     if error.reason in _USAGE:
         return exits.CliError(str(error), hint=_USAGE[error.reason])
     if error.reason in _GONE:
-        code = (error.data or {}).get("exitCode")
-        if code is None:
-            return errors.ConnectionClosed(str(error))
-        return errors.AgentExited(code, "".join(f"{line}\n" for line in error.data.get("stderr") or ()))
+        return _death(error, agent)
+    if error.code == errors.AUTH_REQUIRED:
+        data = {name: value for name, value in error.data.items() if name != "authMethods"}  # those the host added
+        offered = [str(method.get("id")).removeprefix(f"{agent}/") for method in error.data.get("authMethods") or ()]
+        methods = [v1.AuthMethodAgent(id=id, name=id) for id in offered]
+        return errors.AuthRequired(str(error), data or None, methods)
     return errors.RequestError(error.code, str(error), error.data or None)
 
 
-def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options) -> Error:
+def _death(error: HostRefused, agent: str) -> errors.DragomanError:
+    code = error.data.get("exitCode")
+    if code is not None:
+        return errors.AgentExited(code, "".join(f"{line}\n" for line in error.data.get("stderr") or ()))
+    if error.reason == "agent_start":
+        return StartFailed(str(error).removeprefix(f"{agent} could not be started: "))
+    return errors.ConnectionClosed(str(error))
+
+
+def entry_of(session: dict[str, Any], cwd: str) -> AgentEntry | None:
+    """The agent of a session, as the settings have it; None if they have it no more, or nothing was opened."""
+    from dragoman.host.local.agents import find_entry
+
+    try:
+        return find_entry(session["agent"], cwd)[0] if session.get("agent") else None
+    except errors.ConfigError:
+        return None
+
+
+def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options, session: dict[str, Any]) -> Error:
     """The `error` of a result whose exit code is `code`."""
     result = RunResult.nothing()
     result.permissions = permissions_of(end)
     result.violations = convert(end.report.get("violations") or [], list[RunViolation])
-    error = None if end.error is None else as_error(end.error)
+    error = None if end.error is None else as_error(end.error, str(session.get("agent")))
+    entry = entry_of(session, options.cwd) if code == exits.AUTH_REQUIRED else None
     hint = str(end.report.get("unaskedHint") or "")
     tail = str(end.report.get("stderrTail") or "")
-    return explain(code, facts, error, result, options=options, unasked_hint=hint, stderr_tail=tail)
+    return explain(code, facts, error, result, options=options, entry=entry, unasked_hint=hint, stderr_tail=tail)
 
 
 def permissions_of(end: HostedEnd) -> list[RunPermission]:
@@ -120,7 +143,8 @@ def finish_text(end: HostedEnd, request: TurnRequest, *, is_quiet: bool = False)
     if code != exits.OK:
         result = RunResult.nothing()
         result.exit_code = code
-        error = error_of(code, facts, end, Options(cwd=request.cwd, timeout_seconds=request.timeout_seconds))
+        options = Options(cwd=request.cwd, timeout_seconds=request.timeout_seconds)
+        error = error_of(code, facts, end, options, request.session)
         ExecView("text").explain(result, error)
     return code
 

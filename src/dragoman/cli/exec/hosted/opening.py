@@ -103,6 +103,7 @@ class SessionOpener:
     def _open(self, client: ThinClient, request: TurnRequest) -> dict[str, Any]:
         options = self._options
         text, terms, servers, meta = self.describe(request.name)
+        request.session = {"agent": text, "terms": terms}
         try:
             opened = client.call(
                 "session/new",

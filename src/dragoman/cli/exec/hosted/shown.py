@@ -19,7 +19,7 @@ from dragoman.cli.exec.activity import Activity
 from dragoman.cli.exec.error import explain
 from dragoman.cli.exec.exit_code import KINDS, RunFacts, exit_code_of, note_error
 from dragoman.cli.exec.hosted.document import times
-from dragoman.cli.exec.hosted.ending import as_error, error_of, facts_of, note_permissions
+from dragoman.cli.exec.hosted.ending import as_error, entry_of, error_of, facts_of, note_permissions
 from dragoman.cli.exec.hosted.turn import HostedTurn, OutputLost
 from dragoman.cli.exec.options import Options
 from dragoman.cli.exec.recording import make_recorder
@@ -39,7 +39,7 @@ from dragoman.runs.events import (
     read_event,
 )
 from dragoman.runs.patch import write_patch
-from dragoman.runs.record import RunRecord
+from dragoman.runs.record import RunRecord, describe_agent
 from dragoman.runs.terms import SessionTerms, Terms, read_terms
 from dragoman.schema import UNSET, decode, v1
 from dragoman.state import SessionState, fold
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.options import Form
     from dragoman.cli.prompt.progress import Progress
     from dragoman.process.sandbox.confinement import FinishedCommand
+    from dragoman.registry.agents import AgentEntry
     from dragoman.runs.events import RunEvent
 
 
@@ -139,15 +140,14 @@ class HostedRun:
         self.state.end_turn(end.stop_reason, UNSET if response is None else response.usage)
 
 
-def _terms(found: dict[str, Any], request: TurnRequest) -> Terms:
+def _terms(found: dict[str, Any], request: TurnRequest, entry: AgentEntry | None = None) -> Terms:
     """As much of a session's terms as the host's description of it has."""
     words = split(str(found.get("agent", "")).removeprefix("-- "))
     chosen = read_terms(found.get("terms")) if found else SessionTerms()
-    return Terms(agent=words[0] if words else "", chosen=chosen, project=request.cwd, roots=(request.cwd,), rules=_none)
-
-
-def _none(mode: str | None) -> tuple[()]:
-    return ()
+    name = entry.name if entry is not None else words[0] if words else ""
+    return Terms(
+        agent=name, entry=entry, chosen=chosen, project=request.cwd, roots=(request.cwd,), rules=lambda mode: ()
+    )
 
 
 def finish_document(
@@ -174,7 +174,7 @@ def finish_document(
         note_permissions(end, request.cwd)
     view = ExecView("json")
     options = Options(cwd=request.cwd, timeout_seconds=request.timeout_seconds)
-    result = _complete_result(run, end, options, started)
+    result = _complete_result(run, end, options, started, request)
     view.finish(result, None)
     if view.failure is not None:
         raise view.failure
@@ -198,12 +198,16 @@ def write_refusal(form: Form, error: Exception) -> int:
     return result.exit_code
 
 
-def _complete_result(run: HostedRun, end: HostedEnd, options: Options, started: float) -> results.RunResult:
+def _complete_result(
+    run: HostedRun, end: HostedEnd, options: Options, started: float, request: TurnRequest
+) -> results.RunResult:
     """The result that the host made, or one of what was seen, with exit code, error and times."""
     facts, document = facts_of(end, fails_on_deny=options.fails_on_deny), end.report.get("result")
-    result = msgspec.convert(document, results.RunResult) if isinstance(document, dict) else _folded_result(run)
+    result = (
+        msgspec.convert(document, results.RunResult) if isinstance(document, dict) else _folded_result(run, request)
+    )
     code = result.exit_code = exit_code_of(facts)
-    result.error = None if code == 0 else error_of(code, facts, end, options)
+    result.error = None if code == 0 else error_of(code, facts, end, options, request.session)
     result.stop_reason = facts.stop_reason
     measured = times(end, started)
     result.duration_ms = measured["duration_ms"]
@@ -211,11 +215,18 @@ def _complete_result(run: HostedRun, end: HostedEnd, options: Options, started: 
     return result
 
 
-def _folded_result(run: HostedRun) -> results.RunResult:
-    if run.record.session_id is None:
+def _folded_result(run: HostedRun, request: TurnRequest) -> results.RunResult:
+    if not request.session:
         return results.RunResult.nothing()
-    result = run.record.result(run.state)
-    result.sandbox = None  # only the host knows it
+    terms = _terms(request.session, request, entry_of(request.session, request.cwd))
+    if run.record.session_id is None:  # the agent could not be started, or refused to open a session
+        result = RunRecord(terms).result(None)
+    else:
+        result = run.record.result(run.state)
+        if not result.agent or not result.agent.command:
+            result.agent = describe_agent(terms)
+    if terms.chosen.sandbox != "off":
+        result.sandbox = None  # only the host knows it
     return result
 
 
@@ -321,7 +332,7 @@ class ShownTurn:
             if left <= 0:
                 return False
         code = exit_code_of(facts)
-        message = error_of(code, facts, end, options).message
+        message = error_of(code, facts, end, options, self._request.session).message
         self._retries.append(results.RunRetry(KINDS[code], message, round(seconds * 1000)))  # type: ignore[arg-type]
         self._view.retrying(self._retries[-1], number, of)
         sleep(seconds)
@@ -337,7 +348,7 @@ class ShownTurn:
         """Write the result; gives the exit code."""
         if self._view.failure is not None:
             raise self._view.failure
-        result = _complete_result(self.run, end, self._options, self._started)
+        result = _complete_result(self.run, end, self._options, self._started, self._request)
         result.retries = list(self._retries)
         result.patch = self._write_patch(end)
         self._view.finish(result, self.run.state)

@@ -122,6 +122,8 @@ class TurnRequest:
         self.observers: Sequence[Observer] = ()
         """See every line between this program and the host."""
         self.prompt_id = os.urandom(16).hex()
+        self.session: dict[str, Any] = {}
+        """The session, as the host describes it; while it is being opened, its agent and its terms."""
         self.open: Callable[[ThinClient, TurnRequest, dict[str, Any] | None], dict[str, Any]] | None = None
         """Opens or prepares the session, where more than a prompt is wanted; gives it as `_dragoman/named` does."""
 
@@ -234,7 +236,7 @@ class HostedTurn:
             found = client.call("_dragoman/named", name=request.name, cwd=request.cwd)["session"]
         if found is None or not found["hasAgent"] or request.open is not None:
             found = (request.open or _open_plainly)(client, request, found)
-        self.session = found
+        self.session = request.session = found
         return client
 
     def _settle_versions(self, client: ThinClient) -> "tuple[ThinClient, dict[str, Any] | None]":
