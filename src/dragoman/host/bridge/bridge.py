@@ -136,7 +136,7 @@ class Bridge:
             self._editor.pause()
 
     def _editor_gone(self, reason: ConnectionClosed) -> None:
-        """Finish: the editor will send no more. What it asked last is still answered; turns go on without it."""
+        """Finish, as the editor will send no more. What it asked last is still answered; turns go on without it."""
         self._is_ending = True
         if self._is_finished():
             self._over.set()
