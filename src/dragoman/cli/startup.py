@@ -43,7 +43,7 @@ def shorten_version_lookups() -> None:
 
 
 class _Metadata(ModuleType):
-    """Stands for `importlib.metadata` until more than a version is asked of it; answers the same then, too."""
+    """What stands for `importlib.metadata` until more than a version is asked of it; it answers the same then, too."""
 
     def version(self, distribution_name: str) -> str:
         import os

@@ -28,7 +28,7 @@ class TerminalOpening:
         self._options = options
 
     def new(self, agent: str | None) -> dict[str, Any]:
-        """The params of a new session. Raises: ConfigError."""
+        """Return the params of a new session. Raises: ConfigError."""
         from msgspec.structs import replace
 
         from dragoman.cli.exec.hosted.opening import SessionOpener
@@ -109,7 +109,7 @@ def _converse(
 
 
 def _read_ui() -> tuple[UiMembers, tuple[str, ...]]:
-    """The user's settings of the terminal client. A file that cannot be read does not keep it from opening."""
+    """Return the user's settings of the terminal client. A file that cannot be read does not keep it from opening."""
     from dragoman.errors import ConfigError
     from dragoman.settings.file import UiMembers, read_settings_file, user_file
     from dragoman.settings.places import config_dir
@@ -123,7 +123,7 @@ def _read_ui() -> tuple[UiMembers, tuple[str, ...]]:
 
 
 def _form(given: Any, wanted: str) -> tuple[str, str]:
-    """`full`, `inline` or `plain`, and what decided for lines only. Raises: CliError."""
+    """Return `full`, `inline` or `plain`, and what decided for lines only. Raises: CliError."""
     import importlib.util
 
     if given.plain:
@@ -169,7 +169,7 @@ def _options(call: CliCall) -> Options:
 
 
 def _session(given: Any, cwd: str) -> HostedEntry | None:
-    """The session that is meant; None for a new one."""
+    """Return the session that is meant; None for a new one."""
     from dragoman.cli.sessions.hosted import hosted_sessions
 
     if given.session is None and not getattr(given, "continue"):

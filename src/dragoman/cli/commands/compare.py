@@ -74,7 +74,7 @@ def _words(words: list[str], file: str | None) -> tuple[list[str], str]:
 
 
 def _contestants(agents: list[str], project: str) -> list[Contestant]:
-    """The agents with worktrees that do not exist yet; their numbers are those of the comparison."""
+    """Return the agents with worktrees that do not exist yet; their numbers are those of the comparison."""
     from dragoman.cli.compare.runs import Contestant
     from dragoman.worktrees import list_worktrees
 

@@ -77,7 +77,7 @@ def _version(protocol: str | None, recorded: Version) -> Version:
 
 
 def _translated(transport: Transport, side: Side, client: Version, agent: Version | Literal["auto"]) -> Transport:
-    """The transport of one side of the recording, whose other side speaks another version than the recorded one."""
+    """Return the transport of one side of the recording, whose other side speaks another version than recorded."""
     if client == agent:
         return transport
     from dragoman.transports.translated import TranslatedTransport

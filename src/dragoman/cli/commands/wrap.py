@@ -39,7 +39,7 @@ def run(call: CliCall) -> int:
 
 
 def wrap_command(call: CliCall) -> list[str]:
-    """The command that starts the same wrapped agent from any folder."""
+    """Return the command that starts the same wrapped agent from any folder."""
     given = call.given
     words = [*own_command("wrap")]
     if given.source is not None:

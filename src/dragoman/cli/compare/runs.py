@@ -192,7 +192,7 @@ def _changes(worktree: str, cwd: str) -> tuple[list[ComparedChange], int, int, s
 
 
 def _count(patch: str) -> tuple[int, int]:
-    """The lines that a patch adds and removes; a hunk says how many lines it has, whatever they look like."""
+    """Count the lines that a patch adds and removes; a hunk says how many lines it has, whatever they look like."""
     added = removed = old = new = 0
     for line in patch.split("\n"):
         if old > 0 or new > 0:

@@ -67,7 +67,7 @@ def _write_kind(proposals: Sequence[Proposal], places: Places) -> None:
 
 
 def counts(proposals: Iterable[Proposal]) -> dict[str, int]:
-    """How many proposals there are in each state."""
+    """Count the proposals in each state."""
     found: dict[str, int] = {}
     for each in proposals:
         found[each.state] = found.get(each.state, 0) + 1
@@ -75,7 +75,7 @@ def counts(proposals: Iterable[Proposal]) -> dict[str, int]:
 
 
 def summary(proposals: Iterable[Proposal]) -> str:
-    """One line: what was imported, and what is left."""
+    """Return one line: what was imported, and what is left."""
     found = counts(proposals)
     parts = [
         (found.get("imported", 0), "imported"),
@@ -92,7 +92,7 @@ def summary(proposals: Iterable[Proposal]) -> str:
 
 
 def document(proposals: Sequence[Proposal], problems: Sequence[str], places: Places, *, is_dry: bool) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return what `--json` prints."""
     return {
         "scope": places.scope,
         "dry_run": is_dry,

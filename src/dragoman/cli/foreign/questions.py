@@ -29,7 +29,7 @@ _MOST_LINES = 60
 
 
 class Confirmation:
-    """Asks the user, writes, and collects what became of each proposal.
+    """The questions about the proposals, their writing, and what became of each.
 
     Args:
         is_sure: write what is ready without asking; nothing that needs a question of its own is written then.

@@ -39,7 +39,7 @@ def test_server(call: CliCall) -> int:
 
 
 def seconds_of(call: CliCall, default: float) -> float:
-    """The time limit of `--timeout`. Raises: CliError."""
+    """Return the time limit of `--timeout`. Raises: CliError."""
     text = call.given.timeout
     try:
         seconds = default if text is None else float(text)

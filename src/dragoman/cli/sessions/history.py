@@ -35,7 +35,7 @@ class SessionHistory(NamedTuple):
         return self.session.title or (self.session.entry.first_prompt if self.session.entry else "") or "Session"
 
     def facts(self) -> list[tuple[str, str]]:
-        """What stands above a conversation."""
+        """Return what stands above a conversation."""
         row, entry = self.session, self.session.entry
         facts = [("agent", row.agent), ("session", row.session_id), ("folder", row.folder)]
         if entry is not None:

@@ -66,7 +66,7 @@ def _with(path: str, reviews: list[Review]) -> Review:
 
 
 def _target(word: str) -> tuple[str, list[int]]:
-    """`FILE` or `FILE:HUNK` or `FILE:1,3`."""
+    """Split `FILE` or `FILE:HUNK` or `FILE:1,3`."""
     path, colon, numbers = word.rpartition(":")
     parts = numbers.split(",")
     if colon and all(part.isdigit() for part in parts):

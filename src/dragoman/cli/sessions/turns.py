@@ -1,4 +1,4 @@
-"""Finds the turns that `dragoman sessions diff`, `review`, `rewind` and `redo` are about.
+"""The turns that `dragoman sessions diff`, `review`, `rewind` and `redo` are about.
 
 Turns are in the snapshots of the folder they ran in. Without a word the last turn in the current folder is meant,
 whichever session it belongs to, so that a run that is not in the ledger can be reviewed too.
@@ -25,7 +25,7 @@ _HINT = "dragoman exec follows changes unless --no-snapshots is given; docs/revi
 
 
 def chosen_turn(found: SessionTurns, text: str | None) -> tuple[int, tuple[TurnChanges, ...]]:
-    """The turn with a number, counted from 1; the last one without. Raises: CliError."""
+    """Return the turn with a number, counted from 1; the last one without. Raises: CliError."""
     if text is None:
         return len(found.turns), found.turns[-1]
     if not text.isdigit() or not 1 <= int(text) <= len(found.turns):
@@ -37,7 +37,7 @@ def chosen_turn(found: SessionTurns, text: str | None) -> tuple[int, tuple[TurnC
 
 
 def find_turns(call: CliCall) -> SessionTurns:
-    """The turns of the session that the command line names. Raises: CliError."""
+    """Return the turns of the session that the command line names. Raises: CliError."""
     import asyncio
 
     from dragoman.policy.paths import is_below
