@@ -39,8 +39,8 @@ def _find(value: Any, depth: int) -> str | None:
 
 
 def _first(values: list[Any], depth: int) -> str | None:
-    found = (_find(each, depth + 1) for each in values)
-    return next((each for each in found if each is not None), None)
+    causes = (_find(value, depth + 1) for value in values)
+    return next((cause for cause in causes if cause is not None), None)
 
 
 def _document(text: str) -> Any:

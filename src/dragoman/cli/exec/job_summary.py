@@ -48,7 +48,7 @@ def job_summary(result: RunResult, model: str | None = None) -> str:
 def _state(result: RunResult) -> str:
     if result.exit_code:
         return f"❌ exit code {result.exit_code}"
-    refused = sum(each.action != "allow" for each in result.permissions) + len(result.violations)
+    refused = sum(made.action != "allow" for made in result.permissions) + len(result.violations)
     return f"⚠️ done, {refused} not permitted" if refused else "✅ done"
 
 
@@ -74,17 +74,20 @@ def _facts(result: RunResult, name: str, model: str | None) -> Iterable[tuple[st
 def _files(result: RunResult) -> list[str]:
     if not result.files_changed:
         return []
-    rows = [(each.change, _code(each.path)) for each in result.files_changed[:_MOST_FILES]]
+    rows = [(changed.change, _code(changed.path)) for changed in result.files_changed[:_MOST_FILES]]
     return ["#### Changed files", "", *_table(("change", "file"), rows)]
 
 
 def _permissions(result: RunResult) -> list[str]:
-    refused = [each for each in result.permissions if each.action != "allow"]
+    refused = [made for made in result.permissions if made.action != "allow"]
     rows: list[tuple[str, ...]] = []
-    for each in refused[:_MOST_CALLS]:
-        what = each.command or ", ".join(each.paths) or each.title
-        rows.append((each.action, _code(each.kind), _code(what), _text(each.decided_by)))
-    rows += [("violation", _code(each.kind), _code(each.title), _text(each.decided_by)) for each in result.violations]
+    for made in refused[:_MOST_CALLS]:
+        what = made.command or ", ".join(made.paths) or made.title
+        rows.append((made.action, _code(made.kind), _code(what), _text(made.decided_by)))
+    rows += [
+        ("violation", _code(violation.kind), _code(violation.title), _text(violation.decided_by))
+        for violation in result.violations
+    ]
     return ["#### Not permitted", "", *_table(("", "kind", "what", "decided by"), rows)] if rows else []
 
 

@@ -271,7 +271,7 @@ class ExecView:
 
             self._event(CommandEvent(command))
         if command.refused:
-            wanted = ", ".join(f"{each.kind} ({each.subject})" for each in command.refused)
+            wanted = ", ".join(f"{refused.kind} ({refused.subject})" for refused in command.refused)
             self.note(f"the sandbox ({command.sandbox}) kept from `{command.command}`: {wanted}; {command.hint}")
 
     def terminal_output(self, terminal_id: str, data: bytes) -> None:

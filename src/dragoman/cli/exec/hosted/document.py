@@ -88,7 +88,7 @@ def format_json(value: "Any", indent: str = "\n") -> str:
         members = [f"{encode_basestring(name)}: {format_json(member, inner)}" for name, member in value.items()]
         return "{" + inner + f",{inner}".join(members) + indent + "}"
     if isinstance(value, list) and value:
-        return "[" + inner + f",{inner}".join([format_json(each, inner) for each in value]) + indent + "]"
+        return "[" + inner + f",{inner}".join([format_json(item, inner) for item in value]) + indent + "]"
     if isinstance(value, str):
         return str(encode_basestring(value))
     if value is None or isinstance(value, bool):

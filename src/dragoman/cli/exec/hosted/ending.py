@@ -53,8 +53,8 @@ def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
     if end.error is not None:
         note_error(facts, as_error(end.error))
     permissions = end.report.get("permissions") or ()
-    facts.could_not_ask = not end.could_ask and any(each["decided_by"] in _UNASKED for each in permissions)
-    facts.was_denied = fails_on_deny and any(each["action"] == "deny" for each in permissions)
+    facts.could_not_ask = not end.could_ask and any(made["decided_by"] in _UNASKED for made in permissions)
+    facts.was_denied = fails_on_deny and any(made["action"] == "deny" for made in permissions)
     facts.has_violation = bool(end.report.get("violations"))
     return facts
 

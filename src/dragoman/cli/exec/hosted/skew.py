@@ -59,12 +59,12 @@ def listed_session(client: ThinClient, name: str, cwd: str) -> dict[str, Any] | 
     cursor: dict[str, str] = {}
     while True:
         page = client.call("session/list", cwd=cwd, **cursor)
-        for each in page.get("sessions", ()):
-            own = (each.get("_meta") or {}).get("dragoman") or {}
+        for listed in page.get("sessions", ()):
+            own = (listed.get("_meta") or {}).get("dragoman") or {}
             if own.get("name") == name:
                 state = str(own.get("state", "idle"))
                 return {
-                    "sessionId": each["sessionId"],
+                    "sessionId": listed["sessionId"],
                     "cwd": cwd,
                     "agent": str(own.get("agent", "the agent")),
                     "state": state,
