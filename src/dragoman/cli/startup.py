@@ -51,7 +51,7 @@ class _Metadata(ModuleType):
         start, end = f"{distribution_name}-", ".dist-info"
         for folder in sys.path:
             try:
-                found = [each for each in os.listdir(folder or ".") if each.startswith(start) and each.endswith(end)]
+                found = [name for name in os.listdir(folder or ".") if name.startswith(start) and name.endswith(end)]
             except OSError:
                 continue
             if len(found) == 1 and found[0][len(start)].isdecimal():

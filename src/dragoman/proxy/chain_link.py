@@ -304,7 +304,7 @@ class PassThrough:
         link.successor.start(_Side(self, link.client, from_successor))
 
     def end(self, reason: ConnectionClosed) -> None:
-        """End: the conductor is gone."""
+        """End the relaying: the conductor is gone."""
         if not self.ended.done():
             self.ended.set_result(reason)
 

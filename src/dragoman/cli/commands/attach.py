@@ -103,7 +103,7 @@ def _converse(
         *(opening, session_id, first),
         ui=ui,
         overridden=overridden,
-        chooses=all(each is None for each in named),
+        chooses=all(choice is None for choice in named),
         notes=notes,
     )
 
@@ -176,14 +176,14 @@ def _session(given: Any, cwd: str) -> HostedEntry | None:
         return None
     known = hosted_sessions()
     if given.session is None:
-        found = next((each for each in known if each.folder == cwd), None)
+        found = next((session for session in known if session.folder == cwd), None)
         if found is None:
             raise exits.CliError(f"there is no session in {cwd}", hint="leave out --continue to begin one")
         return found
-    for each in known:
-        if given.session in (each.session_id, each.name):
-            return each
-    near = [each for each in known if each.session_id.startswith(given.session)]
+    for session in known:
+        if given.session in (session.session_id, session.name):
+            return session
+    near = [session for session in known if session.session_id.startswith(given.session)]
     if len(near) == 1:
         return near[0]
     raise exits.CliError(f"there is no session {given.session!r}", hint="dragoman sessions lists them")

@@ -171,8 +171,8 @@ def _until_done(
             run.stop(f"ended by {number.name}")
 
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, stop, each)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop, number)
         first = [] if served is None else await served()
         report = await run.run(cases)
         report.results[:0] = first

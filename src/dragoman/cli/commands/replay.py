@@ -60,8 +60,8 @@ async def _until_signal(
         signals.append(number)
         replay.stop()
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, stop, each)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
     return await play
 
 

@@ -51,8 +51,8 @@ def wrap_command(call: CliCall) -> list[str]:
         if value is True:
             words.append(f"--{name}")
         elif value not in (None, False, []):
-            for each in value if isinstance(value, list) else [value]:
-                words += [f"--{name}", each]
+            for text in value if isinstance(value, list) else [value]:
+                words += [f"--{name}", text]
     if given.store:
         words += ["--store", str(Path(given.store).absolute())]
     if given.no_sessions:

@@ -257,7 +257,7 @@ def _start_facts(setup: GuardSetup) -> dict[str, Any]:
     from dragoman.text.secrets import known_keys
 
     words = "\0".join(known_keys.mask(word) for word in entry.command)
-    rules = "\n".join(sorted(f"{each.rule.action} {each.rule.text}" for each in setup.graded))
+    rules = "\n".join(sorted(f"{graded.rule.action} {graded.rule.text}" for graded in setup.graded))
     return {
         "guard": __version__,
         "python": sys.version.split()[0],
@@ -272,8 +272,13 @@ def _start_facts(setup: GuardSetup) -> dict[str, Any]:
         "sandbox": {"commands": setup.sandboxes.backend, "agent": setup.sandboxes.agent is not None},
         "rules_sha256": hashlib.sha256(rules.encode()).hexdigest(),
         "rules": [
-            {"action": each.rule.action, "rule": each.rule.text, "source": each.rule.source, "grade": each.grade}
-            for each in setup.graded
+            {
+                "action": graded.rule.action,
+                "rule": graded.rule.text,
+                "source": graded.rule.source,
+                "grade": graded.grade,
+            }
+            for graded in setup.graded
         ],
         "limits": [f"{limit.scope}.{limit.measure}={limit.most:g}" for limit in setup.options.limits],
     }

@@ -47,10 +47,10 @@ class ListedServers(Struct, frozen=True):
         """Raises: CliError."""
         from dragoman.settings.documents import did_you_mean
 
-        for each in self.all:
-            if each.name == name:
-                return each
-        names = [each.name for each in self.all]
+        for server in self.all:
+            if server.name == name:
+                return server
+        names = [server.name for server in self.all]
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}; dragoman mcp add adds one"
         raise CliError(f"there is no MCP server {name!r} in the settings", hint=hint)
 

@@ -23,7 +23,7 @@ _WHERE_COLUMNS = 60
 
 def list_servers(call: CliCall) -> int:
     servers = load_servers_here()
-    rows = [_document(each, servers.tokens) for each in servers.all]
+    rows = [_document(server, servers.tokens) for server in servers.all]
     if call.given.json:
         write_json(rows)
     elif rows:

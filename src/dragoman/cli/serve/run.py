@@ -202,7 +202,7 @@ def _options(given: Any) -> ServeOptions:
         raise CliError("--tls-cert and --tls-key belong together", hint=_SEE_HELP)
     if given.tls_cert and given.behind_proxy:
         raise CliError("--behind-proxy is for a proxy that speaks TLS; leave it out with --tls-cert", hint=_SEE_HELP)
-    folders = tuple(folder("--folder", each) for each in given.folder)
+    folders = tuple(folder("--folder", path) for path in given.folder)
     if not folders:
         cwd = os.getcwd()
         if cwd == "/":

@@ -64,17 +64,17 @@ def _listed(client: ThinClient) -> Iterator[HostedEntry]:
     cursor: dict[str, Any] = {}
     while True:
         page = client.call("session/list", **cursor)
-        for each in page.get("sessions", ()):
-            own = (each.get("_meta") or {}).get("dragoman") or {}
+        for session in page.get("sessions", ()):
+            own = (session.get("_meta") or {}).get("dragoman") or {}
             yield HostedEntry(
-                session_id=each["sessionId"],
+                session_id=session["sessionId"],
                 name=own.get("name"),
                 agent=str(own.get("agent", "")),
-                folder=each["cwd"],
+                folder=session["cwd"],
                 state=str(own.get("state", "idle")),
                 attached=int(own.get("attached", 0)),
-                title=each.get("title"),
-                updated_at=each.get("updatedAt"),
+                title=session.get("title"),
+                updated_at=session.get("updatedAt"),
                 agent_session=own.get("agentSessionId"),
                 number=own.get(NUMBER),
             )

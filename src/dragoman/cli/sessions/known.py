@@ -210,7 +210,7 @@ def _key(row: KnownSession, rows: dict[Any, KnownSession]) -> Any:
     key: Any = (row.agent, row.session_id)
     if row.agent == BUILT_IN and key not in rows:
         # The built-in agent may have been run by a command of the user; its ids are its own, whatever started it.
-        key = next((each for each, found in rows.items() if _is_of_command(found, row.session_id)), key)
+        key = next((place for place, found in rows.items() if _is_of_command(found, row.session_id)), key)
     there = rows.get(key)
     if row.hosted is not None and there is not None and there.hosted is not None:
         return "hosted", row.hosted.session_id  # the agent used an id for two sessions of the host
@@ -249,15 +249,15 @@ def live_sessions(agent: str | None, cwd: str | None) -> list[KnownSession]:
 
     return [
         KnownSession(
-            agent=hosted_name(each.agent),
-            session_id=each.agent_session or each.session_id,
-            folder=each.folder,
-            title=each.title,
-            updated_at=each.updated_at,
-            hosted=each,
+            agent=hosted_name(entry.agent),
+            session_id=entry.agent_session or entry.session_id,
+            folder=entry.folder,
+            title=entry.title,
+            updated_at=entry.updated_at,
+            hosted=entry,
         )
-        for each in hosted_sessions()
-        if (agent is None or hosted_name(each.agent) == agent) and (cwd is None or is_in(each.folder, cwd))
+        for entry in hosted_sessions()
+        if (agent is None or hosted_name(entry.agent) == agent) and (cwd is None or is_in(entry.folder, cwd))
     ]
 
 
@@ -345,7 +345,7 @@ def document(row: KnownSession) -> dict[str, Any]:
         "exit_code": None if entry is None else entry.exit_code,
         "stop_reason": None if entry is None else entry.stop_reason,
         "error": None if entry is None else entry.error,
-        "files": None if entry is None else [{"path": each.path, "change": each.change} for each in entry.files],
+        "files": None if entry is None else [{"path": file.path, "change": file.change} for file in entry.files],
         "scripted": None if entry is None else entry.is_scripted,
         "can_continue": None if entry is None else entry.can_reopen and not entry.is_replaced,
         "known_by": [

@@ -109,7 +109,7 @@ def _prefix_length(rows: list[KnownSession]) -> int:
     """Return how much of an id is needed to name one of these sessions: commands take the beginning of an id."""
     ids = {row.session_id for row in rows}
     length = _SHORTEST_ID
-    while len({each[:length] for each in ids}) < len(ids):
+    while len({session_id[:length] for session_id in ids}) < len(ids):
         length += 1
     return length
 

@@ -105,10 +105,10 @@ def _traffic(row: HostedEntry) -> tuple[list[Frame], dict[str, Any], bool]:
             if answer["connection"] != connection:
                 frames, connection, is_whole = [], answer["connection"], True
                 after = 0
-            for each in answer["frames"]:
-                is_whole = is_whole and each["n"] == after + 1
-                frames.append(frame_of(each))
-                after = each["n"]
+            for frame in answer["frames"]:
+                is_whole = is_whole and frame["n"] == after + 1
+                frames.append(frame_of(frame))
+                after = frame["n"]
             if not answer["frames"] or after >= answer["count"]:
                 return frames, answer, is_whole
     except (HostLost, HostRefused) as error:

@@ -54,8 +54,8 @@ def find_turns(call: CliCall) -> SessionTurns:
         last = max(turns, key=lambda turn: turn.ended_at)
         return _turns_of(base, last.session_id, last.agent)
     known = [(turn.session_id, turn.agent) for root in roots for turn in Rewinder(base, root).store.turns()]
-    found = list(dict.fromkeys(each for each in known if each[0].startswith(word)))
-    exact = [each for each in found if each[0] == word] or found
+    found = list(dict.fromkeys(session for session in known if session[0].startswith(word)))
+    exact = [session for session in found if session[0] == word] or found
     chosen = exact[0] if len(exact) == 1 else asyncio.run(_picked(Scope(call), word))
     return _turns_of(base, *chosen)
 
