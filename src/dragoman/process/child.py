@@ -228,18 +228,18 @@ class Child:
         return not self._exit.done()
 
     def take_pipes(self) -> tuple[int, int]:
-        """Our ends of its stdin and stdout; the caller closes them from now on, stdin before `close`."""
+        """Return our ends of its stdin and stdout; the caller closes them from now on, stdin before `close`."""
         pipes = self._stdin, self._stdout
         self._stdin = self._stdout = -1
         return pipes
 
     def stderr_tail(self, size_bytes: int = TAIL_BYTES) -> str:
-        """The end of what it wrote to stderr so far, as text."""
+        """Return the end of what it wrote to stderr so far, as text."""
         self._read_rest_of_stderr()  # what it wrote before a message is there when the message is
         return self._ring.tail(size_bytes)
 
     def stderr_kept(self) -> bytes:
-        """Everything of stderr that is still kept (the last MiB)."""
+        """Return everything of stderr that is still kept (the last MiB)."""
         return self._ring.kept()
 
     def when_exited(self, callback: Callable[[], None]) -> None:
@@ -250,7 +250,7 @@ class Child:
             self._exit_callbacks.append(callback)
 
     async def wait(self) -> int | None:
-        """Waits for its exit; the return code is negative for a signal, None if other code collected the status."""
+        """Wait for its exit; the return code is negative for a signal, None if other code collected the status."""
         await asyncio.shield(self._exit)
         return self.returncode
 
@@ -314,7 +314,7 @@ class Child:
         return not self._exit.done() or group_is_alive(self.pid)
 
     def _signal_group(self, number: signal.Signals) -> None:
-        """Signals the group if it has a living member; without one its number may belong to another group."""
+        """Signal the group if it has a living member; without one its number may belong to another group."""
         if not self._group_is_alive():
             return
         self.was_signalled = self.was_signalled or not self._exit.done()
@@ -355,7 +355,7 @@ class Child:
                 _log.exception("a callback for the end of process %d failed", self.pid)
 
     def _kill_now(self) -> None:
-        """Steps 3 and 4 of the ladder, synchronously: for when there is no time or no event loop."""
+        """Take steps 3 and 4 of the ladder synchronously: for when there is no time or no event loop."""
         self._watch.stop()
         returncode = kill_now(self.marker, self.pid, self._spare)
         if not self._exit.done():

@@ -1,4 +1,4 @@
-"""Turns a request to run a command into arguments and an environment of this machine.
+"""The way from a request to run a command to arguments and an environment of this machine.
 
 Owns the search for the program, the rule for whole shell lines, and the list of variables a command may see. Starts
 nothing.
@@ -37,7 +37,7 @@ def is_kept(name: str) -> bool:
 def child_environment(
     added: Mapping[str, str], *, kept: Collection[str] = (), source: Mapping[str, str] | None = None
 ) -> dict[str, str]:
-    """The whole environment of a command: the variables every program needs, those also named in `kept`, and `added`.
+    """Return the whole environment of a command: what every program needs, what `kept` also names, and `added`.
 
     Taken from `source`, by default this program's own environment.
     """
@@ -52,7 +52,7 @@ def child_environment(
 
 
 def resolve_command(command: str, args: Sequence[str], env: Mapping[str, str], cwd: str) -> tuple[list[str], bool]:
-    """The arguments to run, and whether they are a shell with a whole line.
+    """Return the arguments to run, and whether they are a shell with a whole line.
 
     Some agents send a shell line as the command. That is one only if no program has this name, there is white space in
     it and there are no arguments; everything else is run, and fails, as it was sent (rule 284).
@@ -64,7 +64,7 @@ def resolve_command(command: str, args: Sequence[str], env: Mapping[str, str], c
 
 
 def find_program(name: str, env: Mapping[str, str], cwd: str) -> str | None:
-    """The file that a command of this name would run in `cwd`; None if there is none."""
+    """Return the file that a command of this name would run in `cwd`; None if there is none."""
     if not name or "\0" in name:
         return None
     if os.sep in name:

@@ -1,4 +1,4 @@
-"""Finds the daemons that an agent works with, by words of their command lines.
+"""The search for the daemons that an agent works with, by words of their command lines.
 
 Owns the search. A daemon that this program's child started carries the child's marker and ends with it (`sweep.py`);
 one that was there before, or that another program started, is left alone. Ends nothing.
@@ -25,7 +25,7 @@ class Daemon(NamedTuple):
 
 
 def find_daemons(words: Collection[str], marker: str = "") -> list[Daemon]:
-    """The running processes of this user with one of these words in their command line, oldest pid first.
+    """Return the running processes of this user with one of these words in their command line, oldest pid first.
 
     This program and its ancestors are left out: the words may be in their arguments.
     """

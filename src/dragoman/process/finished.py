@@ -1,4 +1,4 @@
-"""Runs a shell line to its end, with bytes on its stdin, and returns what it wrote.
+"""A shell line that is run to its end, with bytes on its stdin, and what it wrote.
 
 Owns the time limit and the bounds of the outputs. `child.py` promises that nothing of the command survives.
 """

@@ -1,4 +1,4 @@
-"""Runs one program on the user's terminal while this one waits: a login, an editor.
+"""One program that runs on the user's terminal while this one waits: a login, an editor.
 
 Owns the hand-over of the terminal: the program's own group becomes the foreground one, so that Ctrl-C and Ctrl-Z are
 its own, and whatever way it ends, the terminal comes back to us with the settings it had. Its descendants are left

@@ -1,4 +1,4 @@
-"""Kills the children of this program when it ends without closing them, even by `kill -9`.
+"""The guard that kills this program's children when it ends without closing them, even by `kill -9`.
 
 Owns the list of living children, the exit hook and the guard shell. Does not use event loops.
 
@@ -111,18 +111,21 @@ class Guard:
         self._has_warned = False
 
     def expect(self, marker: str, spare: Spare) -> None:
-        """From now on no process that carries `marker` outlives this program; call it before there is one."""
+        """Let no process that carries `marker` outlive this program from now on; call it before there is one."""
         self._add(marker, _Member(_UNKNOWN, spare))
 
     def watch(self, marker: str, group: int) -> None:
-        """The expected child has started, and `group` is its process group."""
+        """Note that the expected child has started, and that `group` is its process group."""
         with self._lock:
             member = self._members.get(marker)
             if member is not None:
                 self._add(marker, member._replace(group=group))
 
     def forget(self, marker: str) -> None:
-        """The child is gone. The last one takes the shell with it, so that no process and no descriptor stays."""
+        """Drop a child that is gone.
+
+        The last one takes the shell with it, so that no process and no descriptor stays.
+        """
         with self._lock:
             if self._members.pop(marker, None) is None:
                 return
@@ -175,7 +178,10 @@ class Guard:
             _warn("the guard shell does not read; children may outlive this program if it is killed")
 
     def _line(self, marker: str) -> str:
-        """What the shell has to know. It could not judge which daemons are spared, so then it kills the group only."""
+        """Return what the shell has to know.
+
+        It could not judge which daemons are spared, so then it kills the group only.
+        """
         member = self._members[marker]
         if member.group == _UNKNOWN:
             return f"start {marker} 0\n"
@@ -208,7 +214,10 @@ class Guard:
                 os.close(read_end)
 
     def _disown(self) -> None:
-        """In a fork of this program: the children are the original's, and its copy of the pipe would hide its death."""
+        """Drop everything in a fork of this program.
+
+        The children are the original's, and the fork's copy of the pipe would hide its death.
+        """
         self._lock = threading.RLock()
         self._members = {}
         if self._shell is not None:

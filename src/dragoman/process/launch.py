@@ -1,4 +1,4 @@
-"""Starts one program: pipes, environment, its own session, and errors that say what to do.
+"""The start of one program: pipes, environment, its own session, and errors that say what to do.
 
 Owns the step from an argument list to a pid and three pipe ends. The guard knows the program before it exists, so it
 never outlives this one; the code that ends it calls `guard.forget`. Does not use the event loop.
@@ -194,7 +194,7 @@ def explain(error: OSError | ValueError, command: str, cwd: StrPath | None) -> D
 
 
 def _explain_command(error: OSError, command: str, cwd: StrPath | None) -> str:
-    """What is wrong with the command itself; empty if it is not the command's fault."""
+    """Return what is wrong with the command itself; empty if it is not the command's fault."""
     is_path = os.sep in command
     match error.errno:
         case errno.ENOENT if is_path and os.path.exists(os.path.join(cwd or "", command)):

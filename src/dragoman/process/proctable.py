@@ -1,4 +1,4 @@
-"""Reads facts about running processes from `/proc`.
+"""Facts about running processes, from `/proc`.
 
 Owns reading it. Every function raises OSError for a process that is gone or not ours to read. Decides nothing.
 """
@@ -45,7 +45,7 @@ def pids() -> list[int]:
 
 
 def working_below(folder: str) -> list[int]:
-    """The processes without a terminal whose working folder is this one, a real path, or below it."""
+    """Return the processes without a terminal whose working folder is this one, a real path, or below it."""
     from dragoman.policy.paths import is_below  # few programs look for processes by their folder
 
     found = []
@@ -69,7 +69,7 @@ def status(pid: int) -> Status:
 
 
 def environment(pid: int) -> bytes:
-    """Its environment at the last `exec`; empty for the dead, for kernel threads and in the middle of an `exec`."""
+    """Return its environment at the last `exec`; empty for the dead, for kernel threads and in the middle of one."""
     return _read(f"/proc/{pid}/environ")
 
 
@@ -78,17 +78,17 @@ def command_line(pid: int) -> str:
 
 
 def name(pid: int) -> str:
-    """What the kernel calls the program, at most 15 characters."""
+    """Return what the kernel calls the program, at most 15 characters."""
     return _read(f"/proc/{pid}/comm").decode("utf-8", "replace").strip()
 
 
 def system_call(pid: int) -> list[int]:
-    """The system call in which a thread is stopped: number, six arguments, stack pointer, address of the next code."""
+    """Return the system call in which a thread is stopped: number, six arguments, stack pointer, next address."""
     return [int(word, 0) for word in _read(f"/proc/{pid}/syscall").split()]
 
 
 def mappings(pid: int) -> list[str]:
-    """The files in its memory, one line each: extent, permissions, offset, device, inode, path."""
+    """Return the files in its memory, one line each: extent, permissions, offset, device, inode, path."""
     lines = _read(f"/proc/{pid}/maps").decode("utf-8", "surrogateescape").splitlines()
     return [line for line in lines if "/" in line]
 

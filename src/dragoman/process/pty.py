@@ -22,7 +22,7 @@ _VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def open_pty(columns: int, rows: int) -> tuple[int, str]:
-    """Our end of a new pseudo terminal, not blocking, and the path of the other one, which is not open yet.
+    """Return our end of a new pseudo terminal, not blocking, and the path of the other one, which is not open yet.
 
     Raises:
         OSError: this system has none, or none left.
@@ -51,7 +51,7 @@ def open_pty(columns: int, rows: int) -> tuple[int, str]:
 
 
 def hold_open(path: str) -> int:
-    """The child's end of a pseudo terminal, without making it this program's; -1 if it is gone."""
+    """Open the child's end of a pseudo terminal, without making it this program's; return -1 if it is gone."""
     try:
         return os.open(path, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -61,7 +61,7 @@ def hold_open(path: str) -> int:
 def behind_pty(
     argv: Sequence[str], program: str, path: str, env: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Arguments and environment that run `argv` with `path` as its controlling terminal, stdout and stderr.
+    """Return arguments and environment that run `argv` with `path` as its controlling terminal, stdout and stderr.
 
     `program` is the file `argv` was found to name.
     """

@@ -13,7 +13,7 @@ _SLACK_BYTES: Final = 256 << 10  # trimmed in big steps, so that a flood of one-
 
 
 class Ring:
-    """Keeps the last `keep_bytes` of what was added."""
+    """The last `keep_bytes` of what was added."""
 
     __slots__ = ("_bytes", "_keep_bytes", "total_bytes")
 
@@ -29,11 +29,11 @@ class Ring:
             del self._bytes[: -self._keep_bytes]
 
     def kept(self) -> bytes:
-        """The last `keep_bytes`."""
+        """Return the last `keep_bytes`."""
         return bytes(self._bytes[-self._keep_bytes :])
 
     def tail(self, size_bytes: int = TAIL_BYTES) -> str:
-        """The last `size_bytes` as text; a character cut in half at the front is dropped."""
+        """Return the last `size_bytes` as text; a character cut in half at the front is dropped."""
         tail = self._bytes[-size_bytes:]
         if len(tail) < len(self._bytes):
             while tail and tail[0] & 0xC0 == 0x80:

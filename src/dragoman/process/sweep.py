@@ -118,12 +118,12 @@ def _started_since(pids: Collection[int], group: int, since: float) -> set[int]:
 
 
 def marked(marker: str) -> list[int]:
-    """The pids of this user that carry `marker` now."""
+    """Return the pids of this user that carry `marker` now."""
     return sorted(_scan([marker.encode()])[0])
 
 
 def _scan(markers: Collection[bytes]) -> tuple[dict[int, bytes], set[int]]:
-    """Which processes carry which marker, and which could not be judged.
+    """Return which processes carry which marker, and which could not be judged.
 
     A process is replaced (`exec`) or ends while we look, and one that ends may have started another that is not on our
     list: then one clean look proves nothing. The newest come first, because they are the quickest to go.
@@ -150,7 +150,10 @@ def _scan(markers: Collection[bytes]) -> tuple[dict[int, bytes], set[int]]:
 
 
 def _is_spared(pid: int, spare: Spare, found: Collection[int]) -> bool:
-    """A spared daemon keeps its own children too, so the question goes up the tree, among marked processes only."""
+    """Whether it is spared.
+
+    A spared daemon keeps its own children too, so the question goes up the tree, among marked processes only.
+    """
     while pid in found:
         try:
             if spare(pid) if callable(spare) else _names_one_of(pid, spare):
@@ -167,7 +170,7 @@ def _names_one_of(pid: int, words: Collection[str]) -> bool:
 
 
 def _end(doomed: Mapping[int, bytes], deadline: float) -> None:
-    """TERM, a moment, KILL."""
+    """Send TERM, wait a moment, send KILL."""
     waiting: list[int] = []
     try:
         # The oldest first: a script whose command is ended before it would go on with its next one.
@@ -210,7 +213,7 @@ def _signal_and_wait(waiting: list[int], number: signal.Signals, deadline: float
 
 
 class Sweeper:
-    """Runs sweeps on one thread that exists only while there is work; requests that wait together share a scan."""
+    """Sweeps on one thread that exists only while there is work; requests that wait together share a scan."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

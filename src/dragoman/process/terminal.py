@@ -153,7 +153,7 @@ class Terminal:
         return self.read()[1]
 
     def read(self) -> tuple[str, bool]:
-        """`text` and `truncated` of one moment, including what was written up to now."""
+        """Return `text` and `truncated` of one moment, including what was written up to now."""
         if not self._is_reporting:  # an observer that looks here must not start to read again
             self._read_rest()
         return self._tail.read(is_final=not self.is_running)
@@ -220,7 +220,7 @@ class Terminal:
             self._is_reporting = False
 
     def _go_on(self) -> bool:
-        """The source ended: take the next one, if there is any."""
+        """Take the next source, if there is any, after one has ended."""
         if self._pty >= 0:
             self._forget_source()
             self._source, self._pty = self._pty, -1
@@ -287,7 +287,7 @@ class Tail:
         self._ring.add(data)
 
     def read(self, *, is_final: bool) -> tuple[str, bool]:
-        """The kept text, at most `limit_bytes` when encoded (rule 287), and whether something is missing before it.
+        """Return the kept text, at most `limit_bytes` when encoded (rule 287), and whether any is missing before it.
 
         A character whose other half may still come is left out, unless this `is_final`.
         """

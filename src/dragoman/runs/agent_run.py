@@ -353,7 +353,7 @@ class GuardedRun:
             self.record.changes = self._changes.result()
 
     def make_patch(self) -> tuple[bytes, list[str], list[LeftOut]]:
-        """The patch of everything that changed in the folders, or of what was seen to change if that is not known."""
+        """Return the patch of all that changed in the folders, or of what was seen to change if that is not known."""
         whole = None if self._changes is None else self._changes.patch()
         if whole is not None:
             return whole
@@ -363,7 +363,7 @@ class GuardedRun:
         return self.record.patch.build(self._written(), state, state.turns[-1] if state.turns else None)
 
     def shown_terminals(self) -> list[ShownTerminal]:
-        """What the terminals of the last turn's tool calls show now."""
+        """Return what the terminals of the last turn's tool calls show now."""
         state = self.state
         if state is None or not state.turns:
             return []
@@ -410,7 +410,7 @@ class GuardedRun:
         self.guard.judge_updates(updates)
 
     def _written(self) -> Sequence[Change]:
-        """The files that this program wrote for the agent in the last turn."""
+        """Return the files that this program wrote for the agent in the last turn."""
         return () if self.guard.session is None else self.guard.written(turn_label(self.guard.session))
 
     def _note(self, sentence: str) -> None:

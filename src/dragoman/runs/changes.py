@@ -62,7 +62,7 @@ class FollowedTurn:
 
 
 class SessionChanges:
-    """Follows the sessions of a connection; pass it as `changes` to `spawn` and `connect`.
+    """The changes of the sessions of a connection; pass it as `changes` to `spawn` and `connect`.
 
     Args:
         base: the folder of the store; None for that of the user.
@@ -163,11 +163,11 @@ class SessionChanges:
     # For programs
 
     async def changes(self, session: Session) -> list[TreeChange]:
-        """What the last turn changed, sorted by path. Waits for the look after the turn."""
+        """Return what the last turn changed, sorted by path. Waits for the look after the turn."""
         return [change for record in await self.records(session) for change in record.changes]
 
     async def records(self, session: Session) -> list[TurnChanges]:
-        """The records of the last turn, one for each folder."""
+        """Return the records of the last turn, one for each folder."""
         turn = self._turns.get(session)
         if turn is None:
             raise LocalProtocolError(f"session {session.id} had no turn on this connection yet; send a prompt first")
@@ -185,7 +185,7 @@ class SessionChanges:
         return await asyncio.to_thread(self._rewind, session.id, roots, turns, choices)
 
     def followed(self, session: Session) -> FollowedTurn | None:
-        """The last turn of a session."""
+        """Return the last turn of a session."""
         return self._turns.get(session)
 
     def close(self) -> None:
@@ -270,7 +270,7 @@ def follow_changes(*, base: str | None = None, agent: str = "", limits: Snapshot
 
 
 def snapshots_folder() -> str:
-    """The folder of the user's snapshots."""
+    """Return the folder of the user's snapshots."""
     from dragoman.settings.places import folder_name
 
     return os.path.join(folder_name("data", os.environ), "snapshots")
@@ -281,7 +281,7 @@ def _content(path: str, largest_bytes: int) -> bytes | None:
 
 
 def _prompt_of(state: SessionState | None) -> str:
-    """The text of the last prompt."""
+    """Return the text of the last prompt."""
     if state is None or not state.turns:
         return ""
     text = "\n".join(block.text for block in state.turns[-1].prompt if isinstance(block, v1.TextContent))
@@ -289,7 +289,7 @@ def _prompt_of(state: SessionState | None) -> str:
 
 
 def claims_of(state: SessionState | None, written: Mapping[str, bytes | None]) -> AgentClaims:
-    """What the agent is known to have done in the last turn."""
+    """Return what the agent is known to have done in the last turn."""
     claims = AgentClaims()
     for path, content in written.items():
         claims.add_write(path, content)
@@ -376,7 +376,7 @@ class RunChanges:
             await self.service.end_session(session)
 
     def end_now(self, session: Session | None) -> None:
-        """The same for a run that was interrupted; blocks."""
+        """Look after the turn of a run that was interrupted, as `finish` does; blocks."""
         if self.service is None or self._records is not None:
             return
         turn = None if session is None else self.service.followed(session)
@@ -389,11 +389,11 @@ class RunChanges:
             self._note(f"the changes of this run are not known: {error}")
 
     def result(self) -> TreeChanges | None:
-        """What changed; None if it was not followed."""
+        """Return what changed; None if it was not followed."""
         return None if self._records is None else _joined(self._records, self._problems)
 
     def patch(self) -> tuple[bytes, list[str], list[LeftOut]] | None:
-        """The patch of everything that changed; None if that is not known."""
+        """Return the patch of everything that changed; None if that is not known."""
         return patch_of(self._records or (), self._roots[0])
 
     def _note(self, sentence: str) -> None:
@@ -402,7 +402,7 @@ class RunChanges:
 
 
 def patch_of(records: Sequence[TurnChanges], folder: str) -> tuple[bytes, list[str], list[LeftOut]] | None:
-    """The patch of everything that a turn changed, with paths below a folder; None if that is not known."""
+    """Return the patch of all that a turn changed, with paths below a folder; None if that is not known."""
     if not records or any(record.reason or record.notes for record in records):
         return None
     from dragoman.snapshots.contents import Contents
@@ -444,7 +444,7 @@ def _joined(records: list[TurnChanges], problems: list[str]) -> TreeChanges:
 
 
 def summary(changes: TreeChanges | None) -> str:
-    """One line about what changed; empty if nothing did."""
+    """Return one line about what changed; empty if nothing did."""
     if changes is None or not changes.paths:
         return ""
     files = [file for file in changes.paths if not file.is_folder]
@@ -485,7 +485,7 @@ def _path(record: TurnChanges, change: TreeChange, counts: tuple[int | None, int
 
 
 def _shown(folder: str, path: str) -> str:
-    """An absolute path as text; what is not UTF-8 is replaced, because JSON cannot hold it."""
+    """Return an absolute path as text; what is not UTF-8 is replaced, because JSON cannot hold it."""
     return os.fsencode(os.path.join(folder, path)).decode("utf-8", "replace")
 
 

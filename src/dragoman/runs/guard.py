@@ -97,7 +97,7 @@ class RunGuard:
         self._files = withhold_files(files, frozenset(withheld)) if terms.chosen.offers_files else None
 
     def options(self) -> ClientOptions:
-        """The services for the connection to the agent."""
+        """Return the services for the connection to the agent."""
         return {"permission": self.permission, "files": self._files, "terminals": self.terminals}
 
     # Permissions
@@ -193,11 +193,11 @@ class RunGuard:
     # Files and commands
 
     def written(self, label: str | None = None) -> list[Change]:
-        """The files that differ because this program wrote them for the agent, in one turn or in all of them."""
+        """Return the files that differ because this program wrote them for the agent, in one turn or in all."""
         return [change for workspace in self.workspaces for change in workspace.journal.net(label)]
 
     def look(self, terminal_id: str) -> Look | None:
-        """What a terminal shows now, ours or, with an agent of version 2, the agent's."""
+        """Return what a terminal shows now, ours or, with an agent of version 2, the agent's."""
         found = None if self.terminals is None else self.terminals.look(terminal_id)
         if found is None and self.session is not None and self.session.state.terminals:
             from dragoman.client.version2.terminals import look_at
@@ -305,7 +305,7 @@ class RunGuard:
 
 
 class ReportedAsker:
-    """Asks as another asker does, and reports what is asked as long as the question is open."""
+    """An asker that asks as another does, and reports what is asked as long as the question is open."""
 
     def __init__(self, asker: Asker, report: Callable[[RunEvent], None]) -> None:
         self._asker = asker
@@ -321,13 +321,13 @@ class ReportedAsker:
 
 
 def own_meta(meta: object) -> dict[str, Any] | None:
-    """The members that only the built-in agent sends; None for another agent."""
+    """Return the members that only the built-in agent sends; None for another agent."""
     own = meta.get("dragoman") if isinstance(meta, dict) else None
     return own if isinstance(own, dict) else None
 
 
 def watch_protected(roots: Sequence[str], sandbox: Sandbox | None) -> Tripwire:
-    """The comparison of protected files, which works with and without a sandbox."""
+    """Return the comparison of protected files, which works with and without a sandbox."""
     from dragoman.process.sandbox.policy import unconfined_policy
     from dragoman.process.sandbox.tripwire import Tripwire
     from dragoman.settings.places import state_dir

@@ -1,4 +1,4 @@
-"""Finds a rule that would allow a request which was cancelled, for the hint of a result.
+"""The rule that would allow a request which was cancelled, for the hint of a result.
 
 A candidate counts only if the engine confirms it, so that a hint is never wrong: what is protected, or what an ask rule
 of the user is about, is allowed by no rule. Pure.

@@ -1,4 +1,4 @@
-"""Opens the session of a run, new or an earlier one, and sets its mode, model and options by what it offers.
+"""The opening of a run's session, new or an earlier one, with its mode, model and options set by what it offers.
 
 Agents offer the same setting in several places: a mode as a session mode or as an option of category `mode`, a model as
 an option of category `model` or as in an older draft of the protocol.
@@ -231,7 +231,7 @@ async def _set_option(session: Session, key: str, text: str) -> None:
 
 
 def _of_category(session: Session, category: str) -> v1.SessionConfigSelect | None:
-    """The option for the mode or the model. If an agent has several of a category, the one with its name is used."""
+    """Return the option for the mode or the model. Of several of a category, the one with its name is used."""
     found = [
         option
         for option in session.state.config_options
@@ -253,7 +253,7 @@ def _flat(options: Sequence[object]) -> Iterable[OfferedValue]:
 
 
 def _match(flag: str, wanted: str, choices: Sequence[OfferedValue]) -> str:
-    """The offered value that matches: by value, else by name in any case, else by the fragment of a URL."""
+    """Return the offered value that matches: by value, else by name in any case, else by the fragment of a URL."""
     spellings: tuple[Callable[[OfferedValue], bool], ...] = (
         lambda choice: choice.value == wanted,
         lambda choice: choice.name.lower() == wanted.lower(),

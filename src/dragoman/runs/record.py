@@ -92,7 +92,7 @@ class RunRecord:
                 self.patch.note(state.tool_calls[update.tool_call_id])
 
     def next_turn(self) -> RunRecord:
-        """A record for another turn of the same session."""
+        """Make a record for another turn of the same session."""
         record = RunRecord(self.terms, look=self.tools.look, written=self.written)
         record.agent, record.session_id, record.is_scripted = self.agent, self.session_id, self.is_scripted
         return record
@@ -171,7 +171,7 @@ class RunRecord:
         return all(_says_nothing(item) for item in items)
 
     def result(self, state: SessionState | None) -> results.RunResult:
-        """The result as far as the turn decides it; exit code, error, times, retries and patch are the program's."""
+        """Return the result as far as the turn decides it: without exit code, error, times, retries and patch."""
         turn = state.turns[-1] if state is not None and state.turns else None
         text = ""
         if state is not None and turn is not None:
@@ -199,11 +199,11 @@ class RunRecord:
         )
 
     def permissions(self) -> list[results.RunPermission]:
-        """What was decided, with repetitions counted."""
+        """Return what was decided, with repetitions counted."""
         return results.permissions(map(results.permission, self.decisions))
 
     def tool_calls(self, state: SessionState | None, turn: TurnState | None) -> list[results.ToolCall]:
-        """The tool calls of a turn, in the order in which they were first reported."""
+        """Return the tool calls of a turn, in the order in which they were first reported."""
         if state is None or turn is None:
             return []
         calls = [item for item in state.timeline[turn.start : turn.end] if isinstance(item, ToolCallState)]

@@ -381,7 +381,7 @@ class RunResult(Struct, kw_only=True):
 
     @classmethod
     def nothing(cls) -> RunResult:
-        """The result of a run of which nothing is known yet."""
+        """Return the result of a run of which nothing is known yet."""
         return cls(
             exit_code=0,
             error=None,
@@ -480,7 +480,7 @@ def files_changed(changes: Iterable[Change], state: SessionState, turn: TurnStat
 
 
 def with_seen(known: list[FileChange], changes: TreeChanges | None) -> list[FileChange]:
-    """The changed files with those that only the folders show, sorted by path."""
+    """Return the changed files with those that only the folders show, sorted by path."""
     if changes is None:
         return known
     found = {file.path: file for file in known}

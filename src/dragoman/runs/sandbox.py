@@ -51,7 +51,7 @@ class RunSandboxes(Struct, kw_only=True):
         self.opened.clear()
 
     def notes(self) -> list[str]:
-        """Sentences for the user about what is in force."""
+        """Return sentences for the user about what is in force."""
         found = [self.reason] if self.reason else []
         if self.commands is not None:
             found.append(self.commands.describe())
@@ -152,14 +152,14 @@ def _check_own_sandbox(entry: AgentEntry, sandbox: Sandbox, wanted: WantedSandbo
 
 
 def sandboxed_entry(entry: AgentEntry) -> AgentEntry:
-    """The agent as it runs in a sandbox: its daemons end with it, because they are inside as well."""
+    """Return the agent as it runs in a sandbox: its daemons end with it, because they are inside as well."""
     from dragoman.registry import sandboxed  # few runs confine the agent
 
     return sandboxed.sandboxed_entry(entry)
 
 
 def confine_agent(sandbox: Sandbox, entry: AgentEntry, cwd: str) -> Confined:
-    """The agent's program, ready to be started in its sandbox, with the keys it needs.
+    """Prepare the agent's program to be started in its sandbox, with the keys it needs.
 
     Raises:
         ConfigError: the program or the folder cannot be used.

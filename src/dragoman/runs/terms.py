@@ -43,7 +43,7 @@ class SessionTerms(Struct, frozen=True, kw_only=True):
     """Whether the folders are looked at before and after each turn, for `dragoman sessions diff` and `rewind`."""
 
     def rules(self) -> list[Rule]:
-        """The rules among them. Raises: ConfigError."""
+        """Return the rules among them. Raises: ConfigError."""
         if not (self.deny or self.ask or self.allow):
             return []
         from dragoman.policy import parse_rule
@@ -96,7 +96,7 @@ class Terms(Struct, frozen=True, kw_only=True):
 
 
 def read_terms(found: object) -> SessionTerms:
-    """The terms of a session, from its facts. Raises: ConfigError."""
+    """Read the terms of a session from its facts. Raises: ConfigError."""
     try:
         return msgspec.convert(found or {}, SessionTerms)
     except msgspec.ValidationError as error:
@@ -104,7 +104,7 @@ def read_terms(found: object) -> SessionTerms:
 
 
 def rules_for(cwd: str) -> list[Rule]:
-    """The rules of the rule file and the settings that hold in a folder, as they are now.
+    """Return the rules of the rule file and the settings that hold in a folder, as they are now.
 
     Raises:
         ConfigError: a file is broken.
@@ -119,7 +119,7 @@ def rules_for(cwd: str) -> list[Rule]:
 
 
 def mode_rules(mode: str | None, roots: Sequence[str]) -> Sequence[Rule]:
-    """The rules of a mode of the built-in agent: choosing a mode is the user's decision.
+    """Return the rules of a mode of the built-in agent: choosing a mode is the user's decision.
 
     The agent does not ask about what its mode allows; without these rules its files and commands, which run through the
     client, would be asked about a second time.
@@ -131,7 +131,7 @@ def mode_rules(mode: str | None, roots: Sequence[str]) -> Sequence[Rule]:
 
 
 def restricting_rules(rules: Sequence[Rule], agent: str, project: str) -> list[str]:
-    """The rules typed for this run that deny or ask, for the built-in agent: it asks about what they concern.
+    """Return the rules typed for this run that deny or ask; the built-in agent asks about what they concern.
 
     It reads the user's other rules by itself. Patterns of files become absolute, because the folder of the session is
     not always the project's.

@@ -42,5 +42,5 @@ class BlobFiles:
             raise StoreError(f"a part of the event log is missing: {self._folder / hash} ({error.strerror})") from None
 
     def remove(self, hash: str) -> None:
-        """A body that no event names any more."""
+        """Remove a body that no event names any more."""
         (self._folder / hash).unlink(missing_ok=True)

@@ -176,7 +176,7 @@ class Database:
         return await asyncio.shield(asyncio.wrap_future(self.post(work)))
 
     def post(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """As `write`, without waiting: the future has the result after the commit. Raises: StoreError if closed."""
+        """Do as `write`, without waiting: the future has the result after the commit. Raises: StoreError if closed."""
         return self._submit(self._jobs, work)
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -184,7 +184,7 @@ class Database:
         return await asyncio.shield(asyncio.wrap_future(self.ask(work)))
 
     def ask(self, work: Callable[[sqlite3.Connection], T]) -> Future[T]:
-        """As `read`, without waiting. Raises: StoreError if closed."""
+        """Do as `read`, without waiting. Raises: StoreError if closed."""
         return self._submit(self._reads, work)
 
     def close(self) -> None:
@@ -297,7 +297,7 @@ class Database:
             future.set_result(result)
 
     def _explain(self, error: Exception) -> Exception:
-        """Turn an SQLite error into a `StoreError` with a remedy; return any other error as it is."""
+        """Convert an SQLite error into a `StoreError` with a remedy; return any other error as it is."""
         import sqlite3
 
         if not isinstance(error, sqlite3.Error):

@@ -199,10 +199,10 @@ class EventLog(Protocol):
         """
 
     async def find(self, session: str, principal: str) -> SessionRecord | None:
-        """A session of this principal."""
+        """Return a session of this principal."""
 
     async def find_keyed(self, principal: str, key: str) -> list[SessionRecord]:
-        """The sessions of this principal that have a key."""
+        """Return the sessions of this principal that have a key."""
 
     async def page(
         self,
@@ -213,13 +213,13 @@ class EventLog(Protocol):
         before: ListPlace | None = None,
         limit: int,
     ) -> RecordPage:
-        """Records, the one that changed last first; of one principal, or of all."""
+        """Return records, the one that changed last first; of one principal, or of all."""
 
     def changes(self, principal: str) -> AsyncIterator[RecordChange]:
-        """Records of a principal as they change or go, from now on. A reader that is slow gets the last state."""
+        """Follow the records of a principal as they change or go, from now on. A slow reader gets the last state."""
 
     async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
-        """At least one and about `limit` events behind the number `after`; empty at the end.
+        """Return at least one and about `limit` events behind the number `after`; empty at the end.
 
         Args:
             session: Whose events.
@@ -232,7 +232,7 @@ class EventLog(Protocol):
         """
 
     async def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        """The number of the last event that is older than `before`, or has `size_bytes` of events behind it; 0: none.
+        """Return the number of the last event older than `before`, or with `size_bytes` of events behind it; 0: none.
 
         Only events that are kept as they were count.
         """
@@ -273,7 +273,7 @@ class OwnedSession(Protocol):
         """
 
     def accept(self, prompt_id: str, events: Sequence[NewEvent], done: Callable[[Accepted | Already], None]) -> None:
-        """As `append`, once for each prompt id in the life of the session."""
+        """Append as `append` does, once for each prompt id in the life of the session."""
 
     def describe(self, record: SessionRecord) -> None:
         """Replace the agent's session, facts and keys of the record; the last one wins, soon.
@@ -295,7 +295,7 @@ class OwnedSession(Protocol):
 
 
 def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[LogEvent]:
-    """The events with their numbers and their time."""
+    """Give the events their numbers and their time."""
     return [
         LogEvent(number, event.kind, event.body, event.turn, now, event.version)
         for number, event in enumerate(events, head + 1)
@@ -303,7 +303,7 @@ def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[Log
 
 
 def page_of(records: list[SessionRecord], limit: int) -> RecordPage:
-    """A page of records, of which one more than the limit was read if there are more."""
+    """Make a page of records, of which one more than the limit was read if there are more."""
     if len(records) <= limit:
         return RecordPage(records, None)
     last = records[limit - 1]

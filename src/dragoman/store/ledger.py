@@ -372,7 +372,7 @@ class Ledger:
 
 
 def identify_ledger(path: str | os.PathLike[str]) -> str | None:
-    """A name for a ledger's file that no other file has, so that two programs see that they write the same one.
+    """Return a name for a ledger's file that no other has, so that two programs see that they write the same one.
 
     None if there is no file. It reveals neither the path nor the machine.
     """

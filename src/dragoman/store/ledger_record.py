@@ -95,7 +95,7 @@ def pack(record: TurnRecord, mask: Callable[[bytes], bytes] | None = None) -> by
 
 
 def unpack(data: bytes) -> TurnRecord:
-    """The inverse of `pack`. Raises: StoreError."""
+    """Undo `pack`. Raises: StoreError."""
     try:
         return msgspec.json.decode(zlib.decompress(data), type=TurnRecord)
     except (zlib.error, msgspec.MsgspecError, UnicodeError) as error:
@@ -190,7 +190,7 @@ def _updates_of(item: Any, number: int) -> Iterator[v1.SessionUpdate]:
 
 
 def _chunks(message: Message, number: int) -> Iterator[v1.SessionUpdate]:
-    """With an id of its own each message stays one, whatever came between."""
+    """Yield a message in pieces. With an id of its own each message stays one, whatever came between."""
     for block in message.blocks:
         if isinstance(block, v1.TextContent) and len(block.text) > TEXT_CHARS:
             block = v1.TextContent(_cut(block.text, TEXT_CHARS))  # before it is copied: it may be very long
@@ -225,7 +225,7 @@ def _read(kind: Any, raw: Any) -> Any:
 
 
 def _slim(value: Any, limit: int) -> Any:
-    """A JSON value with long texts cut and media replaced by a description."""
+    """Return a JSON value with long texts cut and media replaced by a description."""
     if isinstance(value, str):
         return _cut(value, limit)
     if isinstance(value, list):

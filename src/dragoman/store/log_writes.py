@@ -159,7 +159,7 @@ class LogOwner:
             self._writes.listeners.note(self.record)
 
     def lose(self, reason: str) -> None:
-        """Another owner writes the session."""
+        """Give the session up, because another owner writes it."""
         if not self.lost.done():
             self.lost.set_result(OwnershipLost(reason))
         self._wake()
@@ -229,12 +229,12 @@ class LogWrites:
         return write
 
     def hurry(self) -> None:
-        """What waits has to survive a power cut, and a client waits for it."""
+        """Write soon and durably: what waits has to survive a power cut, and a client waits for it."""
         self._is_durable = True
         self.end_pause()
 
     def end_pause(self) -> None:
-        """A task waits for what was written: it does not wait for as long as a stream."""
+        """Write soon: a task waits for what was written, and does not wait for as long as a stream."""
         if not self._is_urgent:
             self._is_urgent = True
             if self._due is not None and self._error is None:
@@ -251,19 +251,19 @@ class LogWrites:
         await asyncio.shield(self._replace(session, through, events))
 
     def released(self, owner: LogOwner) -> None:
-        """An owner gave its session up."""
+        """Forget an owner that gave its session up."""
         if self.owners.get(owner.record.id) is owner:
             del self.owners[owner.record.id]
 
     def dropped(self, session: str) -> None:
-        """A session was deleted."""
+        """Forget a session that was deleted."""
         owner = self.owners.pop(session, None)
         if owner is not None:
             owner.lose(f"the session {session} was deleted")
             self.listeners.note_end(owner.record)
 
     def lose_all(self, reason: str) -> None:
-        """Another program writes all of it."""
+        """Give all sessions up, because another program writes all of it."""
         owners, self.owners = list(self.owners.values()), {}
         for owner in owners:
             owner.lose(reason)
@@ -294,7 +294,7 @@ class LogWrites:
         self._commit(batch, is_durable)
 
     def committed(self, batch: list[LogWrite], kept: list[Kept]) -> None:
-        """A batch is kept: pass on the next one, then report this one."""
+        """Pass on the next batch, then report this one, which is kept."""
         self._is_busy = False
         if self._error is not None:
             self._error = None
@@ -310,7 +310,7 @@ class LogWrites:
             self._end_waiting()
 
     def failed(self, batch: list[LogWrite], error: StoreError) -> None:
-        """A batch was not kept: it is tried again, unless another program owns the log."""
+        """Try a batch that was not kept again, unless another program owns the log."""
         self._is_busy = False
         if isinstance(error, OwnershipLost):
             self._waiting = []
@@ -339,18 +339,18 @@ class RecordListeners:
         self._followers: dict[str, WeakSet[_Changes]] = {}
 
     def follow(self, principal: str) -> AsyncIterator[RecordChange]:
-        """The changes from now on; given up when the caller drops it."""
+        """Follow the changes from now on; given up when the caller drops the iterator."""
         found = _Changes()
         self._followers.setdefault(principal, WeakSet()).add(found)
         return found
 
     def note(self, record: SessionRecord) -> None:
-        """A record changed."""
+        """Report to the followers that a record changed."""
         for follower in self._followers.get(record.principal, ()):
             follower.note(RecordChange(record.id, record))
 
     def note_end(self, record: SessionRecord) -> None:
-        """A session was deleted."""
+        """Report to the followers that a session was deleted."""
         for follower in self._followers.get(record.principal, ()):
             follower.note(RecordChange(record.id, None))
 

@@ -38,7 +38,7 @@ def encode_part(part: Part) -> bytes:
 
 
 def decode_part(data: bytes | str) -> Part:
-    """The inverse of `encode_part`. Raises: StoreError if the data is not a message part."""
+    """Undo `encode_part`. Raises: StoreError if the data is not a message part."""
     try:
         return part_from_json(msgspec.json.decode(data, type=dict[str, Any]))
     except (msgspec.DecodeError, UnicodeError, KeyError) as error:
@@ -81,7 +81,7 @@ def part_to_json(part: Part) -> dict[str, Any]:
 
 
 def part_from_json(raw: dict[str, Any]) -> Part:
-    """The inverse of `part_to_json`. A part of an unknown kind becomes an `OtherPart` that keeps its JSON."""
+    """Undo `part_to_json`. A part of an unknown kind becomes an `OtherPart` that keeps its JSON."""
     kind = raw["type"]
     read = _READERS.get(kind)
     if read is not None:
@@ -99,7 +99,7 @@ def message_to_row(message: UIMessage) -> MessageRow:
 
 
 def message_from_row(row: MessageRow) -> UIMessage:
-    """The inverse of `message_to_row`. Raises: StoreError if a part cannot be read."""
+    """Undo `message_to_row`. Raises: StoreError if a part cannot be read."""
     role: Any = row.role
     return UIMessage(row.id, role, [decode_part(part.data) for part in row.parts], row.metadata)
 

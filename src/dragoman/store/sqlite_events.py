@@ -153,7 +153,7 @@ def write_batch(
 
 
 def read_epoch(db: sqlite3.Connection) -> int:
-    """The epoch of the file: another program that opens it begins the next one."""
+    """Return the epoch of the file: another program that opens it begins the next one."""
     return int(db.execute("SELECT number FROM epoch").fetchone()[0])
 
 
@@ -219,7 +219,7 @@ def insert_segments(db: sqlite3.Connection, rows: list[SegmentRow]) -> None:
 
 
 def pack(db: sqlite3.Connection, blobs: BlobFiles, session: str, events: Sequence[LogEvent]) -> list[SegmentRow]:
-    """The events as few rows.
+    """Pack the events into few rows.
 
     A large body is a file of its own, on disk before the row that names it: a crash leaves at most a file too many.
     """
@@ -298,7 +298,7 @@ def remove_unused(db: sqlite3.Connection, blobs: BlobFiles, hashes: set[str]) ->
 
 
 def unpack(blobs: BlobFiles, first: int, at: float, version: int, kinds: bytes, bodies: bytes) -> list[LogEvent]:
-    """The events of one segment."""
+    """Return the events of one segment."""
     events = []
     for place, (mark, body) in enumerate(zip(_read_marks(kinds), bodies.split(b"\n"), strict=True)):
         number = first + place if mark.number is None else mark.number
@@ -317,7 +317,7 @@ def read_events(
     head: int,
     journal: Sequence[LogEvent],
 ) -> list[LogEvent]:
-    """At least one and about `limit` events behind the number `after`; empty at the end.
+    """Return at least one and about `limit` events behind the number `after`; empty at the end.
 
     `journal` has the events that were not in their places when this was called; they may be there now.
 
@@ -359,7 +359,7 @@ def read_events(
 
 
 def surplus(db: sqlite3.Connection, session: str, before: float, size_bytes: int) -> int:
-    """The last event that is older than `before`, or has `size_bytes` of events behind it; 0: none."""
+    """Return the last event that is older than `before`, or has `size_bytes` of events behind it; 0: none."""
     behind = 0
     rows = db.execute(
         "SELECT last, at, length(bodies) + (SELECT coalesce(sum(size), 0) FROM blobs WHERE session=?1 "
@@ -376,14 +376,14 @@ def surplus(db: sqlite3.Connection, session: str, before: float, size_bytes: int
 
 
 def find_record(db: sqlite3.Connection, session: str, principal: str | None = None) -> SessionRecord | None:
-    """The record of a session, of this principal or of any."""
+    """Return the record of a session, of this principal or of any."""
     rows = db.execute(f"{_RECORD} WHERE id=?", (session,)).fetchall()
     found = _records(db, rows)
     return found[0] if found and principal in (None, found[0].principal) else None
 
 
 def find_keyed(db: sqlite3.Connection, principal: str, key: str) -> list[SessionRecord]:
-    """The sessions of a principal that have a key."""
+    """Return the sessions of a principal that have a key."""
     chosen = f"{_RECORD} WHERE id IN (SELECT session FROM keys WHERE principal=? AND key=?)"
     return _records(db, db.execute(chosen, (principal, key)).fetchall())
 
@@ -396,7 +396,7 @@ def list_records(
     before: ListPlace | None,
     limit: int,
 ) -> list[SessionRecord]:
-    """Records in the order of lists; an index gives the order, so that only these rows are read."""
+    """Return records in the order of lists; an index gives the order, so that only these rows are read."""
     conditions, values = [], []
     for column, value in (("principal", principal), ("agent", agent), ("cwd", cwd)):
         if value is not None:

@@ -138,7 +138,7 @@ def _fill_keys(connection: sqlite3.Connection) -> None:
 
 
 def explain(path: Path, error: Exception) -> StoreError:
-    """The error of a file, with a remedy."""
+    """Return the error of a file, with a remedy."""
     return StoreUnavailable(f"the event log {path} cannot be used ({error}); check its folder and the disk")
 
 
@@ -185,7 +185,7 @@ class FileThread:
         self._jobs.put(job)
 
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        """The result of work. Raises: StoreError."""
+        """Run work and return its result. Raises: StoreError."""
         if self._is_closed:
             raise StoreError(f"the log {self._path} is closed")
         found: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

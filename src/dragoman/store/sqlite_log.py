@@ -152,12 +152,12 @@ class SqliteLog:
             self._taking.discard(session)
 
     async def find(self, session: str, principal: str) -> SessionRecord | None:
-        """A session of this principal."""
+        """Return a session of this principal."""
         found = await self._reader.run(lambda db: sqlite_events.find_record(db, session, principal))
         return None if found is None else self._with_heads([found])[0]
 
     async def find_keyed(self, principal: str, key: str) -> list[SessionRecord]:
-        """The sessions of this principal that have a key."""
+        """Return the sessions of this principal that have a key."""
         return self._with_heads(await self._reader.run(lambda db: sqlite_events.find_keyed(db, principal, key)))
 
     async def page(
@@ -169,14 +169,14 @@ class SqliteLog:
         before: ListPlace | None = None,
         limit: int,
     ) -> RecordPage:
-        """Records, the one that changed last first; see `EventLog`."""
+        """Return records, the one that changed last first; see `EventLog`."""
         found = await self._reader.run(
             lambda db: sqlite_events.list_records(db, principal, agent, cwd, before, limit + 1)
         )
         return page_of(self._with_heads(found), limit)
 
     def _with_heads(self, records: list[SessionRecord]) -> list[SessionRecord]:
-        """The records with heads that are in the journal only."""
+        """Return the records with heads that are in the journal only."""
         journal = self._journal
         return [
             record._replace(head=max(record.head, journal[record.id][-1].number)) if record.id in journal else record
@@ -184,7 +184,7 @@ class SqliteLog:
         ]
 
     def changes(self, principal: str) -> AsyncIterator[RecordChange]:
-        """Records of a principal as they change or go, from now on."""
+        """Follow the records of a principal as they change or go, from now on."""
         return self._writes.listeners.follow(principal)
 
     async def delete(self, session: str) -> None:
@@ -204,7 +204,7 @@ class SqliteLog:
     # Events
 
     async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
-        """At least one and about `limit` events behind the number `after`; see `EventLog`."""
+        """Return at least one and about `limit` events behind the number `after`; see `EventLog`."""
         # Taken before the segments are read: what is put in its place meanwhile is then seen twice, and never missed.
         journal = [*self._journal.get(session, ())]
         return await self._reader.run(
@@ -212,7 +212,7 @@ class SqliteLog:
         )
 
     async def surplus(self, session: str, *, before: float, size_bytes: int) -> int:
-        """The last event that is too old or too much; see `EventLog`."""
+        """Return the last event that is too old or too much; see `EventLog`."""
         if session in self._journal:
             await self._writer.run(self._distribute)
         return await self._reader.run(lambda db: sqlite_events.surplus(db, session, before, size_bytes))

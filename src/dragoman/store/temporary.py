@@ -52,7 +52,7 @@ class TemporaryStore:
 
 
 def _parents() -> Iterable[str]:
-    """The folders to try. The second is for a disk that is full."""
+    """Yield the folders to try. The second is for a disk that is full."""
     with suppress(FileNotFoundError):  # none of the usual ones can be written
         yield tempfile.gettempdir()
     if Path(_MEMORY).is_dir():

@@ -1,4 +1,4 @@
-"""Replaces a file in one step: a reader sees the old content or the new content, never a part.
+"""The replacement of a file in one step: a reader sees the old content or the new content, never a part.
 
 The new content goes into a temporary file in the same folder, is written to the disk (`fsync`) and then renamed over
 the old file. The rename is atomic, so the folder itself needs no `fsync`: after a power cut it holds one of the two.
@@ -109,7 +109,10 @@ def replace_at(
 
 
 def open_existing(folder: int, name: str, path: str) -> int | None:
-    """The file that will be replaced, None if there is none. Opened for writing, so that the system checks the mode."""
+    """Return the file that will be replaced, None if there is none.
+
+    It is opened for writing, so that the system checks the mode.
+    """
     try:
         _require_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
     except FileNotFoundError:

@@ -55,6 +55,6 @@ _MEANINGS: Final[dict[int, tuple[Kind, str]]] = {
 
 
 def from_os(error: OSError, path: str) -> WorkspaceError:
-    """The error of a system call as a WorkspaceError."""
+    """Return the error of a system call as a WorkspaceError."""
     kind, message = _MEANINGS.get(error.errno or 0, ("failed", f"the system failed: {error.strerror or error}"))
     return WorkspaceError(kind, path, message)

@@ -36,7 +36,7 @@ def git_runs_no_program(folder: str) -> bool:
 
 
 def _git_folders(git: str) -> list[str]:
-    """The folder of git's files; for a linked worktree its own one and the common one, which has the configuration."""
+    """Return the folder of git's files; of a linked worktree its own one and the common one, with the configuration."""
     if not os.path.isfile(git):
         return [git]
     own = os.path.join(os.path.dirname(git), _one_line(git).removeprefix("gitdir: "))

@@ -54,7 +54,7 @@ def group_hunks(hunks: Sequence[Hunk], context: int) -> Iterator[list[Hunk]]:
 
 
 def find_hunks(before: bytes | None, after: bytes | None) -> tuple[Hunk, ...]:
-    """The hunks that make `after` of `before`, first line first. A missing file has no lines."""
+    """Return the hunks that make `after` of `before`, first line first. A missing file has no lines."""
     old, new = _lines(before), _lines(after)
     return tuple(
         Hunk(i1 + 1, tuple(old[i1:i2]), j1 + 1, tuple(new[j1:j2])) for i1, i2, j1, j2 in _differences(old, new)
@@ -62,7 +62,7 @@ def find_hunks(before: bytes | None, after: bytes | None) -> tuple[Hunk, ...]:
 
 
 def revert_hunks(after: bytes | None, hunks: Collection[Hunk]) -> bytes:
-    """`after` as it would be without these hunks of it."""
+    """Return `after` as it would be without these hunks of it."""
     lines = _lines(after)
     for hunk in sorted(hunks, key=lambda hunk: hunk.after_line, reverse=True):
         start = hunk.after_line - 1
@@ -80,7 +80,7 @@ def _lines(content: bytes | None) -> list[str]:
 
 
 def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """Ranges (old from, to, new from, to) that differ, in order, none touching the next."""
+    """Yield the ranges (old from, to, new from, to) that differ, in order, none touching the next."""
     budget = _MOST_PAIRS
     i, i_end, j, j_end = _trimmed(old, new, 0, len(old), 0, len(new))
     if (i_end - i) * (j_end - j) <= budget:
@@ -100,7 +100,7 @@ def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, 
 def _trimmed(
     old: Sequence[str], new: Sequence[str], i: int, i_end: int, j: int, j_end: int
 ) -> tuple[int, int, int, int]:
-    """The ranges without the lines they begin and end with alike."""
+    """Return the ranges without the lines they begin and end with alike."""
     while i < i_end and j < j_end and old[i] == new[j]:
         i, j = i + 1, j + 1
     while i < i_end and j < j_end and old[i_end - 1] == new[j_end - 1]:
@@ -124,7 +124,7 @@ def _exact(
 
 
 def _matches(old: Sequence[str], new: Sequence[str]) -> int:
-    """How many pairs of lines are alike."""
+    """Return how many pairs of lines are alike."""
     counts: dict[str, int] = {}
     for line in old:
         counts[line] = counts.get(line, 0) + 1
@@ -132,7 +132,7 @@ def _matches(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _anchors(old: Sequence[str], new: Sequence[str], i: int, i_end: int, j: int, j_end: int) -> list[tuple[int, int]]:
-    """Lines that occur once on both sides, as many as keep their order (the idea of the patience difference)."""
+    """Return lines that occur once on both sides, as many as keep their order (the idea of the patience difference)."""
     places, ours = _unique(new, j, j_end), _unique(old, i, i_end)
     pairs = [(at, places[line]) for line, at in ours.items() if line in places]
     tails: list[int] = []  # the smallest end of an increasing run of each length
@@ -152,7 +152,7 @@ def _anchors(old: Sequence[str], new: Sequence[str], i: int, i_end: int, j: int,
 
 
 def _unique(lines: Sequence[str], start: int, end: int) -> dict[str, int]:
-    """Line -> its place, for lines that occur once; in order of place."""
+    """Return line -> its place, for lines that occur once; in order of place."""
     places: dict[str, int] = {}
     for at in range(start, end):
         places[lines[at]] = -1 if lines[at] in places else at

@@ -46,13 +46,13 @@ class Disk(Protocol):
     """The files that the journal reverts changes in."""
 
     def content(self, path: str) -> bytes | None:
-        """What a reader would get now, None for no file."""
+        """Return what a reader would get now, None for no file."""
 
     def put(self, path: str, content: bytes | None, *, expected: bytes | None, label: str) -> Change:
-        """Replaces `expected`, which the file must hold now, by `content`, and records that."""
+        """Replace `expected`, which the file must hold now, by `content`, and record that."""
 
     def remove_folders(self, paths: Iterable[str]) -> None:
-        """Removes those that are empty."""
+        """Remove those that are empty."""
 
 
 class Journal:
@@ -66,18 +66,18 @@ class Journal:
         self._forgotten: set[str] = set()
 
     def changes(self, label: str | None = None) -> tuple[Change, ...]:
-        """Every change kept, oldest first."""
+        """Return every change kept, oldest first."""
         return tuple(change for change in self._changes if label is None or change.label == label)
 
     def net(self, label: str | None = None) -> tuple[Change, ...]:
-        """The net changes: one per file, from its first content to its last.
+        """Return the net changes: one per file, from its first content to its last.
 
         A file that another program changed in between has one for each stretch, so that its changes are not in it.
         """
         return tuple(change for change in _joined(self.changes(label)) if not change.is_empty)
 
     def rewind(self, label: str) -> list[Change]:
-        """Reverts everything that a label changed, or nothing if that is not possible; returns the changes that did so.
+        """Revert everything that a label changed, or nothing if that is not possible; return the changes that did so.
 
         Raises:
             WorkspaceError: `changed`, if a file is no longer what the label left; `forgotten`, if not all is known.
@@ -102,7 +102,7 @@ class Journal:
         return undone
 
     def revert(self, change: Change, hunks: Collection[Hunk] | None = None) -> Change:
-        """Reverts some hunks of a change, or all; returns the change that did so.
+        """Revert some hunks of a change, or all; return the change that did so.
 
         Raises:
             WorkspaceError: `changed`, if the file is no longer what the change left: ask for the net changes again.
@@ -120,7 +120,7 @@ class Journal:
         return undone
 
     def add(self, change: Change) -> None:
-        """Keeps a change that was made."""
+        """Keep a change that was made."""
         self._changes.append(change)
         self._size_bytes += _size(change)
         while self._size_bytes > self._limits.journal_bytes and len(self._changes) > 1:
@@ -136,7 +136,7 @@ class Journal:
 
 
 def _joined(changes: Iterable[Change]) -> list[Change]:
-    """Runs of changes of one file, each beginning where the last one ended, as one."""
+    """Join runs of changes of one file, each beginning where the last one ended, into one."""
     joined: list[Change] = []
     latest: dict[str, int] = {}
     for change in changes:
@@ -152,7 +152,7 @@ def _joined(changes: Iterable[Change]) -> list[Change]:
 
 
 def _innermost_first(changes: Iterable[Change]) -> list[str]:
-    """The folders that were made, so that each is empty when it is its turn."""
+    """Return the folders that were made, so that each is empty when it is its turn."""
     return sorted({folder for change in changes for folder in change.folders}, key=len, reverse=True)
 
 

@@ -1,4 +1,4 @@
-"""Judges a request by the rules and the disk: the way from a request to a verdict that all programs share.
+"""The judgement of a request by the rules and the disk: the way from a request to a verdict that all programs share.
 
     request = folders.settle_request(request, agent)      where its paths lead; the built-in agent's tools do it
     request = with_facts(rules, request, folders)         what only the disk knows
@@ -120,7 +120,7 @@ def with_other_names(rules: Sequence[Rule], request: Request) -> Request:
 
 
 def _restricted(rule: Rule, agent: str) -> str | None:
-    """The glob of a rule that restricts reading."""
+    """Return the glob of a rule that restricts reading."""
     pattern = read_pattern(rule.text)
     if rule.action == "allow" or pattern.kind != "read" or pattern.agent not in (None, agent):
         return None
@@ -128,7 +128,7 @@ def _restricted(rule: Rule, agent: str) -> str | None:
 
 
 def _files(request: Request) -> Iterator[str]:
-    """The paths that a request may read."""
+    """Yield the paths that a request may read."""
     if request.kind == "read":
         yield from (path for path in request.paths if "\0" not in path)
         return
@@ -153,7 +153,7 @@ def _several_names(path: str) -> os.stat_result | None:
 
 
 def _denied_names(status: os.stat_result, globs: Sequence[str], request: Request) -> tuple[list[str], bool]:
-    """The names of a file that one of the globs covers, and whether all that could be one were looked at."""
+    """Return the names of a file that one of the globs covers, and whether all that could be one were looked at."""
     left = MOST_ENTRIES
     seen: set[str] = set()
     for glob in globs:

@@ -30,7 +30,7 @@ class PatchSide(NamedTuple):
 
 
 def file_patch(old: PatchSide | None, new: PatchSide | None) -> bytes:
-    """The patch of one file; None stands for no file. Empty if both sides are the same."""
+    """Return the patch of one file; None stands for no file. Empty if both sides are the same."""
     if old is None or new is None:
         if old is None and new is None:
             return b""

@@ -35,7 +35,7 @@ class Root:
         return self._path
 
     def reopen_if_deleted(self) -> bool:
-        """True if the folder had been deleted and there is another in its place, which is used from now on."""
+        """Open the folder that is in the place of a deleted one, and use it from now on; return whether that was so."""
         if os.fstat(self.fd).st_nlink:
             return False
         try:

@@ -1,4 +1,4 @@
-"""Reads, replaces and removes the file at a name in an open folder.
+"""Reading, replacing and removing the file at a name in an open folder.
 
 Works through the folder's descriptor, so that no part of the path can be exchanged meanwhile. A symbolic link at the
 name is reported (ELOOP), never followed; `workspace.py` finds where it leads. One that appears at the last moment is
@@ -39,7 +39,7 @@ class ExistingFile:
 
 
 def open_existing(folder: int, name: str, path: str, limits: FileLimits) -> ExistingFile | None:
-    """The file at `name`, None if there is none.
+    """Return the file at `name`, None if there is none.
 
     Raises:
         WorkspaceError: it is not a regular file, or it is too large.
@@ -73,7 +73,7 @@ def require_regular(status: os.stat_result, path: str) -> None:
 
 
 def read_all(fd: int, status: os.stat_result, path: str, limits: FileLimits) -> bytes:
-    """The whole content. One byte more than expected is asked for, so that a file that grows is noticed."""
+    """Return the whole content. One byte more than expected is asked for, so that a file that grows is noticed."""
     most = limits.file_bytes
     if status.st_size > most:
         raise too_large(path, status.st_size, limits)
@@ -99,7 +99,7 @@ def too_large(path: str, size_bytes: int, limits: FileLimits) -> WorkspaceError:
 
 
 def replace(folder: int, name: str, content: bytes, found: ExistingFile | None, path: str) -> None:
-    """Puts `content` at `name`, if what was seen there has not changed since."""
+    """Put `content` at `name`, if what was seen there has not changed since."""
     replace_at(
         folder,
         name,
@@ -110,13 +110,13 @@ def replace(folder: int, name: str, content: bytes, found: ExistingFile | None, 
 
 
 def remove(folder: int, name: str, found: ExistingFile, path: str) -> None:
-    """Deletes the file that was seen."""
+    """Delete the file that was seen."""
     _require_unchanged(folder, name, found, path)
     os.unlink(name, dir_fd=folder)
 
 
 def make_folders(root: int, relative: str) -> tuple[int, list[str]]:
-    """Opens the folder at `relative`, making what is missing; says which were made, outermost first."""
+    """Open the folder at `relative`, making what is missing; say which were made, outermost first."""
     fd, made, way = os.dup(root), [], []
     try:
         for name in relative.split("/"):
@@ -137,7 +137,7 @@ def make_folders(root: int, relative: str) -> tuple[int, list[str]]:
 
 
 def _require_unchanged(folder: int, name: str, found: ExistingFile | None, path: str) -> None:
-    """Narrows the gap between reading a file and replacing it to a few microseconds; nothing closes it."""
+    """Narrow the gap between reading a file and replacing it to a few microseconds; nothing closes it."""
     seen = None if found is None else _identity(found.status)
     try:
         current = _identity(os.stat(name, dir_fd=folder, follow_symlinks=False))

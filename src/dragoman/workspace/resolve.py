@@ -1,4 +1,4 @@
-"""Opens a file by a root's descriptor and a relative path, without leaving the root.
+"""The opening of a file by a root's descriptor and a relative path, without leaving the root.
 
 There are two implementations with the same promises: the kernel's `openat2`, and our own walk, one component at a time,
 for systems without it. Both raise OSError: EXDEV for a path that leads out, ELOOP for a link that is not followed.
@@ -41,10 +41,10 @@ class Resolver(Protocol):
     def name(self) -> str: ...
 
     def open_file(self, root: int, relative: str) -> int:
-        """Opens for reading; follows relative links that stay beneath `root`."""
+        """Open for reading; follow relative links that stay beneath `root`."""
 
     def open_folder(self, root: int, relative: str) -> int:
-        """Opens a folder to work in; follows no link at all. An empty path is the root itself."""
+        """Open a folder to work in; follow no link at all. An empty path is the root itself."""
 
 
 class KernelResolver:
@@ -154,12 +154,12 @@ class _Trail:
 
 
 def open_child(folder: int, name: str) -> int:
-    """The folder `name` directly in `folder`; a link does not count as one (ENOTDIR)."""
+    """Open the folder `name` directly in `folder`; a link does not count as one (ENOTDIR)."""
     return os.open(name, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
 
 
 def _link_target(name: str, folder: int, error: OSError) -> str:
-    """The target of the link that stopped an open; raises `error` again if it was not a link.
+    """Return the target of the link that stopped an open; raise `error` again if it was not a link.
 
     Between the open and this the name may have changed. That is harmless: the target is only a path to walk.
     """
@@ -172,12 +172,12 @@ def _link_target(name: str, folder: int, error: OSError) -> str:
 
 
 def _how(flags: int, resolve: int) -> bytes:
-    """`struct open_how`: flags, mode, resolve."""
+    """Return `struct open_how`: flags, mode, resolve."""
     return pack("QQQ", flags, 0, resolve)
 
 
 def find_resolver(way: Way = "auto") -> Resolver:
-    """The resolver asked for; `auto` takes the kernel's where there is one.
+    """Return the resolver asked for; `auto` takes the kernel's where there is one.
 
     Raises:
         ConfigError: `openat2` was asked for by name, and this system does not have it.

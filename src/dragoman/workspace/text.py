@@ -15,7 +15,7 @@ _MARK: Final = b"\xef\xbb\xbf"
 
 
 def decode(content: bytes, path: str) -> str:
-    """The text of a file.
+    """Return the text of a file.
 
     Raises:
         WorkspaceError: `binary`, for what holds a NUL or is not UTF-8.
@@ -31,7 +31,7 @@ def decode(content: bytes, path: str) -> str:
 
 
 def encode(text: str, existing: bytes | None, path: str) -> bytes:
-    """The bytes to store, in the manner of the file they replace: its byte order mark and its line endings.
+    """Return the bytes to store, in the manner of the file they replace: its byte order mark and its line endings.
 
     A file whose every line ends in CRLF keeps that, since an agent that edits one often mixes in lines of its own.
     In any other file the text is stored as it was given.
@@ -50,7 +50,9 @@ def encode(text: str, existing: bytes | None, path: str) -> bytes:
 
 
 def window(text: str, line: int | None, limit: int | None) -> str:
-    """`limit` lines from the 1-based `line` on, their newlines kept; empty if the text ends before (rules 274, 277).
+    """Return `limit` lines from the 1-based `line` on, their newlines kept.
+
+    Empty if the text ends before (rules 274, 277).
 
     A line 0 is read as the first: some agents count so, and it cannot mean anything else.
     """

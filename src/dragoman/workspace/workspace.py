@@ -64,7 +64,7 @@ class OpenText:
         return self.path if self._status is None else _real_path(self._fd, self.path)
 
     def read(self, line: int | None = None, limit: int | None = None) -> str:
-        """The text, or `limit` lines from the 1-based `line` on; closes it.
+        """Return the text, or `limit` lines from the 1-based `line` on; close it.
 
         Raises:
             WorkspaceError: It is too large, or not text.
@@ -81,7 +81,7 @@ class OpenText:
         return text if line is None and limit is None else window(text, line, limit)
 
     def read_bytes(self) -> bytes:
-        """All of it as bytes, which need not be text; closes it. Raises: WorkspaceError: It is too large."""
+        """Return all of it as bytes, which need not be text; close it. Raises: WorkspaceError: It is too large."""
         if self._text is not None:
             return self._text.encode()
         assert self._status is not None
@@ -122,7 +122,7 @@ class Workspace:
         return self._roots.paths
 
     def locate(self, path: StrPath) -> str:
-        """The normal form of a path, by which rules, journal and buffers know it. Does not access the disk.
+        """Return the normal form of a path, by which rules, journal and buffers know it. Does not access the disk.
 
         Raises:
             WorkspaceError: It cannot name a file, or is not below a root.
@@ -132,7 +132,7 @@ class Workspace:
     # Reading
 
     def read_text(self, path: StrPath, *, line: int | None = None, limit: int | None = None) -> str:
-        """The text of a file, or `limit` lines from the 1-based `line` on.
+        """Return the text of a file, or `limit` lines from the 1-based `line` on.
 
         Raises:
             WorkspaceError: Outside of the roots, missing, not a regular file, too large, not text...
@@ -140,7 +140,7 @@ class Workspace:
         return self.open_text(path).read(line, limit)
 
     def open_text(self, path: StrPath) -> OpenText:
-        """Finds a file without reading it, for callers that look first how large it is and where it really lies."""
+        """Find a file without reading it, for callers that look first how large it is and where it really lies."""
         place = self._roots.place(path)
         buffers = self._buffers
         if place.path in buffers:
@@ -170,7 +170,7 @@ class Workspace:
         expected: bytes | UnsetType | None = UNSET,
         follow_links: bool = True,
     ) -> Change:
-        """Writes a whole file, which may be new, and records it. The file keeps its mode and its line endings.
+        """Write a whole file, which may be new, and record it. The file keeps its mode and its line endings.
 
         Args:
             path: The file. A symbolic link that leads to a place below a root is followed and stays a link; the
@@ -193,7 +193,7 @@ class Workspace:
             return change
 
     def preview(self, path: StrPath, text: str) -> Change:
-        """What writing would change; writes and records nothing. Links are followed, as in writing.
+        """Return what writing would change; write and record nothing. Links are followed, as in writing.
 
         Raises:
             WorkspaceError: Writing would fail in this way.
@@ -206,7 +206,7 @@ class Workspace:
             return Change(target.path, self._visible(place, target, existing), after, links=links)
 
     def record(self, path: StrPath, before: bytes | None, after: bytes | None, *, label: str = "") -> Change:
-        """Keeps in the journal a change that another program made, such as an agent that writes by itself."""
+        """Keep in the journal a change that another program made, such as an agent that writes by itself."""
         change = Change(self.locate(path), before, after, label)
         with self._lock:
             self.journal.add(change)
@@ -215,23 +215,23 @@ class Workspace:
     # Unsaved text
 
     def open_buffer(self, path: StrPath, text: str) -> None:
-        """From now on readers get this text instead of the file, which need not exist. Again for every change."""
+        """Give readers this text from now on instead of the file, which need not exist. Again for every change."""
         self._buffers[self.locate(path)] = text
 
     def close_buffer(self, path: StrPath) -> None:
-        """Readers get the disk again."""
+        """Give readers the disk again."""
         self._buffers.pop(self.locate(path), None)
 
     # What the journal reverts changes with
 
     def content(self, path: str) -> bytes | None:
-        """What a reader would get now, as bytes; None for no file."""
+        """Return what a reader would get now, as bytes; None for no file."""
         place = self._roots.place(path)
         with _explained(place), self._existing_at(place, follow_links=False) as (_, found):
             return self._visible(place, place, found.content if found else None)
 
     def put(self, path: str, content: bytes | None, *, expected: bytes | None, label: str) -> Change:
-        """Replaces `expected`, which the file must hold now, by `content`, and records that."""
+        """Replace `expected`, which the file must hold now, by `content`, and record that."""
         place = self._roots.place(path)
         with self._lock:
             change = self._change(place, lambda _: content, expected, label, follow_links=False)
@@ -243,13 +243,13 @@ class Workspace:
             return change
 
     def remove_folders(self, paths: Iterable[str]) -> None:
-        """Removes those that are empty."""
+        """Remove those that are empty."""
         for place in map(self._roots.place, paths):
             with suppress(OSError), self._folder(place) as folder:  # it holds something else by now, or is gone
                 os.rmdir(place.name, dir_fd=folder)
 
     def close(self) -> None:
-        """Closes the roots; nothing can be read or written any more."""
+        """Close the roots; nothing can be read or written any more."""
         self._roots.close()
 
     def __enter__(self) -> Workspace:
@@ -277,7 +277,7 @@ class Workspace:
             raise from_os(error, place.path) from None
 
     def _open_across(self, place: Place, error: OSError) -> int:
-        """Follows a link that left its root, if it ends in one of the roots."""
+        """Follow a link that left its root, if it ends in one of the roots."""
         try:
             target = self._link_target(place)
             folder = self._resolver.open_folder(target.root.fd, target.folder)
@@ -324,7 +324,7 @@ class Workspace:
 
     @contextmanager
     def _existing_at(self, place: Place, follow_links: bool) -> Iterator[tuple[Place, ExistingFile | None]]:
-        """Where a write changes something, and the file that is there now."""
+        """Yield where a write changes something, and the file that is there now."""
         try:
             found = self._open_existing(place)
         except OSError as error:
@@ -349,7 +349,7 @@ class Workspace:
             return None
 
     def _link_target(self, place: Place) -> Place:
-        """Where the links on a path lead.
+        """Return where the links on a path lead.
 
         `realpath` is only a guess, because a link can change at any time. The caller opens the guess beneath its root
         with no link allowed, so the worst result is a refusal.
@@ -361,7 +361,7 @@ class Workspace:
 
     @contextmanager
     def _folder(self, place: Place, made: list[str] | None = None) -> Iterator[int]:
-        """The folder a file is in; missing ones are made and noted if there is a list for it."""
+        """Yield the folder a file is in; make missing ones, and note them if there is a list for it."""
         root, relative = place.root, place.folder
         try:
             fd = self._resolver.open_folder(root.fd, relative)
@@ -386,14 +386,14 @@ class Workspace:
         return content
 
     def _visible(self, place: Place, target: Place, existing: bytes | None) -> bytes | None:
-        """What the user sees: the unsaved text, if there is any, which a change of the file replaces too."""
+        """Return what the user sees: the unsaved text, if there is any, which a change of the file replaces too."""
         buffer = self._buffers.get(place.path, self._buffers.get(target.path))
         return existing if buffer is None else encode(buffer, existing, place.path)
 
 
 @contextmanager
 def _explained(place: Place) -> Iterator[None]:
-    """Turns an OSError into a WorkspaceError."""
+    """Raise a WorkspaceError in place of an OSError."""
     try:
         yield
     except NotADirectoryError:
@@ -403,7 +403,7 @@ def _explained(place: Place) -> Iterator[None]:
 
 
 def _real_path(fd: int, path: str) -> str:
-    """The path of an open file."""
+    """Return the path of an open file."""
     try:
         return os.readlink(f"/proc/self/fd/{fd}")
     except OSError:  # no such thing here; a name is the best there is

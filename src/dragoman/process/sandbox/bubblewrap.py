@@ -55,7 +55,7 @@ _ISOLATION: Final = (
 
 
 def find_bwrap(roots: Sequence[str]) -> str | None:
-    """The `bwrap` of this system; never one that lies in a folder which commands can write."""
+    """Return the `bwrap` of this system; never one that lies in a folder which commands can write."""
     found = shutil.which("bwrap")
     if found is None:
         return None
@@ -64,7 +64,7 @@ def find_bwrap(roots: Sequence[str]) -> str | None:
 
 
 def why_not(program: str | None) -> str | None:
-    """Why this backend cannot be used here, found by a trial run; None if it can."""
+    """Return why this backend cannot be used here, found by a trial run; None if it can."""
     if program is None:
         return "bwrap is not installed (package bubblewrap), or lies in a folder that commands can write"
     if machine() is None:
@@ -97,7 +97,7 @@ class Bubblewrap:
         self._can_report = not policy.network and not os.stat(program).st_mode & stat.S_ISUID
 
     def starter(self) -> BubblewrapStarter:
-        """For one command."""
+        """Return the starter of one command."""
         return BubblewrapStarter(self._filter, Listener(self._report, self._judge, outlives=True))
 
     def _report(self) -> int:
@@ -111,7 +111,7 @@ class Bubblewrap:
         return CallAnswer(_outside_address(asked.pid, place, size), 0)
 
     def command(self, argv: Sequence[str], cwd: str, filter_fd: int, protected: Sequence[str]) -> list[str]:
-        """`argv` behind `bwrap`, with these protected paths, which exist, read-only."""
+        """Return `argv` behind `bwrap`, with these protected paths, which exist, read-only."""
         network = () if self._policy.network else ("--unshare-net",)
         around = {place for place in self._policy.hidden if any(is_below(one, place) for one in self._policy.written)}
         mounts = [
@@ -126,7 +126,7 @@ class Bubblewrap:
         return [self._program, *_ISOLATION, *network, *mounts, *ending, *argv]
 
     def unbound(self) -> int:
-        """How many protected paths are too many to be bound, and guarded by the tripwire alone."""
+        """Return how many protected paths are too many to be bound, and guarded by the tripwire alone."""
         return max(0, len(protected_paths(self._policy)) - MOST_BINDS)
 
     def _system(self) -> Iterator[str]:
@@ -185,7 +185,7 @@ def _hide(places: Iterable[str]) -> Iterator[str]:
 
 
 def _git_folders(path: str) -> list[str]:
-    """The folders on the way from `.git` to a path inside it, outer ones first."""
+    """Return the folders on the way from `.git` to a path inside it, outer ones first."""
     parts = path.split("/")[:-1]
     if ".git" not in parts:
         return []
@@ -194,7 +194,7 @@ def _git_folders(path: str) -> list[str]:
 
 
 class BubblewrapStarter:
-    """Starts one `bwrap` with the seccomp program at a descriptor, and asks what is inside to end."""
+    """One start of `bwrap` with the seccomp program at a descriptor; it can ask what is inside to end."""
 
     def __init__(self, codes: bytes, listener: Listener) -> None:
         self._listener = listener
@@ -213,7 +213,7 @@ class BubblewrapStarter:
             self.close()
 
     def terminate(self, group: int) -> None:
-        """SIGTERM to the group without the outer `bwrap`, which leads it. The inner one ignores it."""
+        """Send SIGTERM to the group without the outer `bwrap`, which leads it. The inner one ignores it."""
         for pid in proctable.pids():
             with suppress(OSError):
                 if pid != group and proctable.status(pid).group == group:
@@ -230,7 +230,7 @@ class BubblewrapStarter:
 
 
 def _terminate(pid: int, group: int) -> None:
-    """SIGTERM to a member of the group; a number that was reused meanwhile is not signalled."""
+    """Send SIGTERM to a member of the group; a number that was reused meanwhile is not signalled."""
     fd = os.pidfd_open(pid)
     try:
         if proctable.status(pid).group == group:
@@ -240,7 +240,7 @@ def _terminate(pid: int, group: int) -> None:
 
 
 def _outside_address(pid: int, place: int, size: int) -> str | None:
-    """The address in a process's memory, if it is of the network and not of the command's own loopback."""
+    """Return the address in a process's memory, if it is of the network and not of the command's own loopback."""
     try:
         fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
         try:

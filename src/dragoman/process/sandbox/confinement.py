@@ -1,4 +1,4 @@
-"""Encloses commands: the sandbox they run in, and the comparison of protected files around them.
+"""The enclosure of commands: the sandbox they run in, and the comparison of protected files around them.
 
 Owns the order of the steps around one command, for the client's terminals, the guard and the built-in agent. Whether a
 command runs inside is decided by the permission check, and the caller starts it.
@@ -47,7 +47,7 @@ class FinishedCommand(Struct, frozen=True, kw_only=True):
 
 
 class Confinement:
-    """Encloses the commands of one client.
+    """The enclosure of one client's commands.
 
     Args:
         sandbox: where commands run that the user has not permitted; None runs all of them outside.

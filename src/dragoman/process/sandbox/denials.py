@@ -63,7 +63,7 @@ def socket_denials(attempts: Iterable[SocketAttempt]) -> list[Denial]:
 
 
 def file_denials(policy: SandboxPolicy, protected: Iterable[str], output: str, cwd: str) -> list[Denial]:
-    """The paths in `output` that the sandbox closed; `protected` are those it kept read-only."""
+    """Return the paths in `output` that the sandbox closed; `protected` are those it kept read-only."""
     closed = set(protected)
     found: dict[Denial, None] = {}
     for path, line in _paths(output[-_LAST_BYTES:], cwd):

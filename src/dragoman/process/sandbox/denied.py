@@ -63,7 +63,7 @@ def denied_paths(rules: Iterable[Rule], agent: str, roots: Sequence[str], home: 
 
 
 def _outermost(paths: Iterable[str]) -> list[str]:
-    """The paths without those below another one."""
+    """Return the paths without those below another one."""
     found: list[str] = []
     for path in sorted(paths):
         if not found or not is_below(path, found[-1]):
@@ -83,7 +83,7 @@ class _Search:
         self._entries = MOST_ENTRIES
 
     def find(self, glob: str, rule: Rule) -> Iterator[str]:
-        """What exists of a glob."""
+        """Yield what exists of a glob."""
         root = self.roots[0]
         place = normalise(glob, root, self._home)
         start = root if is_below(place, root) else "/"
@@ -99,7 +99,7 @@ class _Search:
             self.left[rule.text] = f"{rule.text}: there are more than {MOST_ENTRIES:,} files to look at"
 
     def _below(self, names: tuple[str, ...], folder: str) -> Iterator[str]:
-        """The paths that the rest of a glob covers; upper case counts as the same name, as in every deny."""
+        """Yield the paths that the rest of a glob covers; upper case counts as the same name, as in every deny."""
         if not names or names == ("**",):
             yield folder
             return

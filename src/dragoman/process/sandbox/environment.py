@@ -28,7 +28,7 @@ _REMOVED_PREFIX: Final = ("GIT_CONFIG", "BASH_FUNC_")
 
 
 def scrub(env: Mapping[str, str], temporary: str) -> dict[str, str]:
-    """`env` without secrets and without variables that lead out or run something, and with a private TMPDIR."""
+    """Return `env` without secrets and without variables that lead out or run something, and with a private TMPDIR."""
     kept = {
         name: value
         for name, value in env.items()

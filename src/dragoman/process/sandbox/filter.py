@@ -54,12 +54,12 @@ MACHINES: Final = {
 
 
 def machine() -> Machine | None:
-    """This processor's numbers; None if they are not known."""
+    """Return this processor's numbers; None if they are not known."""
     return MACHINES.get(os.uname().machine)
 
 
 def thread_filter(calls: Machine, *, network: bool) -> bytes:
-    """For the restricted thread: a socket that is not allowed is reported, and refused by the one who listens.
+    """Return the program for the restricted thread: it reports a socket that is not allowed, and the listener refuses.
 
     Unix sockets are refused: without a mount namespace those of docker and of the ssh-agent could be reached.
     Netlink stays: the C library looks for addresses with it, and changes need rights that a command does not have.
@@ -70,13 +70,13 @@ def thread_filter(calls: Machine, *, network: bool) -> bytes:
 
 
 def namespace_filter(calls: Machine) -> bytes:
-    """For bubblewrap: the network is its namespace's, so only the families that ignore namespaces are refused."""
+    """Return the program for bubblewrap, whose network is its namespace's: it refuses what ignores namespaces."""
     refused = [_equal(family, then=_REFUSE) for family in (socket.AF_PACKET, _AF_VSOCK)]
     return _program(calls, [*(code for pair in refused for code in pair), (_RETURN, 0, 0, _ALLOW)])
 
 
 def address_filter(calls: Machine) -> bytes:
-    """For bubblewrap, in addition: every call that names an address is reported. It refuses nothing."""
+    """Return the second program for bubblewrap: it reports every call that names an address. It refuses nothing."""
     codes: list[_Code] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_JUMP_EQUAL, 1, 0, calls.audit),
@@ -98,7 +98,7 @@ _Code = tuple[int, int, int, int]
 
 
 def _program(calls: Machine, on_socket: Sequence[_Code]) -> bytes:
-    """Every call is allowed that no block refuses. A block is entered by its number, and never left."""
+    """Return a program that allows what no block refuses. A block is entered by its number, and never left."""
     terminal = [code for request in _IOCTLS for code in _equal(request, then=_REFUSE)]
     codes: list[_Code] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -125,6 +125,6 @@ def _equal(value: int, *, then: int) -> tuple[_Code, _Code]:
 
 
 def _block(number: int, argument: int, codes: Sequence[_Code]) -> list[_Code]:
-    """`codes` for one call, with one of its arguments loaded."""
+    """Return `codes` for one call, with one of its arguments loaded."""
     inside = [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), *codes]
     return [(_JUMP_EQUAL, 0, len(inside), number), *inside]

@@ -29,7 +29,7 @@ def is_harmless_change(before: bytes, after: bytes) -> bool:
 
 
 def _other_lines(text: str, remotes: set[str]) -> Counter[tuple[str, str]] | None:
-    """Every line that is not harmless, with its section; None if the text is not plain enough to be sure."""
+    """Return every line that is not harmless, with its section; None if the text is not plain enough to be sure."""
     found: Counter[tuple[str, str]] = Counter()
     section = ""
     for raw in text.splitlines():

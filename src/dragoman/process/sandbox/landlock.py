@@ -44,7 +44,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 def call(number: int, *arguments: object) -> int:
-    """A system call on this thread. Raises: OSError."""
+    """Make a system call on this thread. Raises: OSError."""
     # Every argument is as wide as a register: ctypes would pass a bare int as 32 bits and leave the rest undefined.
     words = [ctypes.c_long(argument) if isinstance(argument, int) else argument for argument in arguments]
     result = int(_libc.syscall(ctypes.c_long(number), *words))
@@ -55,7 +55,7 @@ def call(number: int, *arguments: object) -> int:
 
 
 def abi() -> int:
-    """The version of Landlock that the kernel offers; 0 if it has none, or if it is switched off."""
+    """Return the version of Landlock that the kernel offers; 0 if it has none, or if it is switched off."""
     try:
         return call(_CREATE, None, 0, 1)
     except OSError:
@@ -79,7 +79,7 @@ class Ruleset:
         self._written: dict[str, tuple[int, ...]] = {}
 
     def descriptor(self) -> int:
-        """The ruleset for the folders as they are now; it stays ours."""
+        """Return the ruleset for the folders as they are now; it stays ours."""
         is_current = all(_state(path) == state for path, state in self._walked.items()) and all(
             _state(path)[:2] == state for path, state in self._written.items()
         )
@@ -118,7 +118,7 @@ class Ruleset:
             raise
 
     def _readable(self, path: str) -> Iterator[str]:
-        """The widest paths that together are everything outside the hidden places."""
+        """Yield the widest paths that together are everything outside the hidden places."""
         if any(is_below(path, place) for place in self._policy.hidden):
             return
         if not any(is_below(place, path) for place in self._policy.hidden):
@@ -146,7 +146,7 @@ class Ruleset:
 
 
 def _state(path: str) -> tuple[int, ...]:
-    """Which folder it is, and when a name in it was last added or removed."""
+    """Return which folder it is, and when a name in it was last added or removed."""
     try:
         seen = os.stat(path, follow_symlinks=False)
     except OSError:

@@ -1,4 +1,4 @@
-"""Starts a command on a fresh thread that restricts itself, and listens to the calls its seccomp program reports.
+"""A command's start on a fresh thread that restricts itself, and the calls that its seccomp program reports.
 
 Theory of operation
 -------------------
@@ -83,7 +83,7 @@ def install(calls: Machine, codes: bytes) -> int:
 
 
 class Listener:
-    """Starts one command and answers the calls it reports."""
+    """The start of one command, and the answers to the calls it reports."""
 
     def __init__(
         self, restrict: Callable[[], int], judge: Callable[[ReportedCall], CallAnswer], *, outlives: bool = False

@@ -1,4 +1,4 @@
-"""Opens a sandbox with a private temporary folder. The one who opens it removes the folder."""
+"""The opening of a sandbox with a private temporary folder. The one who opens it removes the folder."""
 
 from __future__ import annotations
 

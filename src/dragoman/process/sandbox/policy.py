@@ -65,7 +65,7 @@ def make_policy(
     hidden: Iterable[str | os.PathLike[str]] = (),
     network: bool = False,
 ) -> SandboxPolicy:
-    """The policy for commands in the user's folders.
+    """Return the policy for commands in the user's folders.
 
     Args:
         roots: The folders the user named. Never pass the working folder that an agent asks for.
@@ -94,7 +94,7 @@ def make_policy(
 
 
 def unconfined_policy(roots: Iterable[str | os.PathLike[str]]) -> SandboxPolicy:
-    """The folders for a tripwire that works without a sandbox; no command is confined by this policy."""
+    """Return the folders for a tripwire that works without a sandbox; no command is confined by this policy."""
     places = tuple(dict.fromkeys(os.path.realpath(root) for root in roots))
     shared = tuple(folder for root in places for folder in linked_git_folders(root))
     return SandboxPolicy(roots=places, temporary=places[0], writable=shared)
@@ -109,7 +109,7 @@ def _folders(paths: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
 
 
 def linked_git_folders(root: str) -> tuple[str, ...]:
-    """The shared git folder of a linked worktree, in which a commit is written; empty for other folders.
+    """Return the shared git folder of a linked worktree, in which a commit is written; empty for other folders.
 
     The file `.git` belongs to the project and could name any folder. So the named folder has to point back to this very
     file, as git has it, and to lie in a git folder: a command cannot write such an answer outside its roots.
@@ -128,7 +128,7 @@ def linked_git_folders(root: str) -> tuple[str, ...]:
 
 
 def _line(path: str) -> str:
-    """The first line of a small file; empty if it is not one."""
+    """Return the first line of a small file; empty if it is not one."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
@@ -142,7 +142,7 @@ def _line(path: str) -> str:
 
 
 def protected_paths(policy: SandboxPolicy) -> list[str]:
-    """The protected files and folders that exist in the writable folders, the ones nearest to a root first."""
+    """Return the protected files and folders that exist in the writable folders, the ones nearest to a root first."""
     found: list[str] = []
     for folder in (*policy.roots, *policy.writable):
         # Both, because a command can make any folder look like a git folder.

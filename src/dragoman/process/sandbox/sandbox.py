@@ -94,12 +94,12 @@ class Confined:
         self._protected = protected
 
     def denials(self, output: str) -> list[Denial]:
-        """What the command wanted and did not get, as far as it can be known. Call it when the command has ended."""
+        """Return what the command wanted and did not get, as far as it can be known. Call it when it has ended."""
         return [*socket_denials(self.starter.attempts), *file_denials(self._policy, self._protected, output, self.cwd)]
 
 
 class Sandbox:
-    """Starts commands under one policy, with one backend."""
+    """A sandbox for commands: one policy, one backend."""
 
     def __init__(self, policy: SandboxPolicy, backend: Backend) -> None:
         self.policy: Final = policy
@@ -120,7 +120,7 @@ class Sandbox:
 
     @classmethod
     def best(cls, policy: SandboxPolicy) -> Sandbox:
-        """With the backend that promises most here. Raises: ConfigError: none works; the message has the reasons."""
+        """Make one with the backend that promises most here. Raises: ConfigError: none works, with the reasons."""
         found = available(policy.written)
         if not found.backends:
             raise ConfigError(found.describe())
@@ -158,7 +158,7 @@ class Sandbox:
         return Confined(command, folder, variables, starter, self.policy, protected)
 
     def describe(self) -> str:
-        """Which backend is in force, what it stops, and what it does not stop."""
+        """State which backend is in force, what it stops, and what it does not stop."""
         network = "the network is open" if self.policy.network else "there is no network"
         if self.backend == "bubblewrap" and not self.policy.network:
             network = "there is no network but their own loopback"

@@ -44,7 +44,7 @@ _RETURNS_BY_STACK: Final = platform.machine() == "x86_64"
 
 
 def why_not() -> str | None:
-    """Why this backend cannot be used here; None if it can."""
+    """Return why this backend cannot be used here; None if it can."""
     version = landlock.abi()
     calls = machine()
     if version == 0:
@@ -61,7 +61,7 @@ def why_not() -> str | None:
 
 
 class RestrictedThread:
-    """Starts commands under one policy; the ruleset is kept between them."""
+    """The start of commands under one policy; the ruleset is kept between them."""
 
     def __init__(self, policy: SandboxPolicy) -> None:
         calls = machine()
@@ -72,7 +72,7 @@ class RestrictedThread:
         self._lock = threading.Lock()
 
     def starter(self) -> ThreadStarter:
-        """For one command."""
+        """Return the starter of one command."""
         return ThreadStarter(self._restrict)
 
     def _restrict(self) -> int:
@@ -85,7 +85,7 @@ class RestrictedThread:
 
 
 class ThreadStarter:
-    """Starts one command on a fresh restricted thread and notes the sockets it asks for."""
+    """The start of one command on a fresh restricted thread, with a note of the sockets it asks for."""
 
     def __init__(self, restrict: Callable[[], int]) -> None:
         self._listener = Listener(restrict, _refuse)
@@ -128,7 +128,7 @@ def _is_name_lookup(pid: int, family: int, kind: int, protocol: int) -> bool:
 
 
 def _caller(pid: int) -> int:
-    """The address of the code that called the function which makes the system call."""
+    """Return the address of the code that called the function which makes the system call."""
     *_, stack, _ = proctable.system_call(pid)
     memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -139,7 +139,7 @@ def _caller(pid: int) -> int:
 
 
 def _c_library(pid: int) -> list[tuple[int, int]]:
-    """Where the code of the C library lies in the process."""
+    """Return where the code of the C library lies in the process."""
     found = []
     for line in proctable.mappings(pid):
         extent, permissions, *_, path = line.split(None, 5)

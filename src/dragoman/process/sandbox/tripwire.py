@@ -64,7 +64,7 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tripwire:
-    """Compares protected files: `arm` before a command, `check` after it."""
+    """A comparison of protected files: `arm` before a command, `check` after it."""
 
     def __init__(self, policy: SandboxPolicy, aside: str | os.PathLike[str], *, is_confined: bool = True) -> None:
         """Watch the writable folders of a policy.
@@ -95,7 +95,7 @@ class Tripwire:
             self._before[real] = found
 
     def check(self, *, restore: bool, is_expected: Callable[[str], bool] | None = None) -> list[ProtectedChange]:
-        """What changed since `arm`; the tripwire is armed with what is there afterwards.
+        """Return what changed since `arm`; the tripwire is armed with what is there afterwards.
 
         Args:
             restore: put back what changed.
@@ -202,7 +202,7 @@ class Tripwire:
 
     @contextmanager
     def _parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
-        """The folder of a path, opened without following a link below the root, and the name in it."""
+        """Yield the folder of a path, opened without following a link below the root, and the name in it."""
         root = max((folder for folder in self._folders if is_below(path, folder)), key=len)
         *folders, name = os.path.relpath(path, root).split("/")
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -221,7 +221,7 @@ class Tripwire:
 
 
 def _files(paths: list[str]) -> Iterator[str]:
-    """The paths, with folders replaced by everything inside them; links are not followed."""
+    """Yield the paths, with folders replaced by everything inside them; links are not followed."""
     for path in paths:
         if os.path.islink(path) or not os.path.isdir(path):
             yield path
@@ -232,7 +232,7 @@ def _files(paths: list[str]) -> Iterator[str]:
 
 
 def _see(folder: int, name: str, before: _Seen | None, room_bytes: int) -> _Seen | None:
-    """What is at a name now; None for a folder."""
+    """Return what is at a name now; None for a folder."""
     found = os.stat(name, dir_fd=folder, follow_symlinks=False)
     identity = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
     if before is not None and before.identity == identity:
