@@ -84,7 +84,7 @@ def _listed(service: Service) -> str:
     from dragoman.builtin.agent import BuiltInAgent
     from dragoman.builtin.tools.jobs import job_lines
 
-    own: BuiltInAgent = service.agent._own  # type: ignore[attr-defined]  # the agent behind the handlers
+    own: BuiltInAgent = service.agent._built_in  # type: ignore[attr-defined]  # the agent behind the handlers
     return "\n".join(line for session in own._sessions.values() for line in job_lines(session.memory))
 
 

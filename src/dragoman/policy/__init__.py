@@ -1,4 +1,4 @@
-"""Decides what an agent may do by the rules of its user: allow, deny or ask.
+"""The decision about what an agent may do, by the rules of its user: allow, deny or ask.
 
 Pure: no clock, no files, no protocol types. It holds what a rule states, what a shell line really runs, which paths are
 never written without asking, the options a user is offered and what an answer means. It does not ask the user, and

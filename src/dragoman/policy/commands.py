@@ -62,7 +62,7 @@ class CommandPattern(Struct, frozen=True):
 
 
 def simple_command(line: str) -> tuple[str, ...] | None:
-    """The words of a shell line, if it is one simple command of literal words; None otherwise."""
+    """Return the words of a shell line, if it is one simple command of literal words; None otherwise."""
     words = _split(line)
     # `A=b cmd` sets a variable first; zsh replaces `=cmd` by a path.
     if not words or "=" in words[0] or not words[0]:
@@ -161,7 +161,7 @@ def _without_pager(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def concern(pattern: CommandPattern, reading: Reading) -> Concern:
-    """Whether a deny or ask rule concerns any part of the command, under any path, behind any wrapper."""
+    """Return whether a deny or ask rule concerns any part of the command, under any path, behind any wrapper."""
     if pattern.is_everything:
         return "yes"
     if reading.unreadable:
@@ -257,7 +257,7 @@ def _runs_in(pattern: CommandPattern, text: str) -> bool:
 
 
 def _pieces_with(wanted: str, text: str) -> Iterator[str]:
-    """The pieces of a text between operators that contain a word, in any case. Fast for any text."""
+    """Yield the pieces of a text between operators that contain a word, in any case. Fast for any text."""
     plain, folded = _cut(text)
     end = -1
     while (place := folded.find(wanted, end + 1)) >= 0:
@@ -269,7 +269,7 @@ def _pieces_with(wanted: str, text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=8)
 def _cut(text: str) -> tuple[str, str]:
-    """A text with a line for each piece, as it is and in lower case, equally long. Every rule needs it again."""
+    """Return a text with a line for each piece, as it is and in lower case, equally long. Every rule needs it again."""
     plain = text.replace("$(", "(").replace("'", "").replace('"', "").replace("\\", "").translate(_PIECES)
     folded = plain.lower()
     # A few letters become two in lower case.
@@ -277,7 +277,7 @@ def _cut(text: str) -> tuple[str, str]:
 
 
 def _loose(part: str) -> Iterator[tuple[str, ...]]:
-    """The words of a piece of text between operators, without the assignments in front."""
+    """Yield the words of a piece of text between operators, without the assignments in front."""
     words = part.split()
     start = next((index for index, word in enumerate(words) if "=" not in word), len(words))
     if start < len(words):
@@ -290,7 +290,7 @@ def is_reading(part: Part) -> bool:
 
 
 def words_of(reading: Reading) -> Iterator[str]:
-    """Every word that might name a file to change, including the value of `--option=value`."""
+    """Yield every word that might name a file to change, including the value of `--option=value`."""
     for part in reading.parts:
         if is_reading(part):
             continue
@@ -310,7 +310,7 @@ def _with_value(word: str) -> Iterator[str]:
 
 
 def quote(words: tuple[str, ...]) -> str | None:
-    """The inverse of `simple_command`: a line that it reads as these words; None if there is none."""
+    """Return a line that `simple_command` reads as these words, as its inverse; None if there is none."""
     quoted = []
     if sum(map(len, words)) > _MAX_QUOTED:
         return None

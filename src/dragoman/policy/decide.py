@@ -126,7 +126,7 @@ def is_clear(option: Option, options: Sequence[Option]) -> bool:
 def judge_all(
     requests: Sequence[Request], judge_one: Callable[[Request], Verdict]
 ) -> tuple[Verdict, tuple[Request, ...]]:
-    """One verdict for a call that needs several permissions, and the requests the user has to be asked about.
+    """Return one verdict for a call that needs several permissions, and the requests the user has to be asked about.
 
     A deny wins; to be allowed, every request has to be; otherwise the user is asked. A call without requests needs no
     permission.
@@ -144,7 +144,7 @@ def judge_all(
 
 
 def offer_options(requests: Sequence[Request]) -> tuple[Option, ...]:
-    """The options the built-in agent offers: once, and "always" where one rule can express exactly that."""
+    """Return the options the built-in agent offers: once, and "always" where one rule can express exactly that."""
     texts = proposals(requests[0]) if len(requests) == 1 else ()
     options = [Option("allow-once", "Allow once", "allow_once")]
     for number, text in enumerate(texts[:2], start=1):
@@ -158,7 +158,7 @@ def offer_options(requests: Sequence[Request]) -> tuple[Option, ...]:
 
 
 def offer_short_options(texts: Sequence[str]) -> tuple[Option, ...]:
-    """The options the client offers when an agent writes or runs something without having asked for permission.
+    """Return the options the client offers when an agent writes or runs something without having asked for permission.
 
     `texts` are the `proposals` for its request.
     """
@@ -169,7 +169,7 @@ def offer_short_options(texts: Sequence[str]) -> tuple[Option, ...]:
 
 
 def choose(options: Sequence[Option], option_id: str | None, decided_by: str = USER) -> Selection:
-    """The option with this id, if it was offered and its meaning is clear; None means that none was chosen."""
+    """Return the option with this id, if it was offered and its meaning is clear; None means that none was chosen."""
     if option_id is None:
         return Selection(None, decided_by)
     option = next((option for option in options if option.id == option_id), None)
@@ -182,7 +182,10 @@ def choose(options: Sequence[Option], option_id: str | None, decided_by: str = U
 
 
 def option_for(verdict: Verdict, options: Sequence[Option]) -> Option | None:
-    """The narrowest option that states the verdict. A rule never answers "always" to an allow: that is the user's."""
+    """Return the narrowest option that states the verdict.
+
+    A rule never answers "always" to an allow: that is the user's.
+    """
     kinds = {"allow": ("allow_once",), "deny": _REJECTING}.get(verdict.action, ())
     for kind in kinds:
         for option in options:
@@ -192,14 +195,14 @@ def option_for(verdict: Verdict, options: Sequence[Option]) -> Option | None:
 
 
 def rule_to_remember(option: Option | None) -> tuple[str, Action, RememberScope] | None:
-    """The rule that this answer writes: its text, its action and how long it is kept. None for "once"."""
+    """Return the rule that this answer writes: its text, its action and how long it is kept. None for "once"."""
     if option is None or option.rule is None or option.scope is None:
         return None
     return option.rule, "allow" if is_allowing(option.kind) else "deny", option.scope
 
 
 def decide_by_rules(request: Request | None, verdict: Verdict, option: Option | None = None) -> Decision:
-    """The decision that the rules made. `request` is None for a call that needs no permission.
+    """Return the decision that the rules made. `request` is None for a call that needs no permission.
 
     Raises: ValueError if the verdict is to ask.
     """
@@ -220,7 +223,7 @@ def decide_by_rules(request: Request | None, verdict: Verdict, option: Option | 
 
 
 def decide_by_answer(request: Request, verdict: Verdict, selection: Selection) -> Decision:
-    """The decision after asking about `verdict`. Without a selected option the request is cancelled."""
+    """Return the decision after asking about `verdict`. Without a selected option the request is cancelled."""
     option = selection.option
     if option is None:
         action: Literal["allow", "deny", "cancelled"] = "cancelled"
@@ -248,7 +251,7 @@ def _reason_without_answer(decided_by: str, why: str) -> str:
 
 
 def describe_rule(text: str) -> str:
-    """What a rule covers, in words for a button."""
+    """Return what a rule covers, in words for a button."""
     kind, _, pattern = text.partition(":")
     if kind == "execute":
         if pattern.endswith(" *"):

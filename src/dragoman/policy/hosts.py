@@ -14,7 +14,7 @@ _NUMBER: Final = re.compile(r"0x[0-9a-f]*|[0-9]+")
 
 
 def plain_host(host: str) -> str:
-    """The host in lower-case ASCII: a name, an IPv4 address, or an IPv6 address in brackets.
+    """Return the host in lower-case ASCII: a name, an IPv4 address, or an IPv6 address in brackets.
 
     Raises: ValueError with the rest of a sentence that starts with the host.
     """

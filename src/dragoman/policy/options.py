@@ -41,7 +41,7 @@ def read_options(text: str) -> OptionTable:
 
 
 def operands_of(options: OptionTable, words: Sequence[str], *, stops_early: bool = False) -> list[int] | None:
-    """The indexes of the words that are not options, or None if an option is not in the table.
+    """Return the indexes of the words that are not options, or None if an option is not in the table.
 
     `stops_early`: the first operand ends the options, as in front of a subcommand.
     """
@@ -62,7 +62,7 @@ def is_given(options: OptionTable, words: Sequence[str], names: frozenset[str]) 
 
 
 def _cluster(options: OptionTable, word: str) -> frozenset[str]:
-    """The short options of a cluster such as `-ne`; what follows one with a value is its value."""
+    """Return the short options of a cluster such as `-ne`; what follows one with a value is its value."""
     found: list[str] = []
     for letter in "" if word.startswith("--") else word[1:]:
         found.append(f"-{letter}")
@@ -72,7 +72,7 @@ def _cluster(options: OptionTable, word: str) -> frozenset[str]:
 
 
 def unknown_option(options: OptionTable, words: Sequence[str]) -> str | None:
-    """The first option that is not in the table."""
+    """Return the first option that is not in the table."""
     _, unknown = _walk(options, words, False)
     return None if unknown is None else words[unknown]
 
@@ -98,7 +98,7 @@ def _walk(options: OptionTable, words: Sequence[str], stops_early: bool) -> tupl
 
 
 def _words_used(options: OptionTable, word: str) -> int | None:
-    """How many words the option takes, None if it is not in the table."""
+    """Return how many words the option takes, None if it is not in the table."""
     if word in options.flags or word in options.optional or (options.has_numbers and _NUMBER.fullmatch(word)):
         return 1
     if word in options.valued:

@@ -133,7 +133,7 @@ def unwrapped(line: Line, read: ReadsLine = read_line) -> Line | str:
 
 
 def unwrap(argv: tuple[str, ...]) -> str | None:
-    """The line in `bash -lc LINE`, as agents pass a shell line in the form of words; None for anything else."""
+    """Return the line in `bash -lc LINE`, as agents pass a shell line in the form of words; None for anything else."""
     place, _, program = argv[0].rpartition("/") if argv else ("", "", "")
     # fish reads quotes in its own way.
     if program not in SHELLS or program == "fish" or place not in _SHELL_PLACES or (not place and "/" in argv[0]):
@@ -176,7 +176,7 @@ def _expand(line: Line, folder: str, home: str, depth: int, read: ReadsLine) -> 
 
 
 def _moved(command: SimpleCommand, folder: str, home: str) -> str:
-    """The folder after `cd`."""
+    """Return the folder after `cd`."""
     words = command.words[1:]
     words = words[1:] if words and words[0].text == "--" else words
     if len(words) != 1 or words[0].fixed is not None or words[0].text.startswith("-") or not words[0].text:
@@ -185,7 +185,7 @@ def _moved(command: SimpleCommand, folder: str, home: str) -> str:
 
 
 def _inside(part: Part, line: str, home: str, depth: int, read: ReadsLine) -> list[Part]:
-    """The parts of a line inside a shell; what was redirected or assigned outside counts for each of them."""
+    """Return the parts of a line inside a shell; what was redirected or assigned outside counts for each of them."""
     if depth == _MAX_SHELLS:
         raise _NotRead("shells run shells too deeply")
     if part.has_glob or len(part.folders) > 1:

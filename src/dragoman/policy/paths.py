@@ -69,7 +69,10 @@ _HARMLESS: Final = frozenset({"/dev/null", "/dev/zero", "/dev/stdin", "/dev/stdo
 
 
 def normalise(path: str, root: str, home: str) -> str:
-    """The absolute path without `.`, `..` and doubled slashes. `~/` is `home`; a relative path is below `root`."""
+    """Return the absolute path without `.`, `..` and doubled slashes.
+
+    `~/` is `home`; a relative path is below `root`.
+    """
     if path == "~" or path.startswith("~/"):
         path = (home or "/nonexistent") + path[1:]
     # POSIX gives two leading slashes a meaning of their own, Linux does not.
@@ -85,7 +88,7 @@ def is_protected(path: str, root: str, home: str) -> bool:
 
 
 def is_protected_name(folder: str, name: str) -> bool:
-    """The same for the name of a file and that of the folder it is in, for a search through many: neither has a slash.
+    """Whether the file with this name in this folder is protected, for a search through many: neither has a slash.
 
     The folder's own name is "" for the root of a project.
     """
@@ -93,7 +96,7 @@ def is_protected_name(folder: str, name: str) -> bool:
 
 
 def is_protected_word(word: str, root: str, home: str) -> bool:
-    """The same for a word of a command. Folders of the system's programs and headers do not count there."""
+    """Whether a word of a command names a protected path. Folders of the system's programs and headers do not count."""
     return _is_protected(word, root, home, _SYSTEM_SETTINGS)
 
 
@@ -147,7 +150,7 @@ def _has_protected_name(parts: list[str]) -> bool:
 
 
 def _fold(path: str) -> str:
-    """One spelling: `.GIT`, `.git.` and `.g<zero width>it` are `.git` on some file system."""
+    """Return one spelling: `.GIT`, `.git.` and `.g<zero width>it` are `.git` on some file system."""
     if path.isascii():  # has one spelling, and nothing that is not visible
         visible = path.lower()
     else:
@@ -171,7 +174,7 @@ def is_strictly_below(path: str, folder: str) -> bool:
 
 
 def _below(path: str, folder: str) -> str | None:
-    """`path` relative to `folder`, None if it is not below it."""
+    """Return `path` relative to `folder`, None if it is not below it."""
     if path == folder:
         return ""
     start = folder.rstrip("/") + "/"
@@ -225,7 +228,7 @@ def _folded_anchor(glob: str, root: str, home: str) -> str:
 
 
 def fixed_folder(glob: str, root: str, home: str) -> str:
-    """The folder that everything the glob covers is in: its names before the first with a wildcard."""
+    """Return the folder that everything the glob covers is in: its names before the first with a wildcard."""
     names = normalise(glob, root, home).split("/")
     fixed = list(takewhile(lambda name: "*" not in name and "?" not in name, names))
     return "/".join(fixed) or "/"

@@ -136,14 +136,14 @@ _CLONE_SHORT: Final = re.compile(r"-[a-z]*[uc].*")
 
 
 def name_of(program: str) -> str:
-    """The name of a program without folder and version: `/usr/bin/python3.12` is python."""
+    """Return the name of a program without folder and version: `/usr/bin/python3.12` is python."""
     name = program.rpartition("/")[2].lower().removesuffix(".exe")
     return re.sub(r"[\d.]+$", "", name) or name
 
 
 @lru_cache(maxsize=512)
 def runs_anything(words: tuple[str, ...]) -> str | None:
-    """Why the first words do not state what this command does, None if they do."""
+    """Return why the first words do not state what this command does, None if they do."""
     program = name_of(words[0])
     if program in _RUNNERS:
         return f"{program} does whatever the words after it name"
@@ -166,7 +166,7 @@ def runs_anything(words: tuple[str, ...]) -> str | None:
 
 
 def _has_script(program: str, rest: tuple[str, ...]) -> bool:
-    """An interpreter is as plain as the script or module it is given first; what follows belongs to that."""
+    """Whether an interpreter is given a plain script or module first; what follows belongs to that."""
     if rest[:1] == ("-m",) and program in ("python", "pypy"):
         return len(rest) > 1 and rest[1].partition(".")[0].lower() not in _RUNNING_MODULES
     return bool(rest) and not rest[0].startswith(("-", "+")) and "." in rest[0]
@@ -191,7 +191,7 @@ def _opens(program: str, word: str) -> bool:
 
 
 def _unlisted(program: str, words: tuple[str, ...]) -> str | None:
-    """The first option that is not among those under which a listed subcommand does what its name states."""
+    """Return the first option that is not among those under which a listed subcommand does what its name states."""
     known = arguments_for(program, words)
     if known is None:
         return None
@@ -200,13 +200,13 @@ def _unlisted(program: str, words: tuple[str, ...]) -> str | None:
 
 
 def is_listed(words: tuple[str, ...]) -> int | None:
-    """How many first words name a subcommand that "with any arguments" may be offered for; None if they do not."""
+    """Return how many first words name a subcommand that "with any arguments" may be offered for; None if none do."""
     known = arguments_for(name_of(words[0]), words)
     return None if known is None else known[0]
 
 
 def wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """The command that a wrapper such as `timeout 5` runs, empty if it runs none; None if that is not known."""
+    """Return the command that a wrapper such as `timeout 5` runs, empty if it runs none; None if that is not known."""
     program = name_of(words[0])
     for launcher in _LAUNCHERS:
         if (program, *words[1 : len(launcher)]) == launcher:
@@ -229,7 +229,7 @@ def wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=512)
 def hides_what_runs(words: tuple[str, ...]) -> str | None:
-    """Why it cannot be read from the words which programs this command runs, None if it can.
+    """Return why it cannot be read from the words which programs this command runs, None if it can.
 
     A script, `make` and the like do not count: they name what runs, though not what that does.
     """

@@ -93,7 +93,7 @@ def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
 
 
 def ignored_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """The rules that never decide anything: a repository's rules may restrict, but not allow."""
+    """Return the rules that never decide anything: a repository's rules may restrict, but not allow."""
     return tuple(rule for rule in rules if is_ignored(rule))
 
 

@@ -202,7 +202,7 @@ def only_reads(part: Part) -> bool:
 
 
 def safe_parts(reading: Reading, facts: SafetyFacts) -> tuple[int, ...]:
-    """The indexes of the parts that are safe commands; the caller puts them into `Request.safe_parts`."""
+    """Return the indexes of the parts that are safe commands; the caller puts them into `Request.safe_parts`."""
     return tuple(index for index, part in enumerate(reading.parts) if is_safe_part(part, facts))
 
 
@@ -282,7 +282,7 @@ def _is_inside(word: Word, folder: str, facts: SafetyFacts) -> bool:
 
 
 def _files_of(program: str, part: Part) -> list[Word] | None:
-    """The words that may name files; None if the command is not known to be safe."""
+    """Return the words that may name files; None if the command is not known to be safe."""
     words = list(part.command.words[1:])
     texts = [word.text for word in words]
     if texts in (["--version"], ["--help"]) and (program in _TABLE or program in _VERSIONED or program in _SPECIAL):
@@ -378,7 +378,10 @@ def _sleep_files(words: list[Word]) -> list[Word] | None:
 
 
 def _test_files(words: list[Word]) -> list[Word] | None:
-    """What is not an operator may be a file. `-v` is not allowed: it runs what stands in a subscript."""
+    """Return the words that may be files: those that are not operators.
+
+    `-v` is not allowed: it runs what stands in a subscript.
+    """
     if any(word.text.startswith("-") and word.text not in _TESTS for word in words):
         return None
     return [word for word in words if word.text and word.text not in _TESTS]

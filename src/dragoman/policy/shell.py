@@ -98,7 +98,7 @@ class _Refused(Exception):
 
 
 def read_line(text: str) -> Line | Unreadable:
-    """The commands of a shell line, or the reason why it cannot be read."""
+    """Return the commands of a shell line, or the reason why it cannot be read."""
     try:
         return _Reader(text).read()
     except _Refused as refused:
@@ -159,7 +159,7 @@ class _Reader:
         return Line(tuple(commands), tuple(self.joins[: len(commands) - 1]))
 
     def _with_documents(self) -> list[SimpleCommand]:
-        """The commands with the texts of their here-documents, which stand after the line that names them."""
+        """Return the commands with the texts of their here-documents, which stand after the line that names them."""
         texts = iter(self.documents)
         return [
             SimpleCommand(

@@ -109,7 +109,7 @@ ARGUMENTS: Final[dict[tuple[str, ...], str]] = {
 
 
 def subcommand_index(program: str, words: Sequence[str]) -> int | None:
-    """Where the subcommand of a known program stands in `words`, None if an option before it is not known.
+    """Return where the subcommand of a known program stands in `words`, None if an option before it is not known.
 
     The length of `words` if there is none. A program without a table has its first word after the name there.
     """
@@ -132,7 +132,7 @@ def has_subcommands(program: str) -> bool:
 
 
 def arguments_for(program: str, words: Sequence[str]) -> tuple[int, str] | None:
-    """How many first words are in `ARGUMENTS`, and the options allowed after them; None if they are not there."""
+    """Return how many first words are in `ARGUMENTS`, and the options allowed after them; None if none are."""
     for length in (3, 2, 1):
         table = ARGUMENTS.get((program, *words[1:length])) if len(words) >= length else None
         if table is not None:

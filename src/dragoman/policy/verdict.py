@@ -89,7 +89,7 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
 
 
 def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
-    """The verdict when no deny and no ask concerns the request."""
+    """Return the verdict when no deny and no ask concerns the request."""
     counting = [rule for rule in rules if rule.action == "allow" and not is_ignored(rule)]
     why: str | None = None
     if request.kind == "execute":
@@ -117,12 +117,15 @@ def _why_maybe(request: Request) -> str:
 
 
 def named(rule: Rule) -> str:
-    """A rule and its source, for messages."""
+    """Return a rule and its source, for messages."""
     return f"rule {rule.text} ({rule.source or rule.scope})"
 
 
 def _first(found: Iterable[Rule]) -> Rule | None:
-    """The rule to name among several that match: the nearest scope first, then a deny, then in alphabetical order."""
+    """Return the rule to name among several that match.
+
+    The nearest scope comes first, then a deny, then alphabetical order.
+    """
     return min(
         found,
         key=lambda rule: (_SCOPES.index(rule.scope), rule.action != "deny", rule.text, rule.source),
@@ -131,7 +134,7 @@ def _first(found: Iterable[Rule]) -> Rule | None:
 
 
 def _always_asked(request: Request) -> str | None:
-    """Why the user is asked whatever the rules allow, None if the rules may allow it."""
+    """Return why the user is asked whatever the rules allow, None if the rules may allow it."""
     if request.caution:
         return request.caution
     if request.kind in _LOOKING:
@@ -239,7 +242,7 @@ class LineFindings:
         return self._found[index]
 
     def why_not(self) -> str | None:
-        """Why no rule allows the line, if there is more to state than that."""
+        """Return why no rule allows the line, if there is more to state than that."""
         reading = self._request.reading
         if reading.unreadable:
             return f"the command cannot be read: {reading.unreadable}" if reading.text else None
@@ -264,7 +267,7 @@ class LineFindings:
 
 
 def _is_everything(pattern: Pattern, request: Request) -> bool:
-    """`*` and `execute:*` are typed for one run, by a user who means every command line."""
+    """Whether it is `*` or `execute:*`, typed for one run by a user who means every command line."""
     is_all = pattern.kind == "*" or (pattern.command is not None and pattern.command.is_everything)
     return is_all and _is_meant(pattern, request)
 
@@ -289,7 +292,7 @@ def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool
 
 
 def _concern(pattern: Pattern, request: Request) -> commands.Concern:
-    """Whether a deny or ask rule concerns any part of the request."""
+    """Return whether a deny or ask rule concerns any part of the request."""
     if pattern.agent is not None and pattern.agent != request.agent:
         return "no"
     if request.kind == "execute" and pattern.kind in PATH_KINDS:
@@ -366,7 +369,7 @@ def _stays_inside(part: Part, request: Request) -> bool:
 
 
 def _names_protected(request: Request) -> str | None:
-    """Why the user is always asked about this command: it changes or names a protected path."""
+    """Return why the user is always asked about this command: it changes or names a protected path."""
     reading = request.reading
     for part in reading.parts:
         for path in part.written:
@@ -389,7 +392,7 @@ def _names_protected(request: Request) -> str | None:
 
 
 def _named(reading: Reading, request: Request) -> Iterator[str]:
-    """The words that may name files to change, as written and from the folder that `cd` left."""
+    """Yield the words that may name files to change, as written and from the folder that `cd` left."""
     yield from commands.words_of(reading)
     root = paths.normalise(request.root, "/", request.home)
     for part in reading.parts:
@@ -398,7 +401,7 @@ def _named(reading: Reading, request: Request) -> Iterator[str]:
 
 
 def _named_from(part: Part) -> Iterator[str]:
-    """The words of a part that changes files, as paths from the folder that `cd` left."""
+    """Yield the words of a part that changes files, as paths from the folder that `cd` left."""
     if not commands.is_reading(part):
         for word in part.command.words[1:]:
             if not word.text.startswith(("/", "-", "~")):
@@ -406,7 +409,7 @@ def _named_from(part: Part) -> Iterator[str]:
 
 
 def _concern_paths(kind: str, glob: str | None, request: Request) -> commands.Concern:
-    """Whether a deny or ask rule about files concerns a command.
+    """Return whether a deny or ask rule about files concerns a command.
 
     A redirection is an edit or a read of its file. What programs do with the files they are given is not known: a
     word that names a file of the rule may concern it, and so may a line that cannot be read.
@@ -439,7 +442,7 @@ def _concern_paths(kind: str, glob: str | None, request: Request) -> commands.Co
 
 
 def proposals(request: Request) -> tuple[str, ...]:
-    """The texts of the rules that "always" may write for this request, narrowest first.
+    """Return the texts of the rules that "always" may write for this request, narrowest first.
 
     Empty if no rule expresses it, or if the answer must not be remembered.
     """
@@ -462,7 +465,7 @@ def proposals(request: Request) -> tuple[str, ...]:
 
 
 def _command_proposals(request: Request) -> list[str]:
-    """Rules for the one part of a line that needs one; a line with several such parts is beyond one rule."""
+    """Return rules for the one part of a line that needs one; a line with several such parts is beyond one rule."""
     reading = request.reading
     needing = [part for part in reading.parts if not (is_quiet(part) or _stays_inside(part, request))]
     needing = needing or [part for part in reading.parts if part.argv[0] != "cd"]
