@@ -130,7 +130,7 @@ class LocalAccess:
         return LocalCommand(terminal, asyncio.create_task(end(), name=f"dragoman-job-{terminal.pid}"))
 
     async def _judged(self, result: CommandResult, confined: Confined | None) -> CommandResult:
-        """The result with what the sandbox kept from the command."""
+        """Return the result with what the sandbox kept from the command."""
         if confined is None or self.guard is None or self.guard.sandbox is None:
             return result
         denials = tuple(await asyncio.to_thread(confined.denials, result.text))
@@ -191,7 +191,7 @@ class LocalAccess:
         raise ToolError("no user can be asked here; go on with the text as it is")
 
     def workspace_of(self, path: str) -> Workspace | None:
-        """The workspace of the session's folders, if the path is below one of them; None outside."""
+        """Return the workspace of the session's folders, if the path is below one of them; None outside."""
         if self._workspace is None:
             try:
                 self._workspace = Workspace(self._roots, limits=_NO_JOURNAL)
@@ -212,7 +212,7 @@ class LocalAccess:
         return _read_outside(path) if workspace is None else workspace.open_text(path).read_bytes()
 
     def _explained(self, read: Callable[[str], _Content], path: str) -> _Content:
-        """The result of a read, with errors that the model can read."""
+        """Return the result of a read, with errors that the model can read."""
         try:
             return read(path)
         except WorkspaceError as error:
@@ -505,7 +505,7 @@ def _text_of(path: str, data: bytes) -> str:
 
 
 def _write_outside(path: str, text: str) -> None:
-    """A file that a user or a rule has let the agent write; a link is followed, and its target changes."""
+    """Write a file that a user or a rule has let the agent write; a link is followed, and its target changes."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     replace_file(path, text.encode())
 

@@ -67,7 +67,7 @@ class BuiltInAgent:
         self.models = ModelAccess(settings, self.environment)
 
     async def disconnected(self) -> None:
-        """A connection has ended: release its sessions. With the last connection everything is closed."""
+        """Release the sessions of a connection that has ended. With the last connection everything is closed."""
         self.connections -= 1
         for session in list(self._sessions.values()):
             if session.viewer is not None and not session.viewer.is_connected:
@@ -83,7 +83,7 @@ class BuiltInAgent:
             await store.close()
 
     async def store(self) -> Store:
-        """The session store, opened when first needed. Raises: RequestError."""
+        """Return the session store, opened when first needed. Raises: RequestError."""
         from dragoman.store.database import StoreUnwritable
         from dragoman.store.sessions import Store
 
@@ -96,7 +96,7 @@ class BuiltInAgent:
             return self._store
 
     async def _store_without(self, error: StoreError) -> Store:
-        """A store for this run only: work goes on where it cannot be kept. Raises: RequestError."""
+        """Open a store for this run only: work goes on where it cannot be kept. Raises: RequestError."""
         from dragoman.store.temporary import TemporaryStore
 
         self._temporary = await stored(TemporaryStore.open())
@@ -202,7 +202,10 @@ class BuiltInAgent:
     async def set_config_option(
         self, params: v1.SetSessionConfigOptionRequest, session: AgentSession
     ) -> v1.SetSessionConfigOptionResponse:
-        """Any `PROVIDER:MODEL` is accepted as a model, and then listed. The effort levels follow the model."""
+        """Set an option of the session.
+
+        Any `PROVIDER:MODEL` is accepted as a model, and then listed. The effort levels follow the model.
+        """
         from dragoman.builtin.viewer import config_options
 
         open_session = self._viewer(session).open_session
@@ -457,7 +460,10 @@ class ModelAccess:
             await self._lists.close()
 
     async def require(self) -> str:
-        """The model of new sessions. Raises: RequestError, with code -32000 and what to set if a key is missing."""
+        """Return the model of new sessions.
+
+        Raises: RequestError, with code -32000 and what to set if a key is missing.
+        """
         from dragoman.builtin.login import usable_model
         from dragoman.builtin.models.choice import check_model
 
@@ -489,7 +495,7 @@ class ModelAccess:
         usable_model(name, env)
 
     def lists(self, model: str, show: Callable[[], Awaitable[None]]) -> ModelLists:
-        """The lists of the providers, which begin to be refreshed with the first session."""
+        """Return the lists of the providers, which begin to be refreshed with the first session."""
         from dragoman.builtin.models.refreshed import ModelLists
 
         if self._lists is None:
@@ -516,7 +522,10 @@ class SessionClosed(DragomanError):
 
 
 async def stored(work: Any, *, passes: type[Exception] | tuple[()] = ()) -> Any:
-    """The result of work that uses the store. Raises: RequestError, with what is wrong with the store; `passes`."""
+    """Await work that uses the store, and return its result.
+
+    Raises: RequestError, with what is wrong with the store; `passes`.
+    """
     try:
         return await work
     except passes:
@@ -526,7 +535,7 @@ async def stored(work: Any, *, passes: type[Exception] | tuple[()] = ()) -> Any:
 
 
 def to_request_error(error: Exception, model: str = "") -> RequestError:
-    """The error response for a failure: its own text if that is written for users."""
+    """Return the error response for a failure: its own text if that is written for users."""
     from dragoman.builtin.login import refused_key
     from dragoman.builtin.models.model import ModelAuthError, ModelError
 

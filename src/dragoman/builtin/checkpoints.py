@@ -149,7 +149,7 @@ class Checkpoints:
         return TurnCheckpoint(self._base, self._session_id, self._roots)
 
     async def changed_files(self, uids: Sequence[str]) -> dict[str, int]:
-        """How many files each of these turns changed."""
+        """Return how many files each of these turns changed."""
         return await asyncio.to_thread(self._changed_files, frozenset(uids))
 
     async def take_back(self, uids: Sequence[str]) -> FileReport:
@@ -191,7 +191,7 @@ class Checkpoints:
         return _joined(reports)
 
     def _cut_off(self, rewinder: Rewinder, uids: frozenset[str]) -> RewindRecord | None:
-        """The rewind of these very turns by a process that died before the conversation was taken back as well."""
+        """Return the rewind of these very turns by a process that died before it took back the conversation as well."""
         numbers = {turn.number for turn in rewinder.store.turns() if turn.uid in uids and turn.changes}
         for record in reversed(rewinder.store.rewinds()):
             if record.session_id == self._session_id and not record.is_redone and not record.redoes:

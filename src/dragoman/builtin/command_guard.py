@@ -43,7 +43,7 @@ _SAFE_VARIABLES: Final = {
 
 
 def safe_environment() -> dict[str, str]:
-    """The environment of a safe command.
+    """Return the environment of a safe command.
 
     `child_environment` keeps only variables of its list, so BASH_ENV, ENV, LD_*, GIT_*, RIPGREP_CONFIG_PATH,
     GREP_OPTIONS and LESSOPEN are not passed on.
@@ -62,7 +62,7 @@ def find_sandboxes(roots: tuple[str, ...]) -> Available:
 
 
 def hidden_places(settings: AgentSettings) -> tuple[str, ...]:
-    """What no sandboxed command may read: the agent's settings, rules, logs and sessions."""
+    """Return what no sandboxed command may read: the agent's settings, rules, logs and sessions."""
     from dragoman.settings.places import data_dir, state_dir
 
     store = str(settings.store)

@@ -1,4 +1,4 @@
-"""Checks what the built-in agent needs on this machine, and names the remedy for what is missing.
+"""A check of what the built-in agent needs on this machine, which names the remedy for what is missing.
 
 Owns the list of checks: model and key, packages, programs, files, sandbox. It calls no provider and changes nothing;
 the only programs it starts are the login shell, if the agent would start it too, and `bwrap`. Blocks.

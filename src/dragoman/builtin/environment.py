@@ -47,7 +47,7 @@ _answers: Final[dict[tuple[str, str], dict[str, str] | None]] = {}
 
 
 class UserEnvironment:
-    """Completes this process's environment from the login shell, once, in the background, and has the stored keys.
+    """This process's environment, completed from the login shell, once, in the background, and with the stored keys.
 
     Args:
         config_dir: the folder with the stored keys; without one there are none.

@@ -61,7 +61,7 @@ async def _message_id(parent: OpenSession, meta: Any) -> str | None:
 
 
 async def _before_checkpoint(parent: OpenSession, wanted: Any) -> str:
-    """The id of the last message before a turn; empty for the first turn."""
+    """Return the id of the last message before a turn; empty for the first turn."""
     from dragoman.builtin.checkpoints import past_turns
 
     history: list[UIMessage] = []

@@ -26,7 +26,7 @@ def running_step(parts: Sequence[Part]) -> int:
 
 
 class GrowingParts:
-    """Remembers which parts were returned as those of steps that are over."""
+    """The parts of a message that grows, with a memory of which were returned as those of steps that are over."""
 
     def __init__(self) -> None:
         self._over: list[Part] = []

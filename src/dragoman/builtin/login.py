@@ -134,7 +134,7 @@ def refused_key(error: ModelAuthError, model: str) -> RequestError:
 
 
 def _passed_for(named: object, method_id: str, model: str | None) -> Provider:
-    """The provider of a passed key: the one that is named, that of the method, or that of the agent's model."""
+    """Return the provider of a passed key: the one that is named, that of the method, or that of the agent's model."""
     if named is not None and not isinstance(named, str):
         raise RequestError.invalid_params("provider must be the name of a provider", path=f"{_PATH}.provider")
     of_model = None if model is None else provider_of(model)
@@ -161,7 +161,7 @@ def _advice(provider: Provider) -> str:
 
 
 def _own_command() -> tuple[str, ...]:
-    """The command of this program, with an absolute path."""
+    """Return the command of this program, with an absolute path."""
     program = os.path.abspath(sys.argv[0])
     if os.path.basename(program) == "dragoman" and os.access(program, os.X_OK):
         return (program,)

@@ -204,7 +204,7 @@ class Loop:
             await self._context.emit(chunk)
 
     def _limit_reached(self) -> tuple[str, str] | None:
-        """The limit that forbids another model call, and a sentence about it for the user."""
+        """Return the limit that forbids another model call, and a sentence about it for the user."""
         limits, spending = self._context.limits, self._spending
         for spent, tokens, cost_usd, scope in (
             (spending.turn, limits.tokens, limits.cost_usd, "turn"),
@@ -346,11 +346,14 @@ class Loop:
         return self._described(wrong, tool, {}), WantedCall(call.tool_call_id)
 
     def _tool(self, name: str) -> Tool | None:
-        """The tool that a model called by this name, which may be one that other agents use."""
+        """Return the tool that a model called by this name, which may be one that other agents use."""
         return self._context.tools.get(name) or self._context.tools.get(our_tool_name(name))
 
     def _meant(self, tool: Tool, sent: Any) -> tuple[Tool, Any]:
-        """The tool and the arguments of a call; of one through `call_tool`, those that it names. Raises: ToolError."""
+        """Return the tool and the arguments of a call; of one through `call_tool`, those that it names.
+
+        Raises: ToolError.
+        """
         if tool.name != CALL_TOOL:
             return tool, sent
         from dragoman.builtin.tools.tool_search import unwrap
@@ -361,7 +364,7 @@ class Loop:
         return our_tool_name(called) == CALL_TOOL != tool.name
 
     def _described(self, chunk: Any, tool: Tool | None, arguments: dict[str, Any]) -> Any:
-        """The chunk with the title, kind, locations and diffs that the tool gives it."""
+        """Return the chunk with the title, kind, locations and diffs that the tool gives it."""
         if tool is None:
             return chunk
         preview = tool.preview(with_our_names(tool, arguments), self._context.cwd)
@@ -413,13 +416,13 @@ class Loop:
                 await context.emit(c.ToolOutputAvailable(call.id, msgspec.to_builtins(output)))
 
     def _noted(self, call: WantedCall, text: str, *, has_failed: bool) -> str:
-        """The text of a result, with a reminder behind it if the model repeats itself."""
+        """Return the text of a result, with a reminder behind it if the model repeats itself."""
         assert call.tool is not None
         reminder = self._repetitions.note(call.tool.name, call.tool.kind, call.arguments, text, has_failed=has_failed)
         return f"{text}\n{reminder}" if reminder else text
 
     def _with_jobs(self, text: str) -> str:
-        """The text of a result, after a line about each background job that has ended since the last one."""
+        """Return the text of a result, after a line about each background job that has ended since the last one."""
         ended = ended_jobs(self._context.memory)
         return f"{ended}\n{text}" if ended else text
 
@@ -490,7 +493,7 @@ class Loop:
 
 
 def _reason(tool: Tool, error: BaseException) -> str:
-    """What the model reads of a call that failed. What is not an error for the model is a defect, and logged."""
+    """Return what the model reads of a call that failed. What is not an error for the model is a defect, and logged."""
     if isinstance(error, ToolError):
         return Secrets(os.environ).mask(str(error))
     _log.error("tool %s failed", tool.name, exc_info=error)
@@ -567,7 +570,7 @@ _WAITING: Final = frozenset({"bash_output", "task_output"})
 
 
 class Repetitions:
-    """Counts the equal calls of one turn, to notice a model that goes in circles.
+    """A count of the equal calls of one turn, to notice a model that goes in circles.
 
     A call counts as the same if its tool and its arguments are; it counts again only if its result is the same too. An
     edit that did something new changes the project, so that a test which fails in the same way after it is not a

@@ -43,7 +43,7 @@ class StoredPast:
         self.until = newest[0].id if newest else None
 
     async def pages(self, until: str | None) -> AsyncIterator[list[UIMessage]]:
-        """All messages up to this one, the oldest first. Raises: StoreError."""
+        """Yield all messages up to this one, the oldest first. Raises: StoreError."""
         after: str | None = None
         while until is not None:
             rows = await self._store.messages(self._session_id, after=after, until=until, limit=PAGE)
@@ -110,7 +110,7 @@ class Reach:
 
 
 def _backs(part: Any) -> list[int]:
-    """How many messages before its own a compaction still needs, if the part is one."""
+    """Return how many messages before its own a compaction still needs, if the part is one."""
     if not isinstance(part, DataPart) or part.name != _COMPACTION or not isinstance(part.data, dict):
         return []
     tail, user = part.data.get("tail"), part.data.get("user")

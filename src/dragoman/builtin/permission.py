@@ -70,8 +70,9 @@ class SessionRules:
             self._answers.append(parse_rule(text, action, "session", "an answer in this session"))
 
     def of(self, project: str) -> Sequence[Rule]:
-        """The rules for work in a folder: the user's, what the project's settings deny or want asked, and answers.
+        """Return the rules for work in a folder.
 
+        They are the user's, what the project's settings deny or want asked, and answers.
         If a file cannot be read it may hold a deny, so everything is asked about until it is mended.
         """
         of_folders = chain.from_iterable(self._folders.values())
@@ -106,7 +107,7 @@ class SessionRules:
             _log.warning("the answer could not be stored: %s", error)
 
     def mcp_servers(self, project: str) -> dict[str, Any]:
-        """MCP servers of the user's settings, and those of the project that the user accepted."""
+        """Return the MCP servers of the user's settings, and those of the project that the user accepted."""
         try:
             return {**self._settings_of(project)[0].mcp_servers(), **self._settings.mcp_servers}
         except ConfigError as error:
@@ -114,7 +115,7 @@ class SessionRules:
             return dict(self._settings.mcp_servers)
 
     def subagents(self, project: str) -> tuple[AgentDeclaration, ...]:
-        """The other ACP agents that the user's settings allow as subagents. A project cannot name any."""
+        """Return the other ACP agents that the user's settings allow as subagents. A project cannot name any."""
         try:
             user = self._settings_of(project)[0].user
             if not user.subagents:
@@ -127,7 +128,7 @@ class SessionRules:
             return ()
 
     def tool_search(self, project: str) -> str:
-        """When tools of MCP servers are searched instead of listed: `auto`, `on` or `off`."""
+        """Return when tools of MCP servers are searched instead of listed: `auto`, `on` or `off`."""
         try:
             return self._settings_of(project)[0].user.tool_search
         except ConfigError as error:
@@ -135,11 +136,11 @@ class SessionRules:
             return "auto"
 
     def settings_of(self, project: str) -> EffectiveSettings:
-        """The settings of the user and the project. Raises: ConfigError."""
+        """Return the settings of the user and the project. Raises: ConfigError."""
         return self._settings_of(project)[0]
 
     def _settings_of(self, project: str) -> tuple[EffectiveSettings, Sequence[Rule]]:
-        """The settings files and their rules, read once for each folder. Raises: ConfigError."""
+        """Return the settings files and their rules, read once for each folder. Raises: ConfigError."""
         from dragoman.settings.effective import load_settings
 
         if project not in self._files:
@@ -265,11 +266,11 @@ class ToolPermissions:
         return decision if decision.is_allowed else replace(decision, reason=refusal_of(decision, to_ask, answer))
 
     def verdict(self, request: Request) -> Verdict:
-        """What rules and mode state about one request. The user is not asked."""
+        """Return what rules and mode state about one request. The user is not asked."""
         return self._judge(request).verdict
 
     def verdict_of_rules(self, request: Request) -> Verdict:
-        """What the rules alone state about a request of the user's own, whatever the mode forbids the agent."""
+        """Return what the rules alone state about a request of the user's own, whatever the mode forbids the agent."""
         from dragoman.workspace.judging import judge_with_facts
 
         return judge_with_facts(self._rules_now(self._mode()), request, self._folders()).verdict
@@ -281,7 +282,10 @@ class ToolPermissions:
         return SessionFolders(self._roots[0], self._roots[1:])
 
     def rules_in_force(self) -> tuple[Rule, ...]:
-        """The rules of this moment for another agent that runs in the sandbox: what the mode forbids is denied."""
+        """Return the rules of this moment for another agent that runs in the sandbox.
+
+        What the mode forbids is denied.
+        """
         from dragoman.policy import Rule
 
         mode = self._mode()
@@ -304,7 +308,7 @@ class ToolPermissions:
         return judged
 
     def _terms(self) -> Any:
-        """What a judgement depends on besides the disk; here the mode and the rules."""
+        """Return what a judgement depends on besides the disk; here the mode and the rules."""
         mode = self._mode()
         return mode, self._rules_now(mode)
 
@@ -381,7 +385,10 @@ class NarrowedPermissions(ToolPermissions):
         self.placement = OUTSIDE
 
     def rules_in_force(self) -> tuple[Rule, ...]:
-        """As for its parent; a mode of its own only takes away, so that what it does not allow is asked about."""
+        """Return the rules, as for its parent.
+
+        A mode of its own only takes away, so that what it does not allow is asked about.
+        """
         if self._own is None:
             return self._parent.rules_in_force()
         own = self._own._mode()
@@ -420,7 +427,7 @@ async def _no_answer(tool_call_id: str, options: Sequence[Option]) -> UserAnswer
 
 
 def _denials(mode: Mode) -> tuple[Rule, ...]:
-    """What a mode forbids, as rules."""
+    """Return what a mode forbids, as rules."""
     from dragoman.policy import Rule
     from dragoman.policy.rule import KINDS
 
@@ -428,7 +435,7 @@ def _denials(mode: Mode) -> tuple[Rule, ...]:
 
 
 def _stricter(one: _Judged, other: _Judged) -> _Judged:
-    """The stricter of two verdicts; of two that allow a command, the one with the narrower boundary."""
+    """Return the stricter of two verdicts; of two that allow a command, the one with the narrower boundary."""
     if one.verdict.action == other.verdict.action == "allow":
         return other if _BOUNDARIES.index(other.where) > _BOUNDARIES.index(one.where) else one
     return other if _ACTIONS.index(other.verdict.action) > _ACTIONS.index(one.verdict.action) else one
@@ -441,7 +448,7 @@ def _with_outside(option: Option) -> Option:
 
 
 def protected_names(request: Request) -> tuple[str, ...]:
-    """The protected files that a command names; the user who permits it has seen them."""
+    """Return the protected files that a command names; the user who permits it has seen them."""
     from dragoman.policy.paths import MAX_PATH, is_protected, normalise
 
     if request.kind != "execute":

@@ -91,7 +91,7 @@ def _shares(one: Provider, other: Provider) -> bool:
 
 
 def _offered() -> list[Provider]:
-    """The providers that we call ourselves, with a key; pydantic-ai finds the addresses of the others."""
+    """Return the providers that we call ourselves, with a key; pydantic-ai finds the addresses of the others."""
     return [provider for provider in PROVIDERS.values() if provider.form in _PROTOCOLS and provider.key_variable]
 
 

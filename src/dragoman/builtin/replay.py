@@ -47,7 +47,7 @@ def stored_updates(message: UIMessage, *, shows_compactions: bool) -> list[v1.Se
 
 
 def without_terminal(chunk: Chunk) -> Chunk:
-    """The chunk without a terminal that this client does not have; the text has its output."""
+    """Return the chunk without a terminal that this client does not have; the text has its output."""
     if isinstance(chunk, ToolOutputAvailable) and isinstance(chunk.output, dict) and "terminal" in chunk.output:
         return replace(chunk, output={name: value for name, value in chunk.output.items() if name != "terminal"})
     return chunk

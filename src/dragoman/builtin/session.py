@@ -289,7 +289,7 @@ class OpenSession:
         self.servers.start()
 
     def _with_prompts(self, commands: Mapping[str, Command]) -> dict[str, Command]:
-        """The commands with the prompts that MCP servers offer now."""
+        """Return the commands with the prompts that MCP servers offer now."""
         others = {name: command for name, command in commands.items() if command.source != "mcp"}
         return others if self.servers is None else {**others, **self.servers.commands(others)}
 
@@ -466,7 +466,7 @@ class OpenSession:
         return ending.result()
 
     async def context_of(self, prompt: QueuedPrompt, log: TurnLog) -> TurnContext:
-        """What the turn of a prompt works with."""
+        """Return what the turn of a prompt works with."""
         return await prepare_turn(self, prompt, log)
 
     async def _end(

@@ -11,11 +11,11 @@ class Steering:
         self._is_open = False
 
     def begin(self) -> None:
-        """A turn begins."""
+        """Begin a turn."""
         self._is_open = True
 
     def end(self) -> None:
-        """The turn looks at the texts for the last time now."""
+        """End the turn's use of the texts: it looks at them for the last time now."""
         self._is_open = False
 
     def add(self, text: str) -> bool:

@@ -101,7 +101,7 @@ class Spending:
 
     @property
     def session(self) -> Spent:
-        """With what the session used before this turn."""
+        """What the session used, this turn and those before it."""
         return self._session
 
     def add(self, call: UsageRow) -> None:
@@ -109,7 +109,7 @@ class Spending:
 
 
 def usage_row(end: StepEnd, model: Model) -> UsageRow | None:
-    """What a model call used, for the store; None if that is not known."""
+    """Return what a model call used, for the store; None if that is not known."""
     if end.usage is None:
         return None
     return UsageRow(end.model or model.name, cost_usd=end.cost_usd, **msgspec.structs.asdict(end.usage))
@@ -214,14 +214,14 @@ class TurnContext(Struct):
 
 
 def left_open_by(error: Exception | None) -> str | None:
-    """The reason that ends what a turn left open when it failed; None if the loop has emitted the end."""
+    """Return the reason that ends what a turn left open when it failed; None if the loop has emitted the end."""
     if error is None or isinstance(error, ModelError):
         return None
     return str(error) if isinstance(error, DragomanError) else INTERRUPTED
 
 
 def error_text(error: Exception) -> str:
-    """What a user reads about a failed turn: the error's own text if that is written for users."""
+    """Return what a user reads about a failed turn: the error's own text if that is written for users."""
     return str(error) if isinstance(error, DragomanError) else "Internal error"
 
 

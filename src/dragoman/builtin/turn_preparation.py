@@ -125,12 +125,12 @@ def _is_for_turn(prompt: QueuedPrompt) -> bool:
 
 
 def checkpoints_of(session: OpenSession, viewer: Viewer) -> Checkpoints:
-    """The checkpoints of a session in the folders of a client; they are kept next to the store."""
+    """Return the checkpoints of a session in the folders of a client; they are kept next to the store."""
     return Checkpoints(session.settings.store.parent / "checkpoints", session.row.id, viewer.roots)
 
 
 async def _model_for(session: OpenSession, prompt: QueuedPrompt) -> Model:
-    """The model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
+    """Return the model that answers: the session's, when keys and MCP servers are ready, or the agent's own answer."""
     if prompt.answer:
         return AnswerModel(prompt.answer)
     if prompt.refusal:
@@ -150,7 +150,7 @@ async def _model_for(session: OpenSession, prompt: QueuedPrompt) -> Model:
 
 
 def _searched_tools(session: OpenSession, viewer: Viewer) -> frozenset[str] | None:
-    """The names of tools that are found with `tool_search`; None if tools are listed. The servers are ready."""
+    """Return the names of tools that are found with `tool_search`; None if tools are listed. The servers are ready."""
     if session.servers is None or not (session.servers.tools or session.servers.are_searched):
         return None
     from dragoman.builtin.tools.deferral import searched_tools

@@ -36,7 +36,7 @@ class SessionRewinding:
         self._session = session
 
     async def conversation(self) -> list[UIMessage]:
-        """All messages before the running command, oldest first. Raises: StoreError."""
+        """Return all messages before the running command, oldest first. Raises: StoreError."""
         session = self._session
         found: list[UIMessage] = []
         async for page in session.past.pages(session.past.until):
@@ -44,12 +44,12 @@ class SessionRewinding:
         return [*found, *session.history[:-1]]
 
     def changed(self) -> None:
-        """The model is given other messages from the next turn on."""
+        """Note that the model is given other messages from the next turn on."""
         self._session.has_rewound = True
 
 
 async def undo(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
-    """`/undo`: take back the last turn. Raises: StoreError."""
+    """Take back the last turn: `/undo`. Raises: StoreError."""
     if call.arguments:
         return f"{refused_words(call.name)} `/rewind N` takes back turn N and all after it."
     rewinding = call.rewinding
@@ -63,7 +63,10 @@ async def undo(call: TurnCommand, context: TurnContext, window: ContextWindow, s
 
 
 async def rewind(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
-    """`/rewind N`: take back turn N and all after it; without a number, the list of turns. Raises: StoreError."""
+    """Take back turn N and all after it: `/rewind N`. Without a number, return the list of turns.
+
+    Raises: StoreError.
+    """
     rewinding = call.rewinding
     if rewinding is None:
         return _UNAVAILABLE
@@ -80,7 +83,7 @@ async def rewind(call: TurnCommand, context: TurnContext, window: ContextWindow,
 
 
 async def redo(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
-    """`/redo`: bring back what the last `/undo` or `/rewind` took back. Raises: StoreError."""
+    """Bring back what the last `/undo` or `/rewind` took back: `/redo`. Raises: StoreError."""
     if call.arguments:
         return refused_words(call.name)
     rewinding = call.rewinding

@@ -57,7 +57,7 @@ class SessionUsage:
         self._delegated.append(call)
 
     def take_delegated(self) -> list[UsageRow]:
-        """The calls of subagents since this was last asked, for the report of a turn."""
+        """Take the calls of subagents since this was last asked, for the report of a turn."""
         taken, self._delegated = self._delegated, []
         return taken
 
@@ -71,7 +71,7 @@ class SessionUsage:
 
 
 def total(calls: Iterable[UsageRow]) -> UsageRow | None:
-    """The sum of some calls, None without any. Its cost is None if the price of no call is known."""
+    """Return the sum of some calls, None without any. Its cost is None if the price of no call is known."""
     rows = list(calls)
     if not rows:
         return None
@@ -88,13 +88,16 @@ def total(calls: Iterable[UsageRow]) -> UsageRow | None:
 
 
 def protocol_usage(turn: UsageRow) -> v1.Usage:
-    """The usage of a turn as the protocol's unstable member: five counts that do not overlap, and their sum."""
+    """Return the usage of a turn as the protocol's unstable member: five counts that do not overlap, and their sum."""
     counts = (turn.input, turn.output, turn.reasoning, turn.cache_read, turn.cache_write)
     return v1.Usage(sum(counts), *counts)
 
 
 def meta_usage(turn: UsageRow, session: Spent) -> dict[str, Any]:
-    """The same for `_meta.dragoman.usage`, with the cost of the turn and of the session as far as it is known."""
+    """Return the same for `_meta.dragoman.usage`.
+
+    It has the cost of the turn and of the session as far as it is known.
+    """
     counts = protocol_usage(turn)
     found: dict[str, Any] = {
         "totalTokens": counts.total_tokens,

@@ -53,7 +53,7 @@ _TOGETHER: Final = 64
 
 
 def notice_chunk(severity: str, title: str, description: str) -> Data:
-    """A notice that does not belong to a turn, as a chunk."""
+    """Return a notice that does not belong to a turn, as a chunk."""
     return Data("notice", {"severity": severity, "title": title, "description": description}, transient=True)
 
 
@@ -123,7 +123,7 @@ class Viewer:
         await self.session.config_options(config_options(self.open_session))
 
     def stop_reason(self, end: TurnEnd) -> str:
-        """Why the turn that was just shown ended."""
+        """Return why the turn that was just shown ended."""
         return "cancelled" if end.was_cancelled else self._projector.stop_reason or "end_turn"
 
     async def _project(self, chunks: Sequence[Chunk]) -> None:
@@ -141,7 +141,7 @@ class Viewer:
         await self.session.update(self.form_of(notice))
 
     def form_of(self, notice: v1.Notice) -> v1.SessionUpdate:
-        """The notice, or a line of thought if this client cannot show notices."""
+        """Return the notice, or a line of thought if this client cannot show notices."""
         if self.session.client.offers("session.notices"):
             return notice
         line = f"{notice.title}. {notice.description}" if notice.description else notice.title
@@ -210,7 +210,7 @@ class Viewer:
         return UserAnswer(answer.option_id, answer.decided_by, answer.reason)
 
     def permissions(self, rules: SessionRules) -> ToolPermissions:
-        """Permission for the tool calls of a turn that this client started."""
+        """Return the permissions for the tool calls of a turn that this client started."""
         settings, session = self.open_session.settings, self.open_session
         return ToolPermissions(
             rules,
@@ -229,13 +229,16 @@ class Viewer:
 
 
 def mode_state(session: OpenSession) -> v1.SessionModeState:
-    """The modes of a session, for the responses that open one."""
+    """Return the modes of a session, for the responses that open one."""
     modes = [v1.SessionMode(mode.id, mode.name, mode.description) for mode in session.modes]
     return v1.SessionModeState(session.mode.id, modes)
 
 
 def config_options(session: OpenSession) -> list[v1.SessionConfigOption]:
-    """The config options of a session: the modes again, the models, and how much the model thinks, if it can."""
+    """Return the config options of a session.
+
+    They are the modes again, the models, and how much the model thinks, if it can.
+    """
     mode = [v1.SessionConfigSelectOption(choice.id, choice.name, choice.description) for choice in session.modes]
     model = [_model_option(name) for name in session.model_names]
     options: list[v1.SessionConfigOption] = [
@@ -257,7 +260,7 @@ def _model_option(name: str) -> v1.SessionConfigSelectOption:
 
 
 def turn_state(session: OpenSession) -> dict[str, Any]:
-    """Whether a turn is running, for the `_meta` of load and resume."""
+    """Return whether a turn is running, for the `_meta` of load and resume."""
     return {"dragoman": {"turn": {"active": session.turn is not None, "state": session.state}}}
 
 

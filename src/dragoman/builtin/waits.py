@@ -88,9 +88,9 @@ def _notice(severity: str, title: str, description: str = "") -> c.Data:
 
 
 class SilenceWatch:
-    """Calls `report` with the seconds of silence when nothing was noted for a while, again after three times as long.
+    """A watch that calls `report` with the seconds of silence when nothing was noted for a while.
 
-    It watches until `stop` is called.
+    It calls again after three times as long. It watches until `stop` is called.
     """
 
     def __init__(self, seconds: float, report: Callable[[float], Awaitable[None]]) -> None:
@@ -101,7 +101,7 @@ class SilenceWatch:
         self._task = asyncio.ensure_future(self._watch())
 
     def note(self) -> None:
-        """Something has arrived."""
+        """Note that something has arrived."""
         self._noted = self._time()
 
     def stop(self) -> None:

@@ -95,7 +95,10 @@ class TurnCommand(Struct, frozen=True):
 
 
 def argument_words(arguments: str) -> list[str]:
-    """The words after a command; quotes keep words together, except in a long text, which is pasted and not typed."""
+    """Return the words after a command.
+
+    Quotes keep words together, except in a long text, which is pasted and not typed.
+    """
     import shlex  # only for templates with places for arguments
 
     if len(arguments) > _QUOTED_CHARACTERS:

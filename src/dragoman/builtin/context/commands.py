@@ -74,7 +74,7 @@ def invoked(text: str) -> tuple[str, str] | None:
 
 
 def commands_update(commands: Mapping[str, Command]) -> v1.AvailableCommandsUpdate:
-    """The update that lists the commands for a client."""
+    """Return the update that lists the commands for a client."""
     return v1.AvailableCommandsUpdate(
         [
             v1.AvailableCommand(

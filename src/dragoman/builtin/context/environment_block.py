@@ -50,7 +50,7 @@ class EnvironmentFacts(Struct, frozen=True):
     changed: tuple[str, ...] | None = None
 
     def part(self) -> DataPart:
-        """The part to store in the user's message."""
+        """Return the part to store in the user's message."""
         return DataPart(NAME, {"text": self._text(), "date": self.date, "branch": self.branch})
 
     def _text(self) -> str:
@@ -130,7 +130,7 @@ def read_branch(cwd: str) -> str:
 
 
 def _git_folder(cwd: str) -> str | None:
-    """The `.git` folder of the repository that a folder is in; for a linked worktree the one that its file names."""
+    """Return the `.git` folder of the repository that a folder is in; for a linked worktree the one its file names."""
     folder = os.path.realpath(cwd)
     while True:
         place = os.path.join(folder, ".git")

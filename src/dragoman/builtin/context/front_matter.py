@@ -26,12 +26,12 @@ class FrontMatter(Struct, frozen=True):
     """What was not understood, one sentence for each line, with its number in the file."""
 
     def text(self, key: str) -> str:
-        """The value of a member as one text; empty if there is none."""
+        """Return the value of a member as one text; empty if there is none."""
         value = self.members.get(key, "")
         return value if isinstance(value, str) else ", ".join(value)
 
     def names(self, key: str) -> tuple[str, ...] | None:
-        """The value of a member as a list: dashes, brackets or commas. None if there is no such member."""
+        """Return the value of a member as a list: dashes, brackets or commas. None if there is no such member."""
         value = self.members.get(key)
         if value is None or isinstance(value, tuple):
             return value
@@ -39,7 +39,7 @@ class FrontMatter(Struct, frozen=True):
         return tuple(word for word in found if word)
 
     def flag(self, key: str) -> bool | None:
-        """The value of a member that is yes or no; None if there is none, or it is neither."""
+        """Return the value of a member that is yes or no; None if there is none, or it is neither."""
         return {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}.get(
             self.text(key).lower()
         )
@@ -58,7 +58,7 @@ def read_front_matter(text: str) -> FrontMatter:
 
 
 class _Reading:
-    """Collects the lines of each member."""
+    """A reading of front matter, which collects the lines of each member."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
@@ -105,14 +105,14 @@ def _value(first: str, rest: list[str]) -> str | tuple[str, ...]:
 
 
 def _block(lines: list[str], *, is_folded: bool) -> str:
-    """A longer text without its indentation; folded, single line ends become blanks."""
+    """Return a longer text without its indentation; folded, single line ends become blanks."""
     depths = [len(line) - len(line.lstrip()) for line in lines if line.strip()]
     text = "\n".join(line[min(depths, default=0) :] for line in lines).strip()
     return re.sub(r"(?<!\n)\n(?!\n)", " ", text) if is_folded else text
 
 
 def _uncommented(value: str) -> str:
-    """The value without a comment, which begins with a blank and `#` outside of quotes."""
+    """Return the value without a comment, which begins with a blank and `#` outside of quotes."""
     value = value.strip()
     if value[:1] in ("'", '"'):
         end = value.find(value[0], 1)

@@ -67,7 +67,7 @@ class ModelView:
         return self.since(0)
 
     def since(self, number: int) -> list[Entry]:
-        """The entries from this number on."""
+        """Return the entries from this number on."""
         return [*self._shown.entries[number : self._length], *self.running[max(number - self._length, 0) :]]
 
     @cached_property
@@ -305,7 +305,10 @@ class _Folding:
     def made_of(
         self, index: int, message: UIMessage, start: int, made: dict[Any, tuple[UIMessage, UIMessage]] | None
     ) -> UIMessage:
-        """The message from a part on, with what was left out of it. `made` is None for a message that still grows."""
+        """Return the message from a part on, with what was left out of it.
+
+        `made` is None for a message that still grows.
+        """
         keep = self._users.get(index) if message.role == "user" else None
         cuts = self._cuts_of(index, message.parts) if self._calls and message.role == "assistant" else {}
         if not start and keep is None and not cuts:
@@ -323,7 +326,7 @@ class _Folding:
         return _once(made, key, message, make)
 
     def _cuts_of(self, index: int, parts: Sequence[Part]) -> dict[int, Cut]:
-        """The cuts that apply to a message, by the numbers of its parts."""
+        """Return the cuts that apply to a message, by the numbers of its parts."""
         cuts = {}
         for number, part in enumerate(parts):
             found = self._calls.get(part.tool_call_id) if isinstance(part, ToolPart) else None
@@ -380,7 +383,7 @@ def ends_of(text: str, keep: int, where: str) -> str:
 
 
 def _shortened(parts: list[Part], keep: int) -> list[Part]:
-    """The parts of a user's message with texts cut so that about `keep` characters remain."""
+    """Return the parts of a user's message with texts cut so that about `keep` characters remain."""
     whole = sum(len(part.text) for part in parts if isinstance(part, TextPart)) or 1
     shortened: list[Part] = []
     for part in parts:
@@ -396,7 +399,7 @@ def _shortened(parts: list[Part], keep: int) -> list[Part]:
 
 
 def _once(made: dict[Any, tuple[UIMessage, UIMessage]], key: Any, source: UIMessage, make: Any) -> UIMessage:
-    """The message made before, if it was. The source is kept too, so that its id is not used again."""
+    """Return the message made before, if it was. The source is kept too, so that its id is not used again."""
     found = made.get(key)
     if found is None:
         found = made[key] = (source, make())
@@ -404,7 +407,7 @@ def _once(made: dict[Any, tuple[UIMessage, UIMessage]], key: Any, source: UIMess
 
 
 def _expanded(message: UIMessage, text: str) -> UIMessage:
-    """The message with the expanded text of its command in place of the command."""
+    """Return the message with the expanded text of its command in place of the command."""
     parts = list(message.parts)
     # What the agent added may stand before it.
     at = next((number for number, part in enumerate(parts) if isinstance(part, TextPart)), None)

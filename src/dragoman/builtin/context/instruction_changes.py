@@ -56,7 +56,7 @@ class InstructionWatch:
         return instruction_paths(*self._where)
 
     def texts(self) -> dict[str, str]:
-        """The instructions as they are now, by path."""
+        """Return the instructions as they are now, by path."""
         signature = tuple(map(_stamp, self.paths))
         if signature != self._signature:
             # The stamps come first: a change while the files are read is then seen the next time.
@@ -122,7 +122,7 @@ def digest_of(text: str) -> str:
 
 
 def _announcement(path: str, first: str | None, now: str | None, known: str, is_whole: bool) -> str:
-    """The sentence and the text for the model.
+    """Return the sentence and the text for the model.
 
     Args:
         first: the text in the system prompt.

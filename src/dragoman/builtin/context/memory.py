@@ -57,7 +57,7 @@ class PlannedLine(Struct, frozen=True):
 
 
 async def remember(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
-    """`/remember`: show the diff, ask, and write. Raises: StoreError."""
+    """Show the diff, ask, and write: `/remember`. Raises: StoreError."""
     wish = read_wish(call.arguments)
     if wish is None:
         return _USAGE
@@ -115,7 +115,10 @@ async def _answer(call: TurnContext) -> str | None:
 
 
 def _denial(title: str, path: str, context: TurnContext) -> str:
-    """Why a rule refuses the change; empty if none does. The mode does not count: the user asks for this change."""
+    """Return why a rule refuses the change; empty if none does.
+
+    The mode does not count: the user asks for this change.
+    """
     from dragoman.builtin.tools.paths import change
 
     for request in change(title, path, context):
@@ -135,7 +138,7 @@ async def _plan(wish: Wish, path: str, context: TurnContext) -> PlannedLine:
 
 
 def _path_of(wish: Wish, call: TurnCommand, context: TurnContext) -> str:
-    """The file to change. Raises: ToolError for a link that leads out of the project."""
+    """Return the file to change. Raises: ToolError for a link that leads out of the project."""
     if wish.scope == "user":
         # The user's own file may be a link to any place, and stays one.
         return os.path.realpath(call.config_dir / FILE)

@@ -96,7 +96,7 @@ async def run_command(call: Invocation, session: OpenSession) -> str:
 
 
 def _action(name: str) -> Action:
-    """The function of a command; few sessions need more than one of their modules."""
+    """Return the function of a command; few sessions need more than one of their modules."""
     match name:
         case "agents":
             from dragoman.builtin.subagents.command import show_agents
@@ -118,7 +118,7 @@ def _action(name: str) -> Action:
 
 
 def turn_action(name: str) -> TurnAction:
-    """The function of a command of a turn."""
+    """Return the function of a command of a turn."""
     match name:
         case "compact":
             from dragoman.builtin.context.window.commands import compact
@@ -138,12 +138,15 @@ def turn_action(name: str) -> TurnAction:
 
 
 def refused_words(name: str) -> str:
-    """The answer to words behind a command that takes none and cannot be taken back easily: they may mean another."""
+    """Return the answer to words behind a command that takes none and cannot be taken back easily.
+
+    The words may mean another command.
+    """
     return f"Nothing was done: /{name} takes no words behind it. Send `/{name}` alone."
 
 
 async def show_help(arguments: str, session: OpenSession) -> str:
-    """`/help`: the commands there are."""
+    """Return the list of the commands there are: `/help`."""
     commands = session.commands.values()
     return "\n".join(
         f"- `/{' '.join(filter(None, (command.name, command.hint)))}` {command.shown}" for command in commands
@@ -151,7 +154,7 @@ async def show_help(arguments: str, session: OpenSession) -> str:
 
 
 async def clear(arguments: str, session: OpenSession) -> str:
-    """`/clear`: the model is given nothing of what came before; `history.py` leaves it out."""
+    """Give the model nothing of what came before: `/clear`. It is left out by `history.py`."""
     if arguments:
         return refused_words(CLEAR)
     from dragoman.builtin.tools.jobs import forget_but_jobs
@@ -161,7 +164,7 @@ async def clear(arguments: str, session: OpenSession) -> str:
 
 
 async def set_mode(wanted: str, session: OpenSession) -> str:
-    """`/mode`: show or change the mode."""
+    """Show or change the mode: `/mode`."""
     if wanted in ("full", "auto"):
         # A prompt may hold text of others, piped in or pasted; that must not be able to switch permission off.
         how = f"{wanted} is chosen in the editor, or with --mode {wanted}, not by a message"
@@ -175,7 +178,7 @@ async def set_mode(wanted: str, session: OpenSession) -> str:
 
 
 async def set_model(wanted: str, session: OpenSession) -> str:
-    """`/model`: show or change the model."""
+    """Show or change the model: `/model`."""
     from dragoman.builtin.models.choice import check_model
     from dragoman.builtin.models.providers import missing_key
 

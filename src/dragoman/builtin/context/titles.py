@@ -53,7 +53,7 @@ def title_of(prompt: str) -> str:
 
 
 def text_of(parts: Sequence[Part]) -> str:
-    """The text of a prompt, without attachments."""
+    """Return the text of a prompt, without attachments."""
     return " ".join(part.text for part in parts if isinstance(part, TextPart))
 
 
@@ -87,7 +87,7 @@ def begin_title(session: OpenSession, parts: Sequence[Part]) -> None:
 
 
 async def settle_title(session: OpenSession, parts: Sequence[Part]) -> None:
-    """After a turn, name a session without a title after the prompt, until the model gives a better one."""
+    """Name a session without a title after the prompt, once its turn is over, until the model gives a better one."""
     await _give(session, title_of(text_of(parts)))
 
 

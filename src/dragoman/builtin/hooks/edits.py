@@ -90,14 +90,14 @@ class AfterEdits:
 
 
 def _below(path: str, folder: str) -> str | None:
-    """The path of a file below a folder; None if it is not there."""
+    """Return the path of a file below a folder; None if it is not there."""
     relative = os.path.relpath(path, folder)
     is_outside = relative.split(os.sep, 1)[0] == os.pardir
     return None if is_outside or not os.path.isfile(path) else relative
 
 
 def _problem(finished: Finished | str) -> str:
-    """Why a command did not work; empty if it did."""
+    """Return why a command did not work; empty if it did."""
     if isinstance(finished, str):
         return finished
     if finished.timed_out:

@@ -155,6 +155,6 @@ def _with_result(text: str, result: HookResult) -> str:
 
 
 def as_object(arguments: Any) -> dict[str, Any]:
-    """The arguments of a call as JSON, without those that were left out."""
+    """Return the arguments of a call as JSON, without those that were left out."""
     found = msgspec.to_builtins(arguments)
     return {name: value for name, value in found.items() if value is not None} if isinstance(found, dict) else {}

@@ -90,11 +90,11 @@ class SessionHooks:
         self._background: set[asyncio.Task[HookResult]] = set() if background is None else background
 
     def begin_turn(self) -> None:
-        """A turn begins: hooks may make it go on some times."""
+        """Begin a turn, which hooks may make go on some times."""
         self._stops = 0
 
     def of_subagent(self, id: str, name: str) -> SessionHooks:
-        """The same hooks for one run of a subagent: they are sent its name, and may make it go on some times."""
+        """Return the same hooks for one run of a subagent: they are sent its name, and may make it go on some times."""
         return SessionHooks(
             *(self._hooks, self._cwd, self._facts, self._notify, self._env, self._may_run),
             subagent=SubagentName(id, name),
@@ -111,14 +111,14 @@ class SessionHooks:
     # Moments
 
     async def before_tool(self, tool: str, arguments: dict[str, Any], call_id: str) -> HookResult:
-        """A tool call is about to be judged. A hook that fails wants the user to be asked."""
+        """Run the hooks of a tool call that is about to be judged. A hook that fails wants the user to be asked."""
         facts = {"tool_use_id": call_id}
         return await self._run("before_tool", tool, arguments, facts, fails_closed=True)
 
     async def after_tool(
         self, tool: str, arguments: dict[str, Any], call_id: str, output: str, *, is_error: bool, seconds: float
     ) -> HookResult:
-        """A tool call has ended. Of one that failed, the output is the reason."""
+        """Run the hooks of a tool call that has ended. Of one that failed, the output is the reason."""
         facts: dict[str, Any] = {
             "tool_use_id": call_id,
             "tool_response": {"output": output, "is_error": is_error},
@@ -129,11 +129,11 @@ class SessionHooks:
         return await self._run("after_failed_tool" if is_error else "after_tool", tool, arguments, facts)
 
     async def prompt(self, text: str) -> HookResult:
-        """The user has sent a prompt, which no model has seen yet."""
+        """Run the hooks of a prompt that the user has sent, and no model has seen yet."""
         return await self._run("prompt", None, None, {"prompt": text})
 
     async def stop(self, last_text: str) -> str:
-        """A turn, or the run of a subagent, is about to end.
+        """Run the hooks of a turn, or of the run of a subagent, that is about to end.
 
         Returns what the model has to do before; empty if it may end.
         """
@@ -151,11 +151,14 @@ class SessionHooks:
         return result.reason or "A hook of the user's wants you to go on."
 
     async def subagent_start(self, prompt: str) -> HookResult:
-        """A subagent is about to begin with a task."""
+        """Run the hooks of a subagent that is about to begin with a task."""
         return await self._run("subagent_start", None, None, {"prompt": prompt})
 
     def notification(self, message: str) -> None:
-        """The user is asked something, or a turn has ended. Nothing waits for these hooks."""
+        """Start the hooks of a notification: the user is asked something, or a turn has ended.
+
+        Nothing waits for these hooks.
+        """
         if any(hook.is_for("notification") for hook, _ in self._hooks):
             task = asyncio.create_task(self._run("notification", None, None, {"message": message}))
             self._background.add(task)
@@ -164,7 +167,10 @@ class SessionHooks:
     # Running
 
     def _names(self, moment: Moment, tool: str | None) -> tuple[str, ...]:
-        """What matchers are compared with: the name of the tool or the subagent, ours and that of other agents."""
+        """Return what matchers are compared with.
+
+        These are the name of the tool or the subagent, ours and that of other agents.
+        """
         if tool is not None:
             return tool, foreign_name(tool)
         if moment in ("subagent_start", "subagent_stop") and self._subagent is not None:
@@ -225,7 +231,7 @@ class SessionHooks:
 
 
 def changed_since(hook: Hook | EditCommand) -> str:
-    """Why a hook of a project is not run any more."""
+    """Return why a hook of a project is not run any more."""
     again = f"dragoman agents accept --hook {hook.name}"
     return f"a file that it names has changed since you accepted it; look at it again: {again}"
 

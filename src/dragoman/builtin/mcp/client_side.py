@@ -73,7 +73,7 @@ class ClientSide(Protocol):
         return UserReply("cancel")
 
     async def page_done(self, spec: ServerSpec, id: str) -> None:
-        """The server reports that the user has finished on the page with this id."""
+        """Note that the user has finished on the page with this id, as the server reports."""
         return  # without this line the method would count as abstract
 
     async def ask_model(self, spec: ServerSpec, request: SampleRequest) -> Sample:

@@ -1,4 +1,4 @@
-"""Reads the MCP servers of a session, sent by the client or configured by the user, into one form.
+"""The MCP servers of a session, sent by the client or configured by the user, in one form.
 
 Owns the reading and the message about an entry that cannot be used. Starts no server and checks no address.
 """
@@ -183,7 +183,7 @@ def read_entry(name: str, entry: Any) -> ServerSpec | Problem | None:
 
 
 def _allowed(name: str, entry: _Entry) -> ServerSpec:
-    """What an entry allows its server."""
+    """Return what an entry allows its server."""
     sampling: Literal["never", "ask", "always"] = "ask" if entry.sampling else "never"
     if entry.sampling == "always":
         sampling = "always"

@@ -146,7 +146,10 @@ class PackageConnection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """The package cancels the task that entered a connection when it breaks; this turns that into `lost`."""
+        """Report a cancellation by the package as `lost`.
+
+        The package cancels the task that entered a connection when it breaks.
+        """
         if self._listening is not None:
             self._listening.cancel()
         has_broken = False
@@ -186,7 +189,7 @@ class PackageConnection:
         )
 
     async def _skills(self) -> list[Any]:
-        """The entries of the server's skills, as it sends them. Raises: McpConnectionLost."""
+        """Return the entries of the server's skills, as it sends them. Raises: McpConnectionLost."""
         from mcp_types import PaginatedRequest, PaginatedRequestParams, PaginatedResult
 
         class SkillsPage(PaginatedResult):
@@ -422,7 +425,7 @@ class PackageConnection:
 
 
 def _posting(fail: Callable[[BaseException], None]) -> Callable[..., httpx2.AsyncClient]:
-    """Makes HTTP clients that report a message which could not be sent over SSE.
+    """Return a function that makes HTTP clients, which report a message that could not be sent over SSE.
 
     The package only logs that. It sends nothing more then, and every call would wait until its time limit.
     """

@@ -1,4 +1,4 @@
-"""Logs the user in to an MCP server: shows the page of the authorisation server, and receives its redirect.
+"""The user's login to an MCP server: the page of the authorisation server is shown, and its redirect is received.
 
 Owns the address of this machine that the page redirects to, and the alternative for a user whose browser runs on
 another machine: the address that the browser ends at, pasted. Does not know OAuth beyond that redirect, and starts no
@@ -152,7 +152,7 @@ async def listening(
     *,
     seconds: float = LOGIN_SECONDS,
 ) -> AsyncIterator[BrowserLogin]:
-    """A login that listens for its redirect at the first of these ports that is free; 0 is any free port.
+    """Listen for the redirect of a login at the first of these ports that is free; 0 is any free port.
 
     Raises: McpConnectionLost.
     """

@@ -59,7 +59,10 @@ def _refusal(spec: ServerSpec, status: int) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """The text of an error; of a message that is not what the protocol requires, the first place that is wrong."""
+    """Return the text of an error.
+
+    Of a message that is not what the protocol requires, it is the first place that is wrong.
+    """
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):

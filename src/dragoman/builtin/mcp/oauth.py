@@ -37,7 +37,7 @@ _NOWHERE: Final = "http://127.0.0.1/callback"
 
 
 class UserLogin(Protocol):
-    """Lets the user log in: shows the page, and returns what it redirects to."""
+    """The login of the user: it shows the page, and returns what that redirects to."""
 
     redirect_uri: str
 
@@ -77,7 +77,7 @@ def auth_for(spec: ServerSpec, tokens: TokenStore, user: UserLogin | None = None
 
 
 def refused_address(server: str, url: str) -> str:
-    """Why a request of a login is not sent; empty if it may be.
+    """Return why a request of a login is not sent; empty if it may be.
 
     A server names its authorisation server, and so chooses where this machine sends requests. One of the network must
     not reach what only this machine, or its network, can: a service without a password, the metadata of a cloud.
@@ -124,7 +124,7 @@ class _Memory:
         return None
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """The client is that of the settings."""
+        """Do nothing: the client is that of the settings."""
 
 
 class _Storage:

@@ -59,7 +59,7 @@ async def add_from_servers(servers: McpServers, session: OpenSession, prompt: Qu
 
 
 async def _skill(skill: Skill, words: str, servers: McpServers, session: OpenSession, prompt: QueuedPrompt) -> str:
-    """The text of a skill that the user starts. Raises: ToolError, also if a rule denies to read it."""
+    """Return the text of a skill that the user starts. Raises: ToolError, also if a rule denies to read it."""
     from dragoman.builtin.skills.of_servers import server_skill_text
 
     request = read_request(skill.server, skill.path, prompt.viewer.cwd)

@@ -46,7 +46,7 @@ class ResourceArguments(Struct):
 
 
 class ResourceTool(Tool):
-    """Lists and reads resources."""
+    """The tool that lists and reads resources."""
 
     name: Final = NAME
     kind: Final[Kind] = "read"

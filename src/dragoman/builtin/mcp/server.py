@@ -56,7 +56,7 @@ class Waits(Struct, frozen=True):
 
 
 class McpConnectionLost(DragomanError):
-    """There is no connection to the server; the message states why."""
+    """The lack of a connection to the server; the message states why."""
 
 
 class McpLoginNeeded(McpConnectionLost):
@@ -95,7 +95,7 @@ class McpConnection(AbstractAsyncContextManager["McpConnection"], Protocol):
 
 
 class Opener(Protocol):
-    """Creates connections."""
+    """A function that creates connections."""
 
     def __call__(self, spec: ServerSpec, cwd: str, news: Callable[[], None]) -> McpConnection: ...
 

@@ -153,7 +153,7 @@ class McpServers:
     # Prompts
 
     def commands(self, taken: Collection[str]) -> dict[str, Command]:
-        """The prompts and the skills of the servers as commands, by name."""
+        """Return the prompts and the skills of the servers as commands, by name."""
         found = {name: command for name, (command, _, _) in prompt_commands(self.all, taken).items()}
         if any(server.listing.resources or server.listing.skills for server in self.all):
             from dragoman.builtin.skills.of_servers import server_skill_commands

@@ -193,7 +193,7 @@ class SessionSide(ClientSide):
 
 
 def _shown(request: SampleRequest) -> str:
-    """The messages for the user who decides about them."""
+    """Return the messages as text, for the user who decides about them."""
     lines = [f"system: {plain(request.system)}"] if request.system else []
     lines += [f"{message.role}: {plain(message.text)}" for message in request.messages]
     return _cut("\n\n".join(lines))

@@ -108,7 +108,7 @@ class Incoming:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """The package stops reading. The connection that started the process ends it."""
+        """Stop reading, as the package wants. The connection that started the process ends it."""
         self._stop()
 
     def close(self) -> None:
@@ -122,7 +122,7 @@ class Incoming:
 
 
 def _refusal_of(frame: TooLong | Truncated) -> bytes | None:
-    """An error in place of an answer that is too long, so that its call fails now and not at its time limit."""
+    """Return an error in place of an answer that is too long, so that its call fails now and not at its time limit."""
     seen = glimpse(frame.head, frame.tail) if isinstance(frame, TooLong) else Glimpse()
     if not isinstance(frame, TooLong) or seen.kind != "response" or not isinstance(seen.id, (int, str)):
         _log.warning("a message of an MCP server is left out: it has %d bytes", frame.size_bytes)

@@ -109,7 +109,7 @@ class TokenStore:
 
     @asynccontextmanager
     async def refreshing(self) -> AsyncIterator[None]:
-        """While entered, no other program refreshes a token: a refresh token can often be used only once.
+        """Keep other programs from refreshing a token while entered: a refresh token can often be used only once.
 
         If the lock is not free within its time, the refresh is tried without it.
         """

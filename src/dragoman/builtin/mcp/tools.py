@@ -55,7 +55,7 @@ class Offer(Struct, frozen=True):
 
 
 class Caller(Protocol):
-    """Calls tools of a server."""
+    """What calls the tools of a server."""
 
     async def call(
         self,
@@ -88,7 +88,7 @@ class McpTool:
         return Preview(self._title, mcp=(self.server, self.offer.name))
 
     async def check(self, arguments: Any, context: ToolContext) -> None:
-        """Only the server knows what a call would do."""
+        """Accept every call: only the server knows what it would do."""
 
     def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]:
         return (
@@ -120,7 +120,10 @@ class McpTool:
 
 
 def _usable(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with what every provider requires: one that is refused would make each request fail, for all tools."""
+    """Return the schema with what every provider requires.
+
+    One that is refused would make each request fail, for all tools.
+    """
     found: dict[str, Any] = {"type": "object", "properties": {}, **schema}
     properties, required = found["properties"], schema.get("required")
     known = properties.items() if isinstance(properties, dict) else ()
@@ -160,7 +163,7 @@ def output_of(blocks: Iterable[Any], structured: Any, *, is_error: bool) -> Tool
 
 
 class _Reading:
-    """Collects the blocks of one result."""
+    """A reading of one result, which collects its blocks."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []

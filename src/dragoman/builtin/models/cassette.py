@@ -119,7 +119,7 @@ def fingerprint(request: ModelRequest) -> str:
 
 
 def _is_environment(part: Part) -> bool:
-    """The day and the branch differ from run to run."""
+    """Whether a part states the environment, whose day and branch differ from run to run."""
     return isinstance(part, DataPart) and part.name == "environment"
 
 

@@ -136,7 +136,10 @@ def _catalogue() -> _Catalogue:
 
 @cache
 def _rows(provider: str) -> dict[str, ModelFacts]:
-    """The models of a provider by their names in lower case. An id goes before an alias, an alias before the rest."""
+    """Return the models of a provider by their names in lower case.
+
+    An id goes before an alias, an alias before the rest.
+    """
     raw = _catalogue().providers.get(provider)
     if raw is None:
         return {}

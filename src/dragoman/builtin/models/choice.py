@@ -73,13 +73,16 @@ def near_names(name: str, env: Mapping[str, str]) -> list[str]:
 
 
 def _nearest_of(provider: str, model: str, env: Mapping[str, str]) -> str:
-    """The model of a provider with this name, or with the nearest one; the name itself if none of its are known."""
+    """Return the model of a provider with this name, or with the nearest one.
+
+    It is the name itself if none of the provider's models are known.
+    """
     name = f"{provider}:{model}"
     return name if facts_of(name) is not None else next(iter(near_names(name, env)), name)
 
 
 def _close_names(word: str, names: Iterable[str]) -> list[str]:
-    """As that of `difflib`, which is loaded only for a name that is wrong."""
+    """Return the names close to a word, with `difflib`, which is loaded only for a name that is wrong."""
     import difflib
 
     return difflib.get_close_matches(word, list(names), _MOST_NAMES, _NEARNESS)

@@ -1,4 +1,4 @@
-"""Finds a model by its name.
+"""A model by its name.
 
 Owns the names: `scripted`, `scripted:FILE`, `cassette:FILE`, and `PROVIDER:MODEL`. A source is imported when it is
 named, and the packages of a provider when the model is first used.

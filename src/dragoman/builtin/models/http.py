@@ -183,7 +183,7 @@ class HttpModel(Model):
         return url
 
     def _own_headers(self) -> Mapping[str, str]:
-        """Headers that a client set for the provider, with the key in one of them."""
+        """Return the headers that a client set for the provider, with the key in one of them."""
         environment = self.environment
         return environment.headers_of(self._target.provider) if isinstance(environment, ModelEnvironment) else {}
 

@@ -67,7 +67,10 @@ class ModelEnvironment(Mapping[str, str]):
         return sum(1 for _ in self)
 
     def _stored_key(self, variable: str) -> tuple[str, KeyPlace] | None:
-        """The stored key of a variable, unless another variable of its provider is set: the environment comes first."""
+        """Return the stored key of a variable, unless another variable of its provider is set.
+
+        The environment comes first.
+        """
         found = self._stored.get(variable)
         if found is None:
             return None
@@ -143,7 +146,7 @@ class ModelEnvironment(Mapping[str, str]):
         self._disabled |= {provider.id}
 
     def headers_of(self, provider: Provider) -> Mapping[str, str]:
-        """The headers that a client set."""
+        """Return the headers that a client set."""
         return self._headers.get(provider.id, {})
 
     def is_disabled(self, provider: Provider) -> bool:
@@ -155,7 +158,10 @@ class ModelEnvironment(Mapping[str, str]):
         return provider.id not in self._disabled and bool(provider.key(self))
 
     def source_of(self, provider: Provider) -> str:
-        """Where the key comes from: the name of a variable, `file`, `keyring` or `client`; "" if there is none."""
+        """Return where the key comes from.
+
+        It is the name of a variable, `file`, `keyring` or `client`; "" if there is none.
+        """
         for name in provider.keys:
             if not self.get(name):
                 continue

@@ -99,7 +99,7 @@ def google_facts(row: dict[str, Any]) -> ModelFacts | None:
 
 
 def compatible_facts(row: dict[str, Any]) -> ModelFacts | None:
-    """The facts of a list in the shape of OpenAI's, with the members that other servers add to it."""
+    """Return the facts of a list in the shape of OpenAI's, with the members that other servers add to it."""
     id = _text(row, "id", "name")
     abilities = row.get("capabilities")
     modalities = _modalities(row, "input_modalities")
@@ -142,8 +142,11 @@ def ollama_loaded(answer: Any) -> dict[str, int]:
 
 
 def ollama_facts(row: dict[str, Any]) -> ModelFacts | None:
-    """`loaded` is the window of a model that is loaded. One that is not gets the window of its own setting, if it has
-    one: what Ollama chooses otherwise depends on its memory, and it cuts longer prompts without an error."""
+    """Return the facts of a model of Ollama; None for one that does not complete text.
+
+    `loaded` is the window of a model that is loaded. One that is not gets the window of its own setting, if it has one:
+    what Ollama chooses otherwise depends on its memory, and it cuts longer prompts without an error.
+    """
     abilities = row.get("capabilities")
     if isinstance(abilities, list) and abilities and "completion" not in abilities:
         return None
@@ -221,7 +224,10 @@ def _either(*stated: bool | None) -> bool | None:
 
 
 def _prices(row: dict[str, Any]) -> Prices | None:
-    """Prices in USD per million tokens. Texts are USD per token, numbers USD per million, those of xAI another unit."""
+    """Return prices in USD per million tokens.
+
+    Texts are USD per token, numbers USD per million, those of xAI another unit.
+    """
     pricing = _object(row.get("pricing"))
     read, written = (_price(pricing, "prompt", "input"), _price(pricing, "completion", "output"))
     if read is not None and written is not None:

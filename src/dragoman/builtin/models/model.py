@@ -126,7 +126,7 @@ class Model(Protocol):
         return  # without this line the method would count as abstract
 
     def for_subagent(self) -> Model:
-        """The model of a subagent that names none of its own. By default it is this one."""
+        """Return the model of a subagent that names none of its own. By default it is this one."""
         return self
 
     async def close(self) -> None:

@@ -163,7 +163,7 @@ async def _xai(server: _Server) -> list[ModelFacts]:
 
 
 async def _lm_studio(server: _Server) -> list[ModelFacts]:
-    """Its own list has the window; the compatible one has names only."""
+    """Return the models of LM Studio. Its own list has the window; the compatible one has names only."""
     answer = await server.get_if_any(f"{server.root}/api/v0/models")
     if answer is None:
         return await _compatible(server)
@@ -171,7 +171,10 @@ async def _lm_studio(server: _Server) -> list[ModelFacts]:
 
 
 async def _llama_cpp(server: _Server) -> list[ModelFacts]:
-    """The list has the window that the model was trained with; the server was started with another."""
+    """Return the models of llama.cpp.
+
+    The list has the window that the model was trained with; the server was started with another.
+    """
     rows = server.rows(await server.get(f"{server.url}/models"))
     properties = await server.get_if_any(f"{server.root}/props")
     started = list_rows.llama_cpp_started(properties)
@@ -182,7 +185,10 @@ async def _llama_cpp(server: _Server) -> list[ModelFacts]:
 
 
 async def _ollama(server: _Server) -> list[ModelFacts]:
-    """A model that is loaded has the window it was loaded with, which is mostly not that of its training."""
+    """Return the models of Ollama.
+
+    A model that is loaded has the window it was loaded with, which is mostly not that of its training.
+    """
     answer = await server.get_if_any(f"{server.root}/api/tags")
     if answer is None:
         return await _compatible(server)
@@ -211,7 +217,7 @@ _SOURCES: Final[dict[str, Callable[[_Server], Awaitable[list[ModelFacts]]]]] = {
 
 
 def _client(target: Target, key: str) -> httpx2.AsyncClient:
-    """Called in a thread: the import and the certificates take a tenth of a second."""
+    """Make the HTTP client, in a thread: the import and the certificates take a tenth of a second."""
     from dragoman.builtin.models.http import MISSING
 
     try:

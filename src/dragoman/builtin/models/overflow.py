@@ -1,4 +1,4 @@
-"""Recognises the answers of providers that mean: the conversation does not fit in the context window.
+"""The answers of providers that mean: the conversation does not fit in the context window.
 
 Owns the phrases of the servers and the counts in them. Does not decide what to do about it. Pure.
 
@@ -87,7 +87,7 @@ def overflow_in(status: int, body: str) -> ContextOverflowError | None:
 
 
 def _counts_in(body: str, sentence: str) -> tuple[int | None, int | None]:
-    """The size of the input and of the window, as far as the answer states them."""
+    """Return the size of the input and of the window, as far as the answer states them."""
     for pattern in _COUNTED:
         found = pattern.search(sentence) or pattern.search(body)
         if found is not None:
@@ -105,7 +105,7 @@ def _number(digits: str | None) -> int | None:
 
 
 def _sentence_in(body: str) -> str:
-    """The provider's own message, without the JSON around it."""
+    """Return the provider's own message, without the JSON around it."""
     if _HTML.match(body):
         return ""
     try:

@@ -112,7 +112,7 @@ def _chat(id: str, title: str, url: str, *variables: str, url_variables: tuple[s
 
 
 def _local(id: str, title: str, url: str, *keys: str) -> Provider:
-    """A server on the user's own machine, which mostly needs no key."""
+    """Return the provider of a server on the user's own machine, which mostly needs no key."""
     return Provider(id, title, form="chat", url=url, optional_keys=keys)
 
 

@@ -159,7 +159,7 @@ def _has_own_key(provider: Provider, env: Mapping[str, str]) -> bool:
 
 
 def _main_models(provider: Provider, kept: _KeptList | None) -> list[str]:
-    """The main models of the catalogue that the provider lists, under the catalogue's names."""
+    """Return the main models of the catalogue that the provider lists, under the catalogue's names."""
     if kept is None:
         return list(provider.models)
     there = {facts.id for facts in kept.models}

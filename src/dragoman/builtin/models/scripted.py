@@ -74,7 +74,7 @@ def parse_script(text: str) -> list[list[ScriptAction]] | None:
 
 
 class ScriptedModel(Model):
-    """Plays `script`, or the prompt itself if there is none. A callable returns the chunks of each step.
+    """A model that plays `script`, or the prompt itself if there is none. A callable returns the chunks of each step.
 
     Raises: ConfigError for a script that does not begin with an action.
     """
@@ -125,7 +125,7 @@ class ScriptedModel(Model):
         yield StepEnd(end, Usage(input=self._tokens(request), output=written), model=NAME)
 
     def _tokens(self, request: ModelRequest) -> int:
-        """A plausible number of tokens that grows with the conversation."""
+        """Return a plausible number of tokens that grows with the conversation."""
         finished = request.messages[:-1]
         counted, tokens = self._counted
         if finished[: len(counted)] != counted:  # cheap: the same objects are not compared
@@ -135,7 +135,7 @@ class ScriptedModel(Model):
         return len(request.system) // 4 + tokens + _tokens_of(request.messages[-1])
 
     def for_subagent(self) -> Model:
-        """A model that plays the subagent's prompt: a script that is given belongs to this agent."""
+        """Return a model that plays the subagent's prompt: a script that is given belongs to this agent."""
         return self if self._player is not None else ScriptedModel()
 
     async def _speak(self, verb: str, rest: str, id: str) -> AsyncIterator[c.Chunk]:

@@ -1,4 +1,4 @@
-"""Reads the skills of the user and the project.
+"""The skills of the user and the project, read from their folders.
 
 Owns the limits, and that a project's files, which other people write, are read safely: a link that leads out of the
 project is not followed. Of two skills of one name the first counts, in the order of `places.py`. Blocks.
@@ -90,7 +90,7 @@ def files_of(folder: str) -> tuple[list[str], bool]:
 
 
 def _folders(place: SkillPlace, problems: list[str]) -> Iterator[Path]:
-    """The folders of a place that hold a `SKILL.md`, by name."""
+    """Yield the folders of a place that hold a `SKILL.md`, by name."""
     try:
         with os.scandir(place.folder) as entries:
             names = sorted(entry.name for entry in entries if not entry.name.startswith("."))

@@ -1,4 +1,4 @@
-"""Loads a skill: the text that the model is given of it.
+"""A skill as it is loaded: the text that the model is given of it.
 
 Owns the form of that text, for the tool and for `/NAME` alike. Blocks while it reads files.
 """

@@ -112,7 +112,7 @@ def _files(value: Any, uri: str, name: str) -> tuple[SkillFile, ...] | None:
 
 
 def mismatch_in(skills: Iterable[SkillOffer], uri: str, parts: tuple[ResourceText, ...]) -> str:
-    """Why what was read is not what the skills of its server list; empty if it is, or if it belongs to none."""
+    """Return why what was read is not what the skills of its server list; empty if it is, or if it belongs to none."""
     for skill in skills:
         if skill.files is None or not uri.startswith(skill.folder):
             continue

@@ -71,7 +71,7 @@ class SessionSkills:
         return () if self._found is None else self._found.problems
 
     def known(self) -> dict[str, Skill]:
-        """The skills of folders, as they were read last, and those that servers list now."""
+        """Return the skills of folders, as they were read last, and those that servers list now."""
         skills = {} if self._found is None else dict(self._found.skills)
         servers = self._session.servers
         if servers is not None:
@@ -86,7 +86,7 @@ class SessionSkills:
             self._index = self.index()
 
     def index(self) -> str:
-        """The index for the system prompt, the same after `settle`; empty if there are no skills."""
+        """Return the index for the system prompt, the same after `settle`; empty if there are no skills."""
         if self._index is not None:
             return self._index
         skills = self.known()
@@ -99,7 +99,7 @@ class SessionSkills:
     # Loading
 
     def named(self, name: str) -> Skill | None:
-        """The known skill that a model means by this name; others write a slash or the source before it."""
+        """Return the known skill that a model means by this name; others write a slash or the source before it."""
         known, meant = self.known(), name.strip().removeprefix("/")
         return known.get(meant) or known.get(meant.rpartition(":")[2])
 

@@ -116,7 +116,7 @@ def find_agent(name: str, agents: Mapping[str, AgentDeclaration]) -> AgentDeclar
 
 
 def listing(agents: Mapping[str, AgentDeclaration]) -> str:
-    """The list of agents for the description of the tool, always in the same order."""
+    """Return the list of agents for the description of the tool, always in the same order."""
     lines = [declared.listed for declared in agents.values()]
     more = len(lines) - _LISTED
     return "\n".join(["Agents:", *lines[:_LISTED], *([f"- and {more} more; /agents lists them"] if more > 0 else [])])

@@ -59,7 +59,7 @@ MOST_ANSWER_CHARACTERS: Final = 8 << 20
 
 
 def declared_in(settings: SettingsFile) -> tuple[AgentDeclaration, ...]:
-    """The agents that the user's settings allow."""
+    """Return the agents that the user's settings allow."""
     return tuple(
         AgentDeclaration(
             name,
@@ -86,7 +86,7 @@ async def check_external(declared: AgentDeclaration, session: OpenSession) -> No
 
 
 def find_entry(declared: AgentDeclaration, session: OpenSession) -> AgentEntry:
-    """The agent's program, by the user's settings alone. Blocks. Raises: ToolError."""
+    """Return the agent's program, by the user's settings alone. Blocks. Raises: ToolError."""
     from dragoman.registry.agents import load_agents
     from dragoman.settings.effective import load_settings
     from dragoman.settings.places import cache_dir, data_dir
@@ -99,7 +99,7 @@ def find_entry(declared: AgentDeclaration, session: OpenSession) -> AgentEntry:
 
 
 def permission_of(declared: AgentDeclaration, cwd: str) -> Request:
-    """What starting it needs permission for. Rules name it as the command `subagent NAME`."""
+    """Return what starting it needs permission for. Rules name it as the command `subagent NAME`."""
     title = (
         f"{declared.name}: run the agent {one_line(declared.agent)} in the sandbox, where it may change files of the "
         "project and run commands"
@@ -244,7 +244,10 @@ class ExternalRun:
     # What it reports and asks
 
     def _queue_event(self, event: RunEvent) -> None:
-        """Events come in the order of the wire, and are shown in that order; showing one may wait for the client."""
+        """Queue an event.
+
+        Events come in the order of the wire, and are shown in that order; showing one may wait for the client.
+        """
         self._events.put_nowait(event)
 
     async def _show_events(self) -> None:
@@ -310,7 +313,7 @@ class ExternalRun:
             self._progress.note = ""
 
     def _shown_id(self, call_id: str) -> str:
-        """The id of its call in the parent's session, where another call may have the same."""
+        """Return the id of its call in the parent's session, where another call may have the same."""
         return f"{self._row.id}.{call_id}"
 
     async def _account(self, session: Session) -> None:

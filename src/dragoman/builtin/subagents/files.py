@@ -1,4 +1,4 @@
-"""Reads the declarations of agents: Markdown files with front matter, in the user's folder and in a project's.
+"""The declarations of agents: Markdown files with front matter, in the user's folder and in a project's.
 
 Owns the members of a file and what is wrong with one. A project's file is written by other people. It cannot take the
 name of an agent that the user knows, it cannot choose the model, and like every declaration it can only bound what a
@@ -142,7 +142,7 @@ def _model(matter: FrontMatter, source: Source, notes: list[str]) -> str:
 
 
 def _mode(matter: FrontMatter) -> str:
-    """A mode that is not known might have bounded the agent, so that it cannot be ignored."""
+    """Return the mode. One that is not known might have bounded the agent, so that it cannot be ignored."""
     for key in ("mode", "permission-mode", "permissionmode"):
         mode = matter.text(key)
         if mode and mode.lower() not in _MODES:

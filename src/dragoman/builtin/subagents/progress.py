@@ -105,7 +105,7 @@ class RunProgress:
         return "\n".join([*([f"({before} calls before)"] if before > 0 else []), *lines])
 
     def due(self) -> str | None:
-        """The text to show, if something has changed since the last one or enough time has passed."""
+        """Return the text to show, if something has changed since the last one or enough time has passed."""
         last = shorten(" ".join(self.last_text[-_LAST_CHARACTERS:].split()), _LAST_CHARACTERS)
         body = "\n".join(filter(None, (self.call_lines, self.note, last)))
         now = time.monotonic()
@@ -115,7 +115,7 @@ class RunProgress:
         return f"{self._name}: {self.summary}\n{body}".rstrip()
 
     def ended_lines(self) -> list[str]:
-        """The calls that have ended since this was last asked."""
+        """Return the calls that have ended since this was last asked."""
         ended = [call for call in self.calls.values() if call.is_over and not call.is_reported]
         for call in ended:
             call.is_reported = True

@@ -84,7 +84,7 @@ class RunEnd(Struct, frozen=True):
 
 
 class DelegatedSpending(Spending):
-    """Counts the calls of a run in its parent's session, at once, so that the limits of all loops see them."""
+    """The count of the calls of a run in its parent's session, at once, so that the limits of all loops see them."""
 
     def __init__(self, subagents: SessionSubagents, progress: RunProgress) -> None:
         super().__init__()
@@ -285,7 +285,7 @@ class SubagentRun:
 
 
 def _answer(message: UIMessage) -> str:
-    """The text of the last step; that of an earlier one if the last has none."""
+    """Return the text of the last step; that of an earlier one if the last has none."""
     texts: list[str] = []
     found = ""
     for part in message.parts:

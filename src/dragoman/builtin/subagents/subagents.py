@@ -66,7 +66,7 @@ class SubagentScope(Struct, frozen=True):
         return not self.path
 
     def below(self, name: str, call_id: str) -> SubagentScope:
-        """The scope of a subagent that this turn starts with a call."""
+        """Return the scope of a subagent that this turn starts with a call."""
         return SubagentScope(self.subagents, (*self.path, name), self.call_id or call_id)
 
 
@@ -131,7 +131,7 @@ class SessionSubagents:
             await check_external(found.declared, self.session)
 
     def requests(self, agent: str | None, id: str | None, cwd: str) -> tuple[Request, ...]:
-        """The permissions that a run needs by itself: only another ACP agent needs one, as a command does."""
+        """Return the permissions that a run needs by itself: only another ACP agent needs one, as a command does."""
         from dragoman.builtin.subagents.declaration import find_agent
 
         agents = {} if self.declared is None else self.declared.agents
@@ -307,7 +307,7 @@ class SessionSubagents:
         rows[str(metadata[METADATA]["id"])] = structs.replace(row, metadata=metadata)
 
     def model_of(self, declared: AgentDeclaration, parent: Model) -> Model:
-        """The model of an agent. Raises: ToolError."""
+        """Return the model of an agent. Raises: ToolError."""
         if not declared.model:
             return parent.for_subagent()
         from dragoman.builtin.models.choice import check_model
@@ -328,7 +328,7 @@ class SessionSubagents:
         return self._models[declared.model]
 
     async def instructions(self) -> str:
-        """The instructions of the user and the project, which a subagent has too."""
+        """Return the instructions of the user and the project, which a subagent has too."""
         viewer = self.session.viewer
         return "" if viewer is None else (await asyncio.shield(self.session.begin_instructions(viewer))).text
 
@@ -417,7 +417,10 @@ class SessionSubagents:
 
 
 def _read_all(rules: SessionRules, cwd: str, config_dir: Path) -> Declared:
-    """Every agent for work in `cwd`. Most users have declared none: then nothing is imported to read them. Blocks."""
+    """Read every agent for work in `cwd`.
+
+    Most users have declared none: then nothing is imported to read them. Blocks.
+    """
     from dragoman.builtin.subagents.declaration import BUILT_IN, FOLDER, Declared
 
     external = rules.subagents(cwd)
@@ -437,7 +440,10 @@ def _name_of(row: SessionRow) -> str:
 async def _hooked(
     context: TurnContext, task_id: str, declared: AgentDeclaration, prompt: str
 ) -> tuple[TurnContext, str]:
-    """The context of a run with the user's hooks for it, and the prompt with what they add. Raises: ToolError."""
+    """Return the context of a run with the user's hooks for it, and the prompt with what they add.
+
+    Raises: ToolError.
+    """
     if context.folder.hooks is None:
         return context, prompt
     hooks = context.folder.hooks.of_subagent(task_id, declared.name)
@@ -468,7 +474,7 @@ async def _show_in_call(progress: RunProgress, context: TurnContext) -> None:
 async def _output(
     task_id: str, declared: AgentDeclaration, end: RunEnd, progress: RunProgress, context: TurnContext
 ) -> ToolOutput:
-    """What the model reads of a run that ended, and what the user is shown with it. Raises: ToolError."""
+    """Return what the model reads of a run that ended, and what the user is shown with it. Raises: ToolError."""
     from dragoman.builtin.tools.long_output import MCP_LIMIT, fit
 
     # Another agent can answer with any length, and its text would fill the window of this one.
@@ -484,7 +490,7 @@ async def _output(
 
 
 def answer_text(task_id: str, declared: AgentDeclaration, end: RunEnd, progress: RunProgress) -> str:
-    """The answer, and a line about the run: how to go on with it, and what is wrong with it."""
+    """Return the answer, and a line about the run: how to go on with it, and what is wrong with it."""
     notes = [f"[{task_id}, {declared.name}: {progress.summary}]"]
     if progress.limit:
         notes.append(f"[it was ended by the limit of {progress.limit}; give its id to let it go on]")

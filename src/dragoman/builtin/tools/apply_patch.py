@@ -41,7 +41,7 @@ class PlannedChange(Struct, frozen=True):
 
 
 class ApplyPatchTool(Tool):
-    """Applies patches."""
+    """The tool that applies patches."""
 
     name: Final = "apply_patch"
     kind: Final[Kind] = "edit"
@@ -181,7 +181,7 @@ def _parsed(arguments: ApplyPatchArguments) -> list[FilePatch]:
 
 
 def _named(files: list[FilePatch], context: ToolContext) -> list[str]:
-    """The paths that a patch touches, each once."""
+    """Return the paths that a patch touches, each once."""
     named = [name for file in files for name in (file.path, file.move_to) if name]
     return list(dict.fromkeys(paths.absolute(name, context.cwd) for name in named))
 

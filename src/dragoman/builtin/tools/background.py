@@ -42,7 +42,7 @@ class BashOutputArguments(Struct):
 
 
 class BashOutputTool(Tool):
-    """Shows what a background job wrote since the last look."""
+    """The tool that shows what a background job wrote since the last look."""
 
     name: Final = "bash_output"
     kind: Final[Kind] = "execute"
@@ -76,7 +76,7 @@ class BashStopArguments(Struct):
 
 
 class BashStopTool(Tool):
-    """Ends a background job."""
+    """The tool that ends a background job."""
 
     name: Final = "bash_stop"
     kind: Final[Kind] = "execute"

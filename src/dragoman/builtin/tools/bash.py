@@ -73,7 +73,7 @@ class BashArguments(Struct):
 
 
 class BashTool(Tool):
-    """Runs shell commands."""
+    """The tool that runs shell commands."""
 
     name: Final = "bash"
     kind: Final[Kind] = "execute"

@@ -1,4 +1,4 @@
-"""Decides whether the tools of MCP servers are listed to the model, or found with `tool_search`.
+"""The decision whether the tools of MCP servers are listed to the model, or found with `tool_search`.
 
 Owns the threshold and the setting. The decision is made when the servers are ready, and a session that searches goes on
 to do so: the list of tools that a model is given must not change, because the provider's cache begins with it. Loaded
@@ -53,7 +53,7 @@ def _tokens(tools: Mapping[str, Tool]) -> int:
 
 
 def _listing(servers: McpServers) -> str:
-    """The servers with the numbers of their tools; later numbers are not stated, for the cache's sake."""
+    """Return the servers with the numbers of their tools; later numbers are not stated, for the cache's sake."""
     counts = Counter(tool.server for tool in servers.tools.values())
     lines = [f"- {sentence(name)}: {count} tool{'s' if count > 1 else ''}" for name, count in counts.items()]
     more = [f"- and {len(lines) - _SERVERS_SHOWN} more servers"] if len(lines) > _SERVERS_SHOWN else []

@@ -69,7 +69,7 @@ class PlannedEdit(Struct, frozen=True):
 
 
 class EditTool(Tool):
-    """Replaces text in a file."""
+    """The tool that replaces text in a file."""
 
     name: Final = "edit"
     kind: Final[Kind] = "edit"
@@ -195,7 +195,7 @@ def _match(name: str, text: str, piece: EditPiece, which: str, *, is_stale: bool
 def _applied(
     text: str, match: EditMatch, spans: list[tuple[int, int]], which: str
 ) -> tuple[str, list[tuple[int, int]]]:
-    """The text with the replacements, and the spans of all replacements so far in it. Raises: ToolError."""
+    """Return the text with the replacements, and the spans of all replacements so far in it. Raises: ToolError."""
     pieces: list[str] = []
     made: list[tuple[int, int]] = []
     moved = spans

@@ -1,4 +1,4 @@
-"""Finds the text that an edit replaces: exactly, or up to a few harmless differences. Pure.
+"""The text that an edit replaces, found exactly, or up to a few harmless differences. Pure.
 
 Owns the order of the attempts and how the new text is fitted to the file: line ends, pasted line numbers, indentation,
 escapes, punctuation, white space at both ends of lines. Each attempt accepts a text only if it is found; the first that
@@ -108,7 +108,7 @@ class _Lines:
             at += len(raw) + 1
 
     def place(self, first: int, count: int, *, with_end: bool) -> tuple[int, int]:
-        """The span of `count` lines, with the end of the last one if there is one and it is wanted."""
+        """Return the span of `count` lines, with the end of the last one if there is one and it is wanted."""
         last = first + count - 1
         stop = self._stops[last]
         if with_end and last + 1 < len(self._starts):
@@ -127,7 +127,7 @@ class _Lines:
 
 
 def _wanted(old: str) -> tuple[list[str], bool]:
-    """The lines of `old`, and whether the end of the last one belongs to it."""
+    """Return the lines of `old`, and whether the end of the last one belongs to it."""
     lines = [line.removesuffix("\r") for line in old.split("\n")]
     if len(lines) > 1 and not lines[-1]:
         return lines[:-1], True
@@ -172,7 +172,7 @@ def _without_numbers(text: str, old: str, new: str) -> EditMatch | None:
 
 
 def _unnumbered(pasted: str) -> str | None:
-    """The text without the number at the beginning of each line; None unless each has one and they count up."""
+    """Return the text without the number at the beginning of each line; None unless each has one and they count up."""
     lines, with_end = _wanted(pasted)
     plain: list[str] = []
     before: int | None = None
@@ -232,7 +232,7 @@ def _by_punctuation(text: str, old: str, new: str) -> EditMatch | None:
 
 
 def _in_style_of(have: str, old: str, new: str) -> str:
-    """`new` with the characters of the file wherever `old` has one other character for each of them."""
+    """Return `new` with the characters of the file wherever `old` has one other character for each of them."""
     style: dict[str, set[str]] = {}
     for wanted, there in zip(_wanted(old)[0], _wanted(have)[0], strict=False):
         for one, other in zip(wanted, there, strict=False):
@@ -287,7 +287,7 @@ def shifted(text: str, shift: Shift) -> str | None:
 
 
 class Reindenter:
-    """Gives new lines the indentation of a file, learned from lines that occur in both.
+    """The indentation of a file for new lines, learned from lines that occur in both.
 
     Args:
         wanted: lines as the author of the new text believes them to be.
@@ -339,7 +339,7 @@ class Reindenter:
         return rest
 
     def _blanks_per_tab(self) -> int:
-        """How many blanks stand for one tab of the file; 0 if it has no tabs where the text has blanks."""
+        """Return how many blanks stand for one tab of the file; 0 if it has no tabs where the text has blanks."""
         for here, there in self._indents.items():
             if here and there and not here.strip(" ") and not there.strip("\t") and len(here) % len(there) == 0:
                 return len(here) // len(there)

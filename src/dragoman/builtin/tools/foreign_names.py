@@ -176,7 +176,7 @@ def _decoded(tool: Tool, raw: Any) -> Any:
 
 
 def _renamed(tool: str, raw: dict[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with our names. Raises: ToolError if two names of one argument have different values."""
+    """Return the arguments with our names. Raises: ToolError if two names of one argument have different values."""
     names = {
         other: ours
         for ours, others in _ARGUMENTS.get(tool, {}).items()

@@ -39,7 +39,7 @@ class GlobArguments(Struct):
 
 
 class GlobTool(Tool):
-    """Finds files by a glob."""
+    """The tool that finds files by a glob."""
 
     name: Final = "glob"
     kind: Final[Kind] = "search"

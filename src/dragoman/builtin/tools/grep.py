@@ -85,7 +85,7 @@ class GrepArguments(Struct):
 
 
 class GrepTool(Tool):
-    """Searches the text of files."""
+    """The tool that searches the text of files."""
 
     name: Final = "grep"
     kind: Final[Kind] = "search"
@@ -158,7 +158,7 @@ def _context_lines(given: int | None, around: int | None) -> int:
 
 
 def _include(arguments: GrepArguments) -> str | None:
-    """The glob of the files to search. Raises: ToolError."""
+    """Return the glob of the files to search. Raises: ToolError."""
     if not arguments.type:
         return arguments.include
     if arguments.include:
@@ -236,7 +236,7 @@ def _total(findings: Findings, query: Query) -> int:
 
 
 def _summary(findings: Findings, query: Query, shown: int, *, is_whole: bool) -> str:
-    """The line that states how much there is, and how to see the rest."""
+    """Return the line that states how much there is, and how to see the rest."""
     more = "more than " if findings.is_uncounted else ""
     total, files = _total(findings, query), _plural(findings.file_count, "file")
     what = "files" if query.counts_files else "matches"

@@ -219,7 +219,7 @@ class Jobs:
         raise ToolError(f"{MOST_JOBS} jobs are running, the most there can be; end one with bash_stop first")
 
     def _next(self, folder: str) -> tuple[str, str]:
-        """An id whose file does not exist yet: another process may have served this session before."""
+        """Return an id whose file does not exist yet: another process may have served this session before."""
         while True:
             self._count += 1
             path = os.path.join(folder, f"bg_{self._count}.txt")
@@ -240,7 +240,7 @@ class Jobs:
         return [job.line for job in self._jobs.values()]
 
     def announcements(self) -> list[str]:
-        """The lines about jobs that have ended, each once."""
+        """Return the lines about jobs that have ended, each once."""
         ended = [job for job in self._jobs.values() if not job.is_running and not job.is_announced]
         for job in ended:
             job.is_announced = True
@@ -252,13 +252,13 @@ class Jobs:
 
 
 def jobs_of(memory: dict[str, Any]) -> Jobs:
-    """The jobs of the session with this memory."""
+    """Return the jobs of the session with this memory."""
     jobs: Jobs = memory.setdefault(_KEY, Jobs())
     return jobs
 
 
 def job_lines(memory: dict[str, Any]) -> list[str]:
-    """The jobs as a list for the model and the user; empty if there are none."""
+    """Return the jobs as a list for the model and the user; empty if there are none."""
     return jobs_of(memory).lines() if _KEY in memory else []
 
 

@@ -130,7 +130,7 @@ class _Reader:
 
 
 def _body(patch: str) -> list[str]:
-    """The lines between the first and the last, without a here-document around them. Raises: PatchError."""
+    """Return the lines between the first and the last, without a here-document around them. Raises: PatchError."""
     lines = [line.removesuffix("\r") for line in patch.strip().split("\n")]
     heredoc = _HEREDOC.fullmatch(lines[0].strip())
     if heredoc and len(lines) > 2 and lines[-1].strip() == heredoc[2]:
@@ -210,7 +210,7 @@ def _find_head(lines: list[str], head: str, at: int, where: str) -> int:
 
 
 def _place(lines: list[str], chunk: PatchChunk, at: int, where: str) -> tuple[int, list[str], list[str]]:
-    """Where the chunk is, and its old and new lines with the context lines as they are in the file."""
+    """Return where the chunk is, and its old and new lines with the context lines as they are in the file."""
     old, new = chunk.old, chunk.new
     if not old:
         return (at if chunk.heads else len(lines)), old, new
@@ -248,7 +248,7 @@ def _find(lines: list[str], chunk: PatchChunk, old: list[str], at: int, where: s
 
 
 def _with_context_of(have: list[str], old: list[str], new: list[str]) -> list[str]:
-    """The new lines, with lines that were not to change as they are in the file."""
+    """Return the new lines, with lines that were not to change as they are in the file."""
     import difflib
 
     if have == old:

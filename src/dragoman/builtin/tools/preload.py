@@ -1,4 +1,4 @@
-"""Imports in the background what the first calls of tools need.
+"""The imports that the first calls of tools need, done in the background.
 
 Nothing of it is imported before the first request to a model leaves, because the user waits for that. When the model
 answers, the agent mostly waits for the network: then it is done in a thread, so that the first call of a tool does not

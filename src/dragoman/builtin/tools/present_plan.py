@@ -39,7 +39,7 @@ class PresentPlanArguments(Struct):
 
 
 class PresentPlanTool(Tool):
-    """Presents the plan to the user."""
+    """The tool that presents the plan to the user."""
 
     name: Final = "present_plan"
     kind: Final[Kind] = "switch_mode"
@@ -92,7 +92,10 @@ async def _plan_of(arguments: PresentPlanArguments, context: ToolContext) -> str
 
 
 async def _chosen(context: ToolContext, modes: ModeSwitch) -> str | None:
-    """The id of the answer; None without one. A mode that the user chooses in another way accepts the plan, too."""
+    """Return the id of the answer; None without one.
+
+    A mode that the user chooses in another way accepts the plan, too.
+    """
     from dragoman.policy.decide import Option
 
     options: list[Option] = [
@@ -125,7 +128,7 @@ async def _accepted(
 
 
 async def _edit_in_file(plan: str, context: ToolContext) -> ToolOutput:
-    """For clients without forms: the plan is edited as a file, and the turn ends until the user goes on.
+    """Have the plan edited as a file, for clients without forms; the turn ends until the user goes on.
 
     Raises: ToolError if the file may not be written, such as one that is a link to another.
     """

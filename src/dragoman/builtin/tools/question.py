@@ -38,7 +38,7 @@ class QuestionArguments(Struct):
 
 
 class QuestionTool(Tool):
-    """Asks the user."""
+    """The tool that asks the user."""
 
     name: Final = "question"
     kind: Final[Kind] = "other"

@@ -46,7 +46,7 @@ class ReadArguments(Struct):
 
 
 class ReadTool(Tool):
-    """Reads text files and lists folders."""
+    """The tool that reads text files and lists folders."""
 
     name: Final = "read"
     kind: Final[Kind] = "read"
@@ -94,7 +94,7 @@ class ReadTool(Tool):
 
 
 async def _media(arguments: ReadArguments, path: str, name: str, ending: str, context: ToolContext) -> ToolOutput:
-    """An image or a PDF. Raises: ToolError."""
+    """Read an image or a PDF. Raises: ToolError."""
     try:
         data = await context.access.read_bytes(paths.permitted_target(path, context))
     except FileNotFoundError:
@@ -106,7 +106,7 @@ async def _media(arguments: ReadArguments, path: str, name: str, ending: str, co
 
 
 async def _notebook(notebook: Notebook, path: str, context: ToolContext) -> ToolOutput:
-    """The cells of a notebook; its images for models that see."""
+    """Return the cells of a notebook, and its images for models that see."""
     facts = facts_about(context)
     is_blind = facts is not None and facts.sees_images is False
     fitted = await fit(notebook.text, context, PAGE_LIMIT)
@@ -255,7 +255,7 @@ def _image(text: str) -> dict[str, str] | None:
 
 
 def _joined(value: Any) -> str:
-    """Text of a notebook is one string or a list of lines."""
+    """Return a text of a notebook, which is one string or a list of lines."""
     if isinstance(value, list):
         return "".join(str(line) for line in value)
     return value if isinstance(value, str) else ""

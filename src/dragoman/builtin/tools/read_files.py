@@ -1,4 +1,4 @@
-"""Remembers which files the model has read in this session, and their content at that time.
+"""The files that the model has read in this session, and their content at that time.
 
 Owns the answer to the questions whether the model knows what it is about to overwrite, and which of these files have
 changed on the disk since. Keeps digests, not text.
@@ -71,7 +71,7 @@ def changed_files(memory: dict[str, Any]) -> list[str]:
 
 
 def _state(path: str) -> tuple[int, ...] | None:
-    """What changes when a file is written; None if there is none."""
+    """Return what changes when a file is written; None if there is none."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):

@@ -43,14 +43,14 @@ _MOST_TEXT_BYTES: Final = 10 << 20
 
 
 def facts_about(context: ToolContext) -> ModelFacts | None:
-    """What is known of the model that reads the output."""
+    """Return what is known of the model that reads the output."""
     from dragoman.builtin.models.catalogue import facts_of
 
     return facts_of(context.model_name)
 
 
 def media_type_of(data: bytes) -> str | None:
-    """The type of an image that models accept, by its content; None for anything else."""
+    """Return the type of an image that models accept, by its content; None for anything else."""
     return next((name for signature, name in _SIGNATURES if signature.match(data)), None)
 
 
@@ -76,7 +76,7 @@ def read_image(data: bytes, path: str, name: str, context: ToolContext) -> ToolO
 
 
 def why_not(data: bytes) -> str:
-    """Why an image cannot be shown to a model, in words that follow its name; empty if it can."""
+    """Return why an image cannot be shown to a model, in words that follow its name; empty if it can."""
     if len(data) > MOST_IMAGE_BYTES:
         return f"has {len(data)} bytes, more than the {MOST_IMAGE_BYTES} of an image that models accept"
     size = size_of(data)
@@ -86,7 +86,7 @@ def why_not(data: bytes) -> str:
 
 
 def size_of(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a PNG, GIF or JPEG; None if they are not known."""
+    """Return the width and height of a PNG, GIF or JPEG; None if they are not known."""
     if data[:4] == b"\x89PNG" and data[12:16] == b"IHDR":
         return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     if data[:4] == b"GIF8":
@@ -138,13 +138,13 @@ def _reads_documents(context: ToolContext) -> bool:
 
 
 def _pages(data: bytes) -> int:
-    """The number of pages; 0 if it is hidden in a compressed part."""
+    """Return the number of pages; 0 if it is hidden in a compressed part."""
     counts = [int(found) for found in _COUNT.findall(data)]
     return max([len(_PAGE.findall(data)), *counts])
 
 
 def _find_program() -> str | None:
-    """Relative folders in PATH are not trusted."""
+    """Find the program in PATH, whose relative folders are not trusted."""
     for folder in os.get_exec_path():
         path = os.path.join(folder, _PROGRAM)
         if os.path.isabs(folder) and os.path.isfile(path) and os.access(path, os.X_OK):
@@ -153,7 +153,7 @@ def _find_program() -> str | None:
 
 
 async def _text_of(program: str, data: bytes, name: str) -> str:
-    """The text of a PDF, with a line before each page. Raises: ToolError."""
+    """Return the text of a PDF, with a line before each page. Raises: ToolError."""
     process = await asyncio.create_subprocess_exec(
         *(program, "-layout", "-enc", "UTF-8", "-", "-"),
         stdin=asyncio.subprocess.PIPE,

@@ -126,7 +126,7 @@ class Findings(Struct):
 
 
 def _around(lines: Sequence[FoundLine], wanted: Sequence[FoundLine], query: Query) -> Iterator[FoundLine]:
-    """The wanted matches, with the lines around them."""
+    """Yield the wanted matches, with the lines around them."""
     near = {
         number for match in wanted for number in range(match.number - query.before, match.last_number + query.after + 1)
     }
@@ -205,7 +205,7 @@ def _by_line(lines: list[str], regex: re.Pattern[str], stop: Stop) -> Iterator[F
 
 
 def _multiline(text: str, lines: list[str], regex: re.Pattern[str], stop: Stop) -> Iterator[FoundLine]:
-    """The lines of each match. Matches that share a line are one."""
+    """Yield the lines of each match. Matches that share a line are one."""
     starts = [0, *accumulate(len(line) + 1 for line in lines)]
     pending: tuple[int, int, int] | None = None
 
@@ -278,7 +278,7 @@ def _batches(files: list[str]) -> Iterator[list[str]]:
 
 
 class _Reader:
-    """Collects ripgrep's messages, one file at a time."""
+    """A reader that collects ripgrep's messages, one file at a time."""
 
     def __init__(self) -> None:
         self._lines: list[FoundLine] = []
@@ -308,5 +308,5 @@ def _line(content: dict[str, Any], *, is_match: bool) -> FoundLine:
 
 
 def _bytes(value: dict[str, str]) -> bytes:
-    """ripgrep sends text as text if it is UTF-8, otherwise as base64."""
+    """Return the bytes of a text, which ripgrep sends as text if it is UTF-8, otherwise as base64."""
     return value["text"].encode() if "text" in value else base64.b64decode(value["bytes"])

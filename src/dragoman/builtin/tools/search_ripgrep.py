@@ -1,4 +1,4 @@
-"""Runs ripgrep, if it is installed: the same results as our own walk, but faster.
+"""A run of ripgrep, if it is installed: the same results as our own walk, but faster.
 
 Owns finding and running it so that it uses the same ignore rules and order, and that it ends when the caller stops
 reading. Does not interpret its output.
@@ -28,7 +28,7 @@ _PLAIN: Final = (
 
 
 class RipgrepRefused(Exception):
-    """ripgrep failed without a result, for example because it does not support the pattern's syntax."""
+    """A failure of ripgrep without a result, for example because it does not support the pattern's syntax."""
 
 
 def find_ripgrep() -> str | None:

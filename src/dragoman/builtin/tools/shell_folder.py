@@ -138,7 +138,7 @@ def keep_folder(folder: str | None, context: ToolContext) -> str:
 
 
 def _client(context: ToolContext) -> tuple[str, ...]:
-    """The folders of the client: a session can have clients with different ones."""
+    """Return the folders of the client: a session can have clients with different ones."""
     return (context.cwd, *context.roots)
 
 

@@ -29,7 +29,7 @@ class SkillArguments(Struct):
 
 
 class SkillTool(Tool):
-    """Loads skills."""
+    """The tool that loads skills."""
 
     name: Final = "skill"
     kind: Final[Kind] = "think"
@@ -54,7 +54,7 @@ class SkillTool(Tool):
         return Preview(f"Skill {skill.name}", (Location(skill.path),))
 
     def requests(self, arguments: SkillArguments, context: ToolContext) -> tuple[Request, ...]:
-        """None for the user's and the project's: the user has put them where the agent looks for them."""
+        """Return no request for the user's and the project's: the user has put them where the agent looks for them."""
         skill = _skills(context).named(arguments.name)
         if skill is None or skill.source != "mcp":
             return ()

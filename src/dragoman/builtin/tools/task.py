@@ -42,7 +42,7 @@ class TaskArguments(Struct):
 
 
 class TaskTool(Tool):
-    """Starts subagents."""
+    """The tool that starts subagents."""
 
     name: Final = "task"
     kind: Final[Kind] = "other"

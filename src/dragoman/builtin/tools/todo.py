@@ -38,7 +38,7 @@ class TodoArguments(Struct):
 
 
 class TodoTool(Tool):
-    """Keeps the to-do list."""
+    """The tool that keeps the to-do list."""
 
     name: Final = "todo"
     kind: Final[Kind] = "other"

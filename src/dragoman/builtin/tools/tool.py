@@ -237,7 +237,7 @@ class Tool(Protocol):
         return None
 
     def preview(self, arguments: dict[str, Any], cwd: str) -> Preview:
-        """Title, locations and diffs of a call, from arguments that may be incomplete. Cheap, reads no file."""
+        """Return title, locations and diffs of a call, from arguments that may be incomplete. Cheap, reads no file."""
         ...
 
     async def check(self, arguments: Any, context: ToolContext) -> Preview | None:
@@ -248,7 +248,7 @@ class Tool(Protocol):
         return None
 
     def requests(self, arguments: Any, context: ToolContext) -> tuple[Request, ...]:
-        """The permissions this call needs; an empty tuple needs none."""
+        """Return the permissions this call needs; an empty tuple needs none."""
         ...
 
     async def run(self, arguments: Any, context: ToolContext) -> ToolOutput: ...

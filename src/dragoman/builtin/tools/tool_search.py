@@ -64,7 +64,7 @@ class CallToolArguments(Struct):
 
 
 class ToolSearchTool(Tool):
-    """Finds tools."""
+    """The tool that finds tools."""
 
     name: Final = SEARCH
     kind: Final[Kind] = "search"
@@ -95,7 +95,7 @@ class ToolSearchTool(Tool):
 
 
 class CallTool(Tool):
-    """Stands for the tool that its arguments name; the loop never runs it."""
+    """The tool that stands for the one that its arguments name; the loop never runs it."""
 
     name: Final = CALL
     kind: Final[Kind] = "other"
@@ -174,7 +174,10 @@ def _are_related(one: str, other: str) -> bool:
 
 
 def _words(text: str) -> Iterable[str]:
-    """The words of a text, also those within names such as `createIssue` and `list_pull-requests`, without plural s."""
+    """Return the words of a text, without plural s.
+
+    Those within names such as `createIssue` and `list_pull-requests` count too.
+    """
     for word in _WORD.findall(text):
         word = word.casefold()
         yield word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
@@ -201,7 +204,7 @@ def _shown(ranked: list[Tool], limit: int, tools: Mapping[str, Tool]) -> str:
 
 
 def _searched(context: ToolContext) -> dict[str, Tool]:
-    """The tools of servers that this turn has."""
+    """Return the tools of servers that this turn has."""
     if not isinstance(context, TurnContext):
         return {}
     return {name: tool for name, tool in context.tools.items() if name in (context.searched_tools or ())}

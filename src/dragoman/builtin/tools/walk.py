@@ -1,4 +1,4 @@
-"""Walks the files below a folder, sorted by name.
+"""The files below a folder, sorted by name.
 
 Owns the walk: ignored and hidden files are left out, links are never followed, and another thread can stop it. It runs
 in threads; only `in_thread` uses asyncio.

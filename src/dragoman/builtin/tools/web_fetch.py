@@ -40,7 +40,7 @@ class WebFetchArguments(Struct):
 
 
 class WebFetchTool(Tool):
-    """Reads web pages."""
+    """The tool that reads web pages."""
 
     name: Final = "web_fetch"
     kind: Final[Kind] = "fetch"

@@ -42,7 +42,7 @@ class WebSearchArguments(Struct):
 
 
 class WebSearchTool(Tool):
-    """Searches the web. The environment names the service at the time of the call."""
+    """The tool that searches the web. The environment names the service at the time of the call."""
 
     name: Final = "web_search"
     kind: Final[Kind] = "fetch"

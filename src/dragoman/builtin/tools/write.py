@@ -25,7 +25,7 @@ class WriteArguments(Struct):
 
 
 class WriteTool(Tool):
-    """Writes whole files."""
+    """The tool that writes whole files."""
 
     name: Final = "write"
     kind: Final[Kind] = "edit"

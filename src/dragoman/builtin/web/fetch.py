@@ -1,4 +1,4 @@
-"""Fetches a URL and checks each step against the permission rules: the host, its addresses, each redirect.
+"""The fetch of a URL, with each step checked against the permission rules: the host, its addresses, each redirect.
 
 Owns the order of the steps. A name is looked up once per step, and only after its host was allowed, because a lookup
 already reveals the name to others; the connection then goes to an address that was checked. A redirect to a host that
@@ -86,7 +86,7 @@ async def resolve(host: str) -> Sequence[str]:
 
 
 class Web:
-    """Fetches URLs. The arguments replace its parts in tests."""
+    """The fetching of URLs. The arguments replace its parts in tests."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Parses HTML into a tree, for any input and in time linear in its length.
+"""HTML as a tree, for any input and in time linear in its length.
 
 Owns the scanner and the tree: tags, attributes, raw text, elements without end tags, and a bounded depth that recursion
 can follow. It does as browsers do where pages depend on it, and ignores the rest. Does not convert the tree to text.
@@ -109,7 +109,7 @@ def read_html(text: str) -> tuple[Node, bool]:
 
 
 class _Scanner:
-    """Splits the text into tokens. A search that finds nothing ends the page, so no text is searched twice."""
+    """The text split into tokens. A search that finds nothing ends the page, so no text is searched twice."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -186,7 +186,7 @@ class _Scanner:
 
 
 class _Tree:
-    """Builds the tree from tokens."""
+    """The tree, built from tokens."""
 
     def __init__(self) -> None:
         self.root = Node("html")

@@ -50,7 +50,7 @@ class HttpResponse(Struct, frozen=True):
 
 
 class Connect(Protocol):
-    """Opens a connection to an address. With `tls` the certificate must be valid for `name`."""
+    """A function that opens a connection to an address. With `tls` the certificate must be valid for `name`."""
 
     async def __call__(
         self, address: str, port: int, *, tls: ssl.SSLContext | None, name: str

@@ -57,7 +57,7 @@ def collapse(text: str) -> str:
 
 
 class InlineText:
-    """Converts runs of inline elements to text. Links become absolute URLs."""
+    """The text of runs of inline elements. Links become absolute URLs."""
 
     def __init__(self, url: str, base: str = "") -> None:
         self._base = join(url, base) if base else url

@@ -78,7 +78,7 @@ def _letters(node: Node) -> int:
 
 
 class _Reader:
-    """Converts one page. A block is a text of one or more lines; an empty line separates blocks.
+    """The conversion of one page. A block is a text of one or more lines; an empty line separates blocks.
 
     `keeps_frame`: also converts navigation, headers and footers of the page.
     """

@@ -35,12 +35,12 @@ class Share(Struct, frozen=True):
 async def show_context(
     call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]
 ) -> str:
-    """`/context`: what fills the window."""
+    """Show what fills the window: `/context`."""
     return _report(context, window, specs)
 
 
 async def compact(call: TurnCommand, context: TurnContext, window: ContextWindow, specs: tuple[ToolSpec, ...]) -> str:
-    """`/compact`: shorten the conversation now. Raises: ModelError."""
+    """Shorten the conversation now: `/compact`. Raises: ModelError."""
     done = await window.compact(call.arguments)
     if done is None:
         return f"There is nothing to shorten: the conversation has about {window.estimate():,} tokens."

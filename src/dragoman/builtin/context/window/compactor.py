@@ -1,4 +1,4 @@
-"""Shortens a conversation: leaves out outputs of old calls, and replaces its head by a summary.
+"""The shortening of a conversation: outputs of old calls are left out, and its head is replaced by a summary.
 
 Owns the order of the attempts, their checks and the storing of the result. When to shorten is decided in `window.py`,
 what to keep in `plan.py`. Until the result is stored nothing has changed.
@@ -58,7 +58,7 @@ class Shortened(Struct, frozen=True):
 
 
 class Compactor:
-    """Shortens the conversation of one turn."""
+    """The shortening of the conversation of one turn."""
 
     def __init__(self, context: TurnContext, window: ContextWindow, retries: Retries) -> None:
         self._context = context
@@ -82,7 +82,7 @@ class Compactor:
         return True
 
     async def _kept(self, calls: Sequence[ToolPart], view: ModelView) -> list[str | None]:
-        """For each call, the path of a file with its whole output; None if it cannot be written."""
+        """Return the path of a file with the whole output of each call; None for one that cannot be written."""
         stored = _stored_calls(view)
         # All in one thread: a session of days has thousands.
         return await asyncio.to_thread(lambda: [self._keep(stored[id(call)]) for call in calls])
@@ -199,7 +199,7 @@ class Compactor:
     async def _facts(
         self, id: str, before: int, plan: Plan, view: ModelView, limits: WindowLimits, summary: Summary | None
     ) -> list[Fact]:
-        """The facts that shorten the conversation as planned."""
+        """Return the facts that shorten the conversation as planned."""
         facts: list[Fact] = []
         carrier = len(self._context.history)
         if plan.cuts is not None:
@@ -222,7 +222,7 @@ class Compactor:
         return facts
 
     def _with(self, facts: Sequence[Fact]) -> ModelView:
-        """The conversation as it would be with these facts."""
+        """Return the conversation as it would be with these facts."""
         parts: list[Part] = [
             DataPart(COMPACTION if isinstance(fact, Compaction) else PRUNING, msgspec.to_builtins(fact))
             for fact in facts
@@ -233,7 +233,10 @@ class Compactor:
 
 
 def _stored_calls(view: ModelView) -> dict[int, ToolPart]:
-    """The stored calls by the ids of the objects that the model is given, whose outputs may have been cut before."""
+    """Return the stored calls by the ids of the objects that the model is given.
+
+    The outputs of these objects may have been cut before.
+    """
     stored: dict[int, ToolPart] = {}
     for entry in view.entries:
         for given, part in zip(entry.message.parts, entry.source.parts[entry.start :], strict=False):
@@ -243,7 +246,7 @@ def _stored_calls(view: ModelView) -> dict[int, ToolPart]:
 
 
 def _text_of(compaction: Compaction) -> str:
-    """The part of an earlier summary that a model wrote."""
+    """Return the part of an earlier summary that a model wrote."""
     block = fixed_block(compaction.notes)
     text = compaction.summary.removeprefix(INTRODUCTION)
     return (text.removesuffix(block) if block else text).strip()

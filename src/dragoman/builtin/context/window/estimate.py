@@ -53,7 +53,10 @@ def tokens_of_output(part: ToolPart) -> int:
 
 
 class TokenCounter:
-    """Counts parts. A message that is finished is counted once, and so is a finished step of one that still grows."""
+    """A counter of parts.
+
+    A message that is finished is counted once, and so is a finished step of one that still grows.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[int, tuple[UIMessage, int]] = {}

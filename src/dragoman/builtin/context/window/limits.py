@@ -35,11 +35,11 @@ class WindowLimits(Struct, frozen=True):
 
     @property
     def prune_at(self) -> int:
-        """From here on old outputs are left out, if enough of them can be."""
+        """The size from which on old outputs are left out, if enough of them can be."""
         return self.limit * 85 // 100
 
     def goal(self, overhead: int) -> int:
-        """The most that a conversation may have after it was shortened; otherwise it would be full again at once.
+        """Return the most that a conversation may have once it is shortened; otherwise it would be full again at once.
 
         Args:
             overhead: tokens of the system prompt and the tools, which cannot be shortened.
@@ -63,5 +63,5 @@ class WindowLimits(Struct, frozen=True):
 
     @property
     def worth_pruning(self) -> int:
-        """Pruning breaks the provider's cache, so that it must save at least this much."""
+        """The least that pruning must save, because it breaks the provider's cache."""
         return min(20_000, self.limit // 8)

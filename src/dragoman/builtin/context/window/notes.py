@@ -70,7 +70,7 @@ def notes_of(
 
 
 def _instructions(units: Sequence[Unit], before: Notes) -> list[InstructionNote]:
-    """The last announcement of each file, the newest last."""
+    """Return the last announcement of each file, the newest last."""
     notes = {note.path: note for note in before.instructions}
     for part in (part for unit in units if unit.is_user for part in unit.parts):
         match part:
@@ -171,5 +171,5 @@ def _entries(data: Any) -> list[dict[str, str]]:
 
 
 def _newest(values: Sequence[str], most: int = _MOST_FILES) -> list[str]:
-    """The values without repetitions, each at its last place, and only the last ones."""
+    """Return the values without repetitions, each at its last place, and only the last ones."""
     return list(reversed(dict.fromkeys(reversed(values))))[-most:]

@@ -1,4 +1,4 @@
-"""Decides which parts of a conversation stay word for word, which are summarised, and which outputs are left out.
+"""The parts of a conversation that stay word for word, those that are summarised, and the outputs that are left out.
 
 Owns the cuts: only before a message of the user or before a step of the model, so that every call keeps its result.
 Pure.
@@ -54,7 +54,7 @@ class Plan(Struct, frozen=True):
     """What has to be cut of the tail, because it does not fit as it is."""
 
     def place(self, carrier: int, parts: int) -> TailStart:
-        """The beginning of the tail, seen from the message that stores the fact and has so many parts."""
+        """Return the beginning of the tail, seen from the message that stores the fact and has so many parts."""
         return TailStart(carrier - self.tail[0].index, self.tail[0].start) if self.tail else TailStart(0, parts)
 
 
@@ -77,7 +77,7 @@ def units_of(view: ModelView) -> list[Unit]:
 
 
 def _begins_unit(part: Part, before: Part) -> bool:
-    """A step begins a unit, and so does what the user added before it."""
+    """Whether a part begins a unit. A step does, and so does what the user added before it."""
     if isinstance(part, StepStartPart):
         return not isinstance(before, OtherPart)
     return isinstance(part, OtherPart) and not isinstance(before, OtherPart)
@@ -114,7 +114,7 @@ def plan_of(
 
 
 def _cuts(tail: Sequence[Unit], user: Unit | None, space: int, room: int, carrier: int) -> Pruning | None:
-    """What to cut so that the tail and the user's message fit in `space` tokens."""
+    """Return what to cut so that the tail and the user's message fit in `space` tokens."""
     pruning = Pruning({}, {})
     kept_users = [unit for unit in (user, *tail) if unit is not None and unit.is_user]
     user_tokens = sum(unit.tokens for unit in kept_users)

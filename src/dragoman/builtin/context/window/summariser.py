@@ -1,4 +1,4 @@
-"""Gets a summary from the model, and goes down a ladder if that fails.
+"""A summary from the model, and the ladder to go down if it fails.
 
 Owns the order of the attempts: the whole transcript, again with stricter words, with shorter results, in chunks that
 are merged. The last rung needs no model. Does not decide what is summarised.
@@ -50,7 +50,7 @@ class Summary(Struct, frozen=True):
 
 
 class Summariser:
-    """Summarises the head of a conversation for one compaction.
+    """The summary of the head of a conversation, for one compaction.
 
     Args:
         calls: receives the end of every model call, whether its answer is used or not: all are paid for.
@@ -82,7 +82,7 @@ class Summariser:
         return Summary(mechanical(units, before, most), "mechanical")
 
     def _most_tokens(self, units: Sequence[Unit], before: str) -> int:
-        """A summary must be shorter than what it replaces."""
+        """Return the most tokens of a summary, which must be shorter than what it replaces."""
         whole = sum(unit.tokens for unit in units) + tokens_in(before)
         return max(min(self._limits.summary * 3 // 2, whole * 3 // 4), 50)
 

@@ -345,5 +345,8 @@ class ContextWindow:
 
 
 def _bounded(factor: float) -> float:
-    """A count that is far from the estimate is an error of one of them; it must not make the window useless."""
+    """Keep a factor within bounds.
+
+    A count that is far from the estimate is an error of one of them; it must not make the window useless.
+    """
     return min(max(factor, 0.5), 4.0)

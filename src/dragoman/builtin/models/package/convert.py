@@ -1,4 +1,4 @@
-"""Converts our messages to those of `pydantic-ai`.
+"""Our messages as those of `pydantic-ai`.
 
 Owns that direction: a turn of ours has all its steps in one message, which becomes alternating responses and requests.
 The same messages always give the same result, and a longer conversation only appends to it, because providers cache by
@@ -74,7 +74,7 @@ def messages_of(messages: Iterable[UIMessage]) -> list[pm.ModelMessage]:
 
 
 class _Conversation:
-    """Collects parts in order; consecutive parts of one role become one message."""
+    """The messages of a conversation. Parts are added in order; consecutive parts of one role become one message."""
 
     def __init__(self) -> None:
         self.messages: list[pm.ModelMessage] = []

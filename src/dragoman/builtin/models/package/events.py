@@ -188,7 +188,10 @@ def _reason(response: pm.ModelResponse) -> FinishReason:
 
 
 def _usage(usage: RequestUsage) -> Usage | None:
-    """The package includes cached tokens in the input and reasoning in the output; our counts do not overlap."""
+    """Return the usage in our counts, which do not overlap.
+
+    The package includes cached tokens in the input and reasoning in the output.
+    """
     if usage.unmeasured_requests or not usage.total_tokens:
         return None
     return Usage(

@@ -1,4 +1,4 @@
-"""Turns a provider's errors into ours, which state whether to try again, to log in, or to report it to the user.
+"""A provider's errors as ours, which state whether to try again, to log in, or to report it to the user.
 
 Owns that decision and the messages. Imports `pydantic-ai`, so it is loaded only with a provider's model.
 """

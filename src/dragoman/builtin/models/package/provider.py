@@ -148,7 +148,7 @@ def _build(name: str, env: Mapping[str, str]) -> pydantic_ai.models.Model:
 
 
 def _provider(id: str, env: Mapping[str, str]) -> pydantic_ai.providers.Provider[Any]:
-    """The package reads `os.environ`; a key that is not there is passed to it."""
+    """Make the package's provider. It reads `os.environ`; a key that is not there is passed to it."""
     from pydantic_ai.providers import infer_provider, infer_provider_class
 
     if id == COMPATIBLE:
@@ -169,7 +169,7 @@ def _provider(id: str, env: Mapping[str, str]) -> pydantic_ai.providers.Provider
 
 
 def _stored_key(id: str, env: Mapping[str, str]) -> str:
-    """The key of a provider that the package cannot find itself, "" if there is none."""
+    """Return the key of a provider that the package cannot find itself, "" if there is none."""
     known = provider_of(f"{id}:any")
     variable = "" if known is None else known.key_variable
     key = env.get(variable, "") if variable else ""

@@ -37,7 +37,7 @@ class _Open(Struct):
 
 
 class AnswerChunks:
-    """Makes the chunks of one answer. `key` names a part in the server's stream: an index or an id."""
+    """The chunks of one answer. `key` names a part in the server's stream: an index or an id."""
 
     def __init__(self, request: ModelRequest, target: Target) -> None:
         self._request = request
@@ -155,12 +155,12 @@ class AnswerChunks:
 
 
 def broken_off() -> ModelError:
-    """The error of a response that ended before the answer did."""
+    """Return the error of a response that ended before the answer did."""
     return ModelError("the model's answer broke off", is_retryable=True)
 
 
 def unreadable(target: Target, error: Exception) -> ModelError:
-    """The error of an event that is not what the wire form says."""
+    """Return the error of an event that is not what the wire form says."""
     return ModelError(
         f"{target.provider.title or target.provider.id} sent an unreadable answer: {error}", is_retryable=True
     )

@@ -148,7 +148,7 @@ class ChatReader(StreamReader):
         return [*(self._answer.thought("tags", thought) if thought else ()), *self._answer.text("text", text)]
 
     def _part(self, part: dict[str, Any]) -> Iterable[Chunk]:
-        """Mistral sends the content of thinking models as a list of parts."""
+        """Return the chunks of a part: Mistral sends the content of thinking models as a list of parts."""
         if isinstance(part.get("text"), str):
             return self._text(part["text"])
         thoughts = part.get("thinking")
@@ -256,7 +256,7 @@ _END: Final = "</think>"
 
 
 class ThinkTags:
-    """Separates thoughts that a server sends as text: `<think>...</think>` at the beginning of an answer.
+    """The thoughts that a server sends as text, `<think>...</think>` at the beginning of an answer, kept apart.
 
     Local servers that have no parser for the thoughts of their model do so. Tags anywhere else are text.
     """

@@ -1,4 +1,4 @@
-"""Turns an error of a server into ours, which states whether to try again, to log in, or to report it to the user.
+"""An error of a server as ours, which states whether to try again, to log in, or to report it to the user.
 
 Owns that decision, the messages, and the hints about when to try again that servers give in headers and bodies. Works
 with a status, headers and a body; the HTTP client is not imported here.
@@ -229,6 +229,6 @@ def _words_of(error: dict[str, Any], decoded: Any) -> str:
 
 
 def _masked(error: ModelError) -> ModelError:
-    """Some servers repeat the key in their messages."""
+    """Mask keys in an error: some servers repeat the key in their messages."""
     error.args = (Secrets(os.environ).mask(str(error)),)
     return error

@@ -45,7 +45,7 @@ class Target(Struct, frozen=True):
 
     @property
     def sees_images(self) -> bool:
-        """Images are sent to a model unless it is known that it does not accept them."""
+        """Whether images are sent: they are to a model unless it is known that it does not accept them."""
         return self.facts is None or self.facts.sees_images is not False
 
     @property
@@ -77,7 +77,7 @@ class HttpRequest(Struct, frozen=True):
 
 
 class StreamReader(Protocol):
-    """Reads the events of one answer. Implementations inherit from this class, so that they have its defaults."""
+    """A reader of the events of one answer. Implementations inherit from this class, so that they have its defaults."""
 
     def feed(self, event: str, data: bytes) -> Iterable[Chunk | StepEnd]:
         """Return the chunks of one server-sent event; `event` is its type, "" if the server gave none. The last item
@@ -149,7 +149,7 @@ class Pieces:
         return msgspec.Raw(b"[" + _joined(pieces) + b"]")
 
     def _join_before(self, messages: Sequence[UIMessage], marked: dict[int, bytes]) -> bytes:
-        """The items of the messages that do not grow any more."""
+        """Return the items of the messages that do not grow any more."""
         joined, marked_before, found = self._before
         if len(joined) == len(messages) and all(map(is_, joined, messages)) and marked == marked_before:
             return found
@@ -172,7 +172,10 @@ class Pieces:
         return self._before[2]
 
     def _grown(self, message: UIMessage) -> bytes:
-        """The items of a message that grew since the last call. Its steps that are over are not encoded again."""
+        """Return the items of a message that grew since the last call.
+
+        Its steps that are over are not encoded again.
+        """
         goes_on, ended, running = self._growing.divide(message.parts)
         pieces = [self._ended] if goes_on else []
         if ended:

@@ -168,8 +168,10 @@ class GeminiForm(WireForm):
         return {"id": call_id_of(part, self._target.provider.id), "name": part.name, member: value}
 
     def _results(self, calls: list[ToolPart]) -> Iterator[dict[str, Any]]:
-        """All results in one content, then what cannot stand in a result in another: in one with results, Gemini takes
-        it for something the model wrote."""
+        """Yield all results in one content, then what cannot stand in a result in another.
+
+        In a content with results, Gemini takes it for something the model wrote.
+        """
         results: list[dict[str, Any]] = []
         apart: list[dict[str, Any]] = []
         for call in calls:
@@ -210,7 +212,10 @@ def _inline(media: Media) -> dict[str, Any]:
 
 
 def _signed(part: TextPart | ReasoningPart, kept: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The text as the parts that it had in the answer: one that was signed is never merged with one that was not."""
+    """Yield the text as the parts that it had in the answer.
+
+    One that was signed is never merged with one that was not.
+    """
     thought = {"thought": True} if isinstance(part, ReasoningPart) else {}
     at = 0
     for start, end, signature in _marks(kept):
@@ -225,7 +230,10 @@ def _signed(part: TextPart | ReasoningPart, kept: dict[str, Any]) -> Iterator[di
 
 
 def _kept_by_package(part: TextPart | ReasoningPart | ToolPart) -> dict[str, Any]:
-    """Earlier versions stored one signature with a part, whatever its place in the text was."""
+    """Return what earlier versions kept.
+
+    They stored one signature with a part, whatever its place in the text was.
+    """
     kept = kept_by_package(part, "google")
     if not kept:
         return {}

@@ -113,7 +113,7 @@ class _Passage(Struct):
 
 
 class GeminiReader(StreamReader):
-    """Reads one streamed answer. It ends with the response, because counts may follow the reason."""
+    """A reader of one streamed answer. It ends with the response, because counts may follow the reason."""
 
     def __init__(self, request: ModelRequest, target: Target) -> None:
         self._target = target
@@ -156,7 +156,10 @@ class GeminiReader(StreamReader):
         return self._answer.finish(reason, self._counts(), self._model)
 
     def continuation(self) -> dict[str, Any]:
-        """A long answer reaches the limit of one response; the server continues it with the token that it gave."""
+        """Return what the next request adds to continue an answer.
+
+        A long answer reaches the limit of one response; the server continues it with the token that it gave.
+        """
         return {"continuationToken": self._token} if self._token else {}
 
     def _chunks(self, event: _Event) -> Iterator[c.Chunk]:
@@ -218,7 +221,7 @@ class GeminiReader(StreamReader):
         self._answer.keep(self._passage.number, then=signature, is_thought=True)
 
     def _count_tokens(self, usage: _Usage) -> None:
-        """Counts only grow; some gateways leave one out of a later event."""
+        """Take the counts of an event. They only grow; some gateways leave one out of a later event."""
         for name in usage.__struct_fields__:
             value = getattr(usage, name)
             if value:

@@ -116,7 +116,7 @@ class _Open(Struct):
 
 
 class ResponsesReader(StreamReader):
-    """Reads one streamed response."""
+    """A reader of one streamed response."""
 
     def __init__(self, request: ModelRequest, target: Target) -> None:
         self._target = target
@@ -315,7 +315,10 @@ def _type_of(data: bytes) -> str | None:
 
 
 def _usage(usage: _Usage | None) -> Usage | None:
-    """The form includes cached tokens in the input and reasoning in the output; our counts do not overlap."""
+    """Return the usage in our counts, which do not overlap.
+
+    The form includes cached tokens in the input and reasoning in the output.
+    """
     if usage is None or not (usage.input_tokens or usage.output_tokens):
         return None
     cached = usage.input_tokens_details or _CachedTokens()

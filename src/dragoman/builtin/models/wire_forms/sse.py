@@ -1,4 +1,4 @@
-"""Splits the bytes of a response into server-sent events.
+"""The server-sent events in the bytes of a response.
 
 Owns the framing: lines end with LF or CRLF, an empty line ends an event, `data:` lines of one event are joined. Only
 the members that model servers use are read; comments, `id:` and `retry:` are skipped. A body that is JSON is one event:
@@ -23,7 +23,7 @@ class NotAStream(ValueError):
 
 
 class Events:
-    """Takes bytes as they arrive and returns the events that are complete."""
+    """A splitter that takes bytes as they arrive and returns the events that are complete."""
 
     def __init__(self) -> None:
         self._is_begun = False
