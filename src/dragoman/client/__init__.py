@@ -1,4 +1,4 @@
-"""Drives an agent: the client role of the protocol.
+"""The client role of the protocol, which drives an agent.
 
 Owns sessions, turns and the services for an agent's requests; does not depend on how bytes move or how anything is
 shown. Read `remote.py` first, then `session.py`, `turn.py` and `session_link.py`. Names that not every client needs are

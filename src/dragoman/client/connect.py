@@ -1,4 +1,4 @@
-"""Connects to an agent: over any transport, or by starting its program.
+"""The connection to an agent: over any transport, or by starting its program.
 
 Owns the `initialize` request and the life of the connection, which ends, with the agent's process, at the end of the
 `async with` block. The calls in between belong to `remote.py`.
@@ -208,7 +208,7 @@ async def open_connection(
     *,
     again: Callable[[], Awaitable[Transport]] | None = None,
 ) -> AsyncIterator[ClientConnection]:
-    """An initialized connection, closed at exit.
+    """Open an initialized connection, and close it at exit.
 
     Args:
         again: Starts the agent once more; used if it ends at the offer of version 2 and may be offered version 1.
@@ -238,7 +238,10 @@ async def open_connection(
 
 
 def _translated(transport: Transport) -> Transport:
-    """A transport to an agent of 2025.1; the conversation begins with the first session, which names its folder."""
+    """Return a transport to an agent of 2025.1.
+
+    The conversation begins with the first session, which names its folder.
+    """
     from dragoman.transports.translated import TranslatedTransport
     from dragoman.versions import translator
 
@@ -252,7 +255,7 @@ def _translated(transport: Transport) -> Transport:
 
 
 async def _started(transport: Transport, options: ClientOptions) -> ClientConnection:
-    """A connection over this transport that is not initialized yet."""
+    """Return a connection over this transport that is not initialized yet."""
     services = ClientServices(
         permission=options.get("permission"),
         files=options.get("files"),
@@ -324,7 +327,7 @@ async def _initialize(
 
 
 def _other_version(error: RequestError) -> RemoteProtocolError | None:
-    """The error in words, if the agent refuses because of the version."""
+    """Return the error in words, if the agent refuses because of the version."""
     if error.code != UNSUPPORTED_VERSION:
         return None
     supported = error.data.get("supported") if isinstance(error.data, dict) else None

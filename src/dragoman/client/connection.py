@@ -171,7 +171,10 @@ class ClientConnection:
         return made[0]
 
     def explain(self, error: E) -> E | AuthRequired:
-        """The same error; one that asks for a login gets the agent's login methods, an internal one its last words."""
+        """Return the same error.
+
+        One that asks for a login gets the agent's login methods, an internal one the agent's last words.
+        """
         if isinstance(error, RequestError) and error.code == AUTH_REQUIRED and not isinstance(error, AuthRequired):
             return AuthRequired(error.message, error.data, self.initialized.auth_methods or ())
         if isinstance(error, RequestError) and error.code == INTERNAL_ERROR and isinstance(self._transport, HasStderr):
@@ -184,7 +187,7 @@ class ClientConnection:
         return self._transport.pid if isinstance(self._transport, HasPid) else None
 
     def speak_version2(self) -> None:
-        """The agent has answered `initialize` with version 2: what arrives from now on is read as that."""
+        """Read what arrives from now on as version 2, since the agent has answered `initialize` with that."""
         from dragoman.client.version2.requests import Version2Requests
         from dragoman.schema import v2
 
@@ -193,7 +196,7 @@ class ClientConnection:
         self.peer.read_hot(decoder(v2.UpdateFrame))
 
     def new_link(self, session_id: str) -> SessionLink:
-        """This end of a session that is being opened."""
+        """Make this end of a session that is being opened."""
         if self.protocol_version == 2:
             from dragoman.client.version2.link import Version2Link
 

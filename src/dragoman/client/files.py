@@ -30,19 +30,19 @@ _INTERNAL_KINDS: Final = frozenset({"busy", "denied", "failed", "forgotten"})
 
 
 def open_workspace(session: Session) -> Workspace:
-    """The files of a session: below its folder and its additional directories (rule 281)."""
+    """Return the files of a session: below its folder and its additional directories (rule 281)."""
     from dragoman.workspace import Workspace
 
     return Workspace((session.cwd, *session.additional_directories))
 
 
 def turn_label(session: Session) -> str:
-    """The label under which the journal keeps the changes of a session's latest turn."""
+    """Return the label under which the journal keeps the changes of a session's latest turn."""
     return str(len(session.state.turns) - 1) if session.state.turns else ""
 
 
 class WorkspaceFiles:
-    """Reads and writes text files for agents, below the roots of the session that asks.
+    """The service that reads and writes text files for agents, below the roots of the session that asks.
 
     Args:
         permissions: checked before every read and write, usually `ClientPermissions`. None permits everything below
@@ -66,7 +66,7 @@ class WorkspaceFiles:
         self._queues: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     def workspace_of(self, session: Session) -> Workspace:
-        """The files and the journal of a session, the same object for as long as the session object lives.
+        """Return the files and the journal of a session, the same object for as long as the session object lives.
 
         Raises:
             WorkspaceError: one of the session's folders does not exist.
@@ -152,7 +152,10 @@ def _caution(change: Change) -> str:
 
 
 def _answer(error: WorkspaceError) -> RequestError:
-    """The error for the agent: -32002 for a missing file (rule 280), invalid params or an internal error otherwise."""
+    """Return the error for the agent.
+
+    That is -32002 for a missing file (rule 280), invalid params or an internal error otherwise.
+    """
     data: dict[str, Any] = {"path": error.path, "kind": error.kind}
     if error.kind == "missing":
         return RequestError(NOT_FOUND, f"Resource not found: {error.path}", data)

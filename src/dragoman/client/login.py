@@ -51,7 +51,7 @@ class LoginMethod(Struct, frozen=True):
 def login_methods(
     offered: Sequence[v1.AuthMethod], command: Sequence[str | os.PathLike[str]] = ()
 ) -> tuple[LoginMethod, ...]:
-    """The login methods that an agent offers.
+    """Return the login methods that an agent offers.
 
     Args:
         offered: `RemoteAgent.auth_methods` or `AuthRequired.methods`.
@@ -77,7 +77,10 @@ def _read(method: v1.AuthMethod, command: tuple[str, ...]) -> LoginMethod:
 
 
 def _read_legacy(meta: Any) -> tuple[tuple[str, ...], dict[str, str]] | None:
-    """`{"command": "/path/kimi", "args": ["login"], "env": {}, "label": "...", "type": "terminal"}` in recordings."""
+    """Read the command and the variables of a terminal login from `_meta`.
+
+    In recordings: `{"command": "/path/kimi", "args": ["login"], "env": {}, "label": "...", "type": "terminal"}`.
+    """
     form = meta.get(_LEGACY) if isinstance(meta, dict) else None
     if not isinstance(form, dict) or not isinstance(form.get("command"), str) or not form["command"]:
         return None

@@ -1,4 +1,4 @@
-"""Decides about every permission, file and command that an agent asks its client for.
+"""The decisions about every permission, file and command that an agent asks its client for.
 
 A rule of the user decides; otherwise the user is asked; where no user can be asked, the request is cancelled. This
 module asks, remembers what a permission covers in the rest of its turn, and records all decisions. Rules and options
@@ -106,7 +106,7 @@ class Answer(Struct, frozen=True):
 
 
 class Asker(Protocol):
-    """Decides what the rules leave open: a user, the clients of a session, an editor, or a fixed answer."""
+    """The one who decides what the rules leave open: a user, the clients of a session, an editor, or a fixed answer."""
 
     async def ask(self, question: Question, session: Session) -> Answer | str | None:
         """Return the answer, or only the id of the option that the user chose; None for none.
@@ -231,7 +231,7 @@ class ClientPermissions:
     async def __call__(
         self, request: v1.RequestPermissionRequest, session: Session
     ) -> v1.SelectedPermissionOutcome | None:
-        """The same as `permission`, so that the object itself is the service."""
+        """Do the same as `permission`, so that the object itself is the service."""
         return await self.permission(request, session)
 
     async def permission(
@@ -277,7 +277,7 @@ class ClientPermissions:
         return self._outcome(decision, words)
 
     def _outcome(self, decision: Decision, words: str) -> v1.SelectedPermissionOutcome | None:
-        """The answer for the agent, with the reason of a refusal; `words` are the user's own."""
+        """Return the answer for the agent, with the reason of a refusal; `words` are the user's own."""
         chosen, reason = decision.option_id, decision.reason
         if decision.is_allowed or not self._guarding.states_reasons:
             return None if chosen is None else v1.SelectedPermissionOutcome(chosen)
@@ -393,7 +393,7 @@ class ClientPermissions:
     def _permission_request(
         self, asked: Request, options: Sequence[Option], change: Change | None, session: Session
     ) -> v1.RequestPermissionRequest:
-        """The request of the client's own, for something the agent asked no permission for."""
+        """Make the client's own request, for something the agent asked no permission for."""
         call = v1.ToolCallPatch(
             f"{OWN_CALL}{next(self._numbers)}",
             kind=asked.kind,
@@ -490,7 +490,10 @@ class ClientPermissions:
 
 
 def offered_by(request: v1.RequestPermissionRequest) -> tuple[Option, ...]:
-    """The options that an agent offers. An "always" is the agent's to remember: a rule here would be a second one."""
+    """Return the options that an agent offers.
+
+    An "always" is the agent's to remember: a rule here would be a second one.
+    """
     return tuple(Option(option.option_id, option.name, option.kind) for option in request.options)
 
 

@@ -1,4 +1,4 @@
-"""Reads what a permission request is about, or what a tool call did, from everything that the turn knows of it.
+"""What a permission request is about, or what a tool call did, read from everything that the turn knows of it.
 
 The one place where what an agent sends becomes requests for the rules. The request, the updates of the same tool call
 and, if a request names nothing under an id that was never announced, all open tool calls: everything found counts,
@@ -102,7 +102,10 @@ def read_request(
 
 
 def read_call(call: ToolCallState, session: SeenSession, folders: SessionFolders, *, agent: str) -> Evidence:
-    """What a tool call did, as if permission had been requested for it: all that is known, and each change it shows."""
+    """Return what a tool call did, as if permission had been requested for it.
+
+    It is all that is known, and each change that the call shows.
+    """
     # Texts of a completed call are its output, not what it was about.
     diffs = [item for item in call.content if isinstance(item, v1.Diff)]
     patch = v1.ToolCallPatch(
@@ -131,7 +134,7 @@ def describe(
     root: str,
     home: str = "",
 ) -> Evidence:
-    """The permission request as evidence for the rules.
+    """Return the permission request as evidence for the rules.
 
     Args:
         request: the agent's `session/request_permission`.
@@ -163,7 +166,7 @@ def describe(
 
 
 def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallState | None) -> list[_Source]:
-    """Everything that was reported about a call, newest first."""
+    """Return everything that was reported about a call, newest first."""
     turn = state.turn_count - 1
     if announced is not None and announced.turn != turn:
         announced = None  # the agent used an id again: the old call is not this one
@@ -201,7 +204,7 @@ def _read_source(source: _Source, found: ToolInput, *, is_command: bool) -> None
 
 
 def _conclude(found: ToolInput, shared: Request, *, is_complete: bool) -> Evidence:
-    """One request for the rules per kind that was stated or follows from what was found."""
+    """Return one request for the rules per kind that was stated or follows from what was found."""
     # Copilot names each command twice, others once as words and once as a line.
     distinct: dict[object, Command] = {}
     for command in found.commands:
@@ -238,7 +241,7 @@ def _conclude(found: ToolInput, shared: Request, *, is_complete: bool) -> Eviden
 
 
 def _unread(requests: Sequence[Request], shared: Request) -> list[Request]:
-    """What has to be allowed next to the files and commands that were found: what could not be read of the request.
+    """Return what has to be allowed next to the files and commands found: what could not be read of the request.
 
     A request that names nothing stands for that itself.
     """
@@ -367,7 +370,7 @@ class ToolInput:
                 self._read(value, depth + isinstance(value, dict), cwd, is_command)
 
     def _read_files(self, value: Any, depth: int, cwd: str, is_command: bool) -> None:
-        """Several files: paths, objects with a path, or an object whose keys are paths."""
+        """Read several files: paths, objects with a path, or an object whose keys are paths."""
         if isinstance(value, str):
             self.add_path(value)
         elif isinstance(value, list):
@@ -411,7 +414,7 @@ class ToolInput:
             self.commands[Command((*words, *arguments), cwd=cwd)] = None
 
     def _read_change(self, members: list[tuple[str, str, Any]]) -> None:
-        """A path with the text that is written to it, or with a piece and what replaces it."""
+        """Read a path with the text that is written to it, or with a piece and what replaces it."""
         texts = {key: value for _, key, value in members if isinstance(value, str)}
         path = next((value for key, value in texts.items() if key in _PATH_KEYS), None)
         if path is None:
@@ -434,7 +437,7 @@ class ToolInput:
             self.hosts[host] = None
 
     def _read_text(self, text: str) -> None:
-        """The files that a patch names; any other text has nothing to read."""
+        """Read the files that a patch names; any other text has nothing to read."""
         for path in _patched_files(text, self.root, self.paths):
             self.kinds["edit"] = None
             self.add_path(path)
@@ -454,7 +457,7 @@ def _is_words(value: Any) -> bool:
 
 
 def _json_object(text: str) -> dict[str, Any] | None:
-    """The object that a text is, whole; None for anything else, such as the beginning of one."""
+    """Return the object that a text is, whole; None for anything else, such as the beginning of one."""
     if not text.lstrip().startswith("{"):
         return None
     try:
@@ -465,7 +468,7 @@ def _json_object(text: str) -> dict[str, Any] | None:
 
 
 def _patched_files(text: str, root: str, known: Any) -> Iterator[str]:
-    """The files that a patch changes, in the format of `apply_patch` or as a unified diff."""
+    """Yield the files that a patch changes, in the format of `apply_patch` or as a unified diff."""
     for found in _PATCH_FILE.finditer(text):
         yield os.path.join(root, found["path"].strip())
     for found in _UNIFIED.finditer(text):
@@ -490,7 +493,7 @@ def _unified_path(header: str, root: str, known: Any) -> Iterator[str]:
 
 
 def _find_host(url: Any) -> str | None:
-    """The host that an address leads to, None if readers of addresses could disagree about it."""
+    """Return the host that an address leads to, None if readers of addresses could disagree about it."""
     # Browsers read a backslash as a slash and this parser does not: they would see different hosts.
     if not isinstance(url, str) or not url or "\\" in url or not url.isprintable() or " " in url:
         return None

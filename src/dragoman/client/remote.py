@@ -254,7 +254,7 @@ class RemoteAgent:
         return await self._open("session/fork", params)
 
     async def list_sessions(self, *, cwd: _Path | None = None, cursor: str | None = None) -> v1.ListSessionsResponse:
-        """One page of the sessions the agent knows (needs `sessionCapabilities.list`).
+        """Return one page of the sessions the agent knows (needs `sessionCapabilities.list`).
 
         Args:
             cwd: only sessions of this folder.
@@ -267,7 +267,7 @@ class RemoteAgent:
         return page
 
     async def sessions(self, *, cwd: _Path | None = None) -> AsyncIterator[v1.SessionInfo]:
-        """Every session the agent knows, page after page; `cwd` limits it to one folder."""
+        """Yield every session the agent knows, page after page; `cwd` limits it to one folder."""
         cursor: str | None = None
         while True:
             page = await self.list_sessions(cwd=cwd, cursor=cursor)
@@ -401,7 +401,7 @@ def _new_link(connection: ClientConnection, session_id: str, params: Any) -> Ses
 
 
 def _absolute(path: _Path) -> str:
-    """Every path of the protocol is absolute (rule 87); a program may still pass `.`."""
+    """Make a path absolute, as every path of the protocol is (rule 87); a program may still pass `.`."""
     return os.path.abspath(path)
 
 

@@ -114,7 +114,10 @@ class RequestHandler:
         return CLIENT_METHODS
 
     def serve(self, call: Call, report: Callable[[Loss], None]) -> Coroutine[Any, Any, object]:
-        """The coroutine that answers `call`. Raises: RequestError or RemoteProtocolError to refuse it at once."""
+        """Return the coroutine that answers `call`.
+
+        Raises: RequestError or RemoteProtocolError to refuse it at once.
+        """
         method = self.methods.get(call.method)
         extension = self._extensions.get(call.method)
         fallback = self._services.extension_fallback
@@ -142,7 +145,7 @@ class RequestHandler:
         raise _no_session(session_id)
 
     def notice(self, method: str, params: Raw | None) -> Coroutine[Any, Any, object] | None:
-        """The coroutine that handles a notification, None if no service takes it."""
+        """Return the coroutine that handles a notification, None if no service takes it."""
         if method == "elicitation/complete" and params is not None:
             elicitation_id = decode(v1.CompleteElicitationNotification, params).elicitation_id
             elicitation: object = self._services.elicitation
@@ -159,13 +162,13 @@ class RequestHandler:
         return None
 
     def end(self, session: Session) -> list[Coroutine[Any, Any, object]]:
-        """The coroutines by which the services release what they hold for a session that has ended."""
+        """Return the coroutines by which the services release what they hold for a session that has ended."""
         offered = self._services
         services: tuple[object, ...] = (offered.files, offered.terminals, offered.elicitation, offered.changes)
         return [service.end_session(session) for service in services if isinstance(service, EndsSessions)]
 
     def _parent(self, session_id: str) -> SessionLink | None:
-        """The session whose agent announced this one as the session of a subagent: it answers for it."""
+        """Return the session whose agent announced this one as the session of a subagent: it answers for it."""
         links = self._links.values()
         return next((link for link in links if session_id in link.session.state.subagents), None)
 
@@ -185,7 +188,7 @@ class RequestHandler:
         return await self._ask(request, session)
 
     async def _ask(self, request: v1.RequestPermissionRequest, session: Session) -> object:
-        """The answer of the permission service."""
+        """Return the answer of the permission service."""
         service = self._permit
         if service is None:
             _log.warning("permission to %r was cancelled: no user can be asked", _title(request))
@@ -219,7 +222,7 @@ class RequestHandler:
 
 
 def named_paths(call: ToolCallState, cwd: str) -> list[str]:
-    """The files that a tool call names: its locations, the changes it shows, and what its input names."""
+    """Return the files that a tool call names: its locations, the changes it shows, and what its input names."""
     found = [place.path for place in call.locations]
     found += [item.path for item in call.content if isinstance(item, v1.Diff)]
     if call.raw_input is not UNSET:
@@ -240,7 +243,7 @@ def _permission_members() -> Sequence[str]:
 
 
 def _rest_of(result: object) -> Coroutine[Any, Any, object]:
-    """What is left to do after an extension was called: all of an `async def`, nothing of a plain function."""
+    """Return what is left to do after an extension was called: all of an `async def`, nothing of a plain function."""
     return result if inspect.iscoroutine(result) else _result_of(result)
 
 
@@ -283,7 +286,7 @@ async def _release_terminal(terminals: Terminals, request: v1.ReleaseTerminalReq
 
 
 def no_permission() -> v1.RequestPermissionResponse:
-    """The response when asking ends without an answer."""
+    """Return the response when asking ends without an answer."""
     return v1.RequestPermissionResponse(v1.CancelledPermissionOutcome())
 
 
@@ -292,7 +295,10 @@ async def _call(handler: Callable[[Any], Awaitable[Any]], params: Any) -> object
 
 
 def _answer(call: Call, handler: _Handler, params: Any, link: SessionLink) -> Coroutine[Any, Any, object]:
-    """The coroutine that answers a request of a session. A question is open at once, before the coroutine starts."""
+    """Return the coroutine that answers a request of a session.
+
+    A question is open at once, before the coroutine starts.
+    """
     if call.method in _QUESTIONS:
         link.open_question(call)
     return _serve(handler, params, link)

@@ -177,28 +177,31 @@ class Rewound(Protocol):
 
 
 class TracksChanges(Protocol):
-    """Follows what the turns of a session change in its folders; `dragoman.follow_changes()` is one."""
+    """A follower of what the turns of a session change in its folders; `dragoman.follow_changes()` is one."""
 
     async def begin_turn(self, session: Session) -> None:
-        """Called before a prompt is sent, which waits for it."""
+        """Prepare for a turn: called before a prompt is sent, which waits for it."""
 
     def updated(self, session: Session, updates: Sequence[v1.SessionUpdate]) -> None:
-        """Called with what arrives while a turn runs."""
+        """Take note of what arrives while a turn runs."""
 
     async def before_write(self, session: Session, paths: Sequence[str]) -> None:
-        """Called before a file is written for the agent, and before a permission request about files is answered."""
+        """Look at files that may change.
+
+        Called before a file is written for the agent, and before a permission request about files is answered.
+        """
 
     async def after_write(self, session: Session, path: str) -> None:
-        """Called when a file was written for the agent."""
+        """Take note of a file that was written for the agent."""
 
     def end_turn(self, session: Session) -> None:
-        """Called when a turn has ended, however it did."""
+        """Take note that a turn has ended, however it did."""
 
     def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
         """Return when everything about the last turn is known; called when the session has ended."""
 
     async def changes(self, session: Session) -> Sequence[ChangedPath]:
-        """What the last turn changed."""
+        """Return what the last turn changed."""
 
     async def rewind(self, session: Session, turns: int, choices: Mapping[str, str]) -> Rewound:
         """Take back the last turns."""

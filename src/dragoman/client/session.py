@@ -107,7 +107,10 @@ class Session:
         self._noted[call.tool_call_id] = (self.state.note_permission(call), before)
 
     def announced(self, tool_call_id: str) -> ToolCallState | None:
-        """The tool call as updates reported it, without what permission requests alone stated; None if none did."""
+        """Return the tool call as updates reported it, without what permission requests alone stated.
+
+        None if no update reported it.
+        """
         known = self.state.tool_calls.get(tool_call_id)
         noted, before = self._noted.get(tool_call_id, (None, None))
         return before if known is noted else known
@@ -122,7 +125,7 @@ class Session:
         *,
         meta: Mapping[str, Any] | None = None,
     ) -> PromptTurn:
-        """A turn with this prompt. It is sent when it is first awaited, iterated or entered.
+        """Return a turn with this prompt. It is sent when it is first awaited, iterated or entered.
 
         Args:
             prompt: the text, a content block, or several of both.
@@ -144,7 +147,7 @@ class Session:
         return PromptTurn(self._link, blocks, meta)
 
     def updates(self) -> Updates:
-        """Everything received from now on, replayed history included and marked."""
+        """Return everything received from now on, replayed history included and marked."""
         return Updates(self._link)
 
     async def cancel(self) -> None:
@@ -234,7 +237,7 @@ class Session:
         await self._link.connection.peer.request("session/set_model", params, Any)
 
     async def changes(self) -> Sequence[ChangedPath]:
-        """What the last turn changed in the session's folders, by whatever means: tools, commands, other programs.
+        """Return what the last turn changed in the session's folders, by any means: tools, commands, other programs.
 
         Raises: LocalProtocolError if changes are not followed (the option `changes` of `spawn` and `connect`).
         """

@@ -146,11 +146,11 @@ class SessionLink:
                 subscriber.put(received, share_bytes)
 
     def _turn_inboxes(self) -> Sequence[Inbox[v1.SessionUpdate]]:
-        """The queues of the programs that iterate the running turn."""
+        """Return the queues of the programs that iterate the running turn."""
         return () if self.turn is None or self.turn.inbox is None else (self.turn.inbox,)
 
     def subscribe(self) -> Inbox[Received]:
-        """A queue of everything that is received from now on; it ends with the session."""
+        """Return a queue of everything that is received from now on; it ends with the session."""
         peer = self.connection.peer
         inbox: Inbox[Received] = peer.flow.inbox(self.id)
         if self.is_closed or not peer.is_open:
@@ -170,12 +170,12 @@ class SessionLink:
         self.state.open(response.modes, response.config_options)
 
     def begin_loading(self, inbox: Inbox[v1.SessionUpdate] | None, *, is_replay: bool) -> None:
-        """The session is being opened: updates go to `inbox` as well; with `is_replay` they are history."""
+        """Begin to open the session: updates go to `inbox` as well; with `is_replay` they are history."""
         self._loading = inbox
         self._replaying = "yes" if is_replay else "no"
 
     def end_loading(self) -> None:
-        """The request that opens the session was answered."""
+        """Note that the request that opens the session was answered."""
         self._loading = None
         if self._replaying == "yes":
             self._replaying = "maybe"
@@ -222,7 +222,7 @@ class SessionLink:
         return turn
 
     def new_inbox(self) -> Inbox[v1.SessionUpdate]:
-        """A queue for the updates of one turn."""
+        """Return a queue for the updates of one turn."""
         return self.connection.peer.flow.inbox(self.id)
 
     async def wait_settled(self) -> None:
@@ -282,7 +282,7 @@ class SessionLink:
 
     @contextmanager
     def serving(self) -> Iterator[None]:
-        """While this side works on a request of the agent, the agent is not idle."""
+        """Count the agent as not idle while this side works on a request of it."""
         self._serving += 1
         try:
             yield
@@ -291,7 +291,7 @@ class SessionLink:
             self._received_at = monotonic()
 
     def open_question(self, call: Call) -> None:
-        """A question to the user is open until it is answered, or until the turn it belongs to is cancelled."""
+        """Keep a question to the user open until it is answered, or until the turn it belongs to is cancelled."""
         self._questions.add(call)
         call.after_response(lambda: self._questions.discard(call))
         if self.turn is not None and self.turn.is_cancelling:
@@ -307,7 +307,10 @@ class SessionLink:
             raise LocalProtocolError(f"session {self.id} is closed; open it again with load_session or resume_session")
 
     def end(self, reason: ConnectionClosed | None) -> None:
-        """The session was closed or, with a reason, its connection was. Readers get what is left in their queues."""
+        """End the session, which was closed or, with a reason, whose connection was.
+
+        Readers get what is left in their queues.
+        """
         self.is_closed = True
         if reason is not None:
             self.lost_by = reason
@@ -322,6 +325,6 @@ class SessionLink:
         self._skips_replay = skips_replay
 
     def reopen(self) -> None:
-        """The agent has opened the session again."""
+        """Take up the session that the agent has opened again."""
         self.is_closed = False
         self.lost_by = None

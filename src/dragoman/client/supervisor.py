@@ -1,4 +1,4 @@
-"""Restarts an agent when it ends, opens its sessions again, and stops after too many losses.
+"""An agent's supervisor, which restarts it when it ends, opens its sessions again, and stops after too many losses.
 
 Owns when a restart happens and what is reported about it; starting an agent belongs to `connect.py`. A prompt is never
 sent again automatically, because it is not known what the lost agent had already done. A restart does not wait for the
@@ -171,7 +171,7 @@ class Supervised:
         return self._is_up
 
     async def agent(self) -> RemoteAgent:
-        """The running agent, with its sessions open; waits while it is being started again.
+        """Return the running agent, with its sessions open; wait while it is being started again.
 
         Raises: CrashLoop after too many losses; ConnectionClosed if this program closed it.
         """
@@ -344,7 +344,7 @@ class _Life:
         self.task = asyncio.create_task(self._run(start), name="dragoman-agent-life")
 
     async def begin(self) -> RemoteAgent:
-        """The agent once it is initialized. Raises: what its start failed with."""
+        """Return the agent once it is initialized. Raises: what its start failed with."""
         try:
             await asyncio.shield(self._begun)
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""Runs an agent's commands on this machine: the service for `terminal/*`.
+"""The service for `terminal/*`, which runs an agent's commands on this machine.
 
 Owns which session may use which terminal, how many there may be, and that none outlives its session. `permissions` are
 checked before a command is started; a `confinement` runs it in a sandbox and compares protected files afterwards. How
@@ -194,7 +194,7 @@ class LocalTerminals:
     # Called by user interfaces and by the connection
 
     def look(self, terminal_id: str) -> Look | None:
-        """What a terminal shows now, or showed when it was released (rule 295); None for one that is not known."""
+        """Return what a terminal shows now, or showed when it was released (rule 295); None for an unknown one."""
         owned = self._owned.get(terminal_id)
         return self._released.get(terminal_id) if owned is None else _look(terminal_id, owned)
 
@@ -353,7 +353,7 @@ async def _finish(
 
 
 def _meta(owned: _Owned) -> dict[str, Any] | UnsetType:
-    """States in which sandbox a command runs, for agents that show it."""
+    """State in which sandbox a command runs, for agents that show it."""
     return UNSET if owned.finishing is None else {"dragoman": {"sandbox": owned.sandbox}}
 
 
@@ -367,7 +367,7 @@ def _refused(finished: FinishedCommand | None) -> str:
 def _described(
     argv: Sequence[str], line: str, is_shell: bool, added: Mapping[str, str], cwd: str, session: Session
 ) -> Request:
-    """The command as a request for the rules.
+    """Return the command as a request for the rules.
 
     `npm test` is another program in another folder or with another PATH. A command that is started outside the
     session's folders, or with variables that may change what runs, is described by the equivalent shell line: a rule

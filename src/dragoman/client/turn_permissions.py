@@ -111,7 +111,7 @@ def _without_cd(runs: Line | str) -> tuple[str, Line | str] | None:
 
 
 def _target(line: Line) -> str | None:
-    """The folder of the `cd` that a line begins with."""
+    """Return the folder of the `cd` that a line begins with."""
     first = line.commands[0]
     if first.argv[0] != "cd" or len(first.words) != 2 or first.assignments or first.redirections:
         return None
@@ -145,7 +145,7 @@ def _is_whole(shown: ShownChange, before: str | None, after: str) -> bool:
 
 
 def _replaced(pieces: Sequence[ShownChange], text: str) -> str | None:
-    """The text with each piece replaced; None if a piece does not occur, or it is unclear which one is meant."""
+    """Return the text with each piece replaced; None if a piece does not occur, or it is unclear which one is meant."""
     for piece in pieces:
         old = _plain(piece.old or "")
         count = text.count(old) if old else 0
@@ -160,5 +160,5 @@ def _text(content: bytes) -> str:
 
 
 def _plain(text: str) -> str:
-    """The workspace keeps a file's line endings, so they do not count."""
+    """Return a text with plain line endings: the workspace keeps a file's, so they do not count."""
     return text.replace("\r\n", "\n")

@@ -34,7 +34,7 @@ class Violation(Struct, frozen=True, kw_only=True):
 
 
 def violation_in(evidence: Evidence, rules: Sequence[Rule], refused: Sequence[Decision]) -> Violation | None:
-    """The violation that a completed tool call shows.
+    """Return the violation that a completed tool call shows.
 
     Args:
         evidence: what the call did, from `read_call`.

@@ -61,7 +61,7 @@ class FormField:
         return isinstance(self.schema, v1.MultiSelectPropertySchema)
 
     def shown(self, missing: str = "") -> str:
-        """The value as text; for a choice, its title."""
+        """Return the value as text; for a choice, its title."""
         titles = {option.value: option.title for option in self.choices or ()}
         match self.value:
             case None:
@@ -75,7 +75,7 @@ class FormField:
         return str(self.value)
 
     def hint(self, width: int) -> str:
-        """What to type."""
+        """Return what to type."""
         parts = [label(fields.expects(self.schema), max(20, width - 40))]
         if self.value is not None:
             parts.append(f"Enter keeps {label(self.shown(), 30)}")
@@ -122,7 +122,7 @@ class FormField:
 
 
 def open_fields(request: v1.ElicitationFormMode) -> list[FormField]:
-    """The fields of a form, with their defaults. A field of an unknown kind is left out if it is not required.
+    """Return the fields of a form, with their defaults. One of an unknown kind is left out if it is not required.
 
     Raises: UnreadableForm if a required field is of an unknown kind.
     """
@@ -142,6 +142,6 @@ def _is_unreadable(schema: Known) -> bool:
 
 
 def accepted(asked: list[FormField]) -> v1.AcceptElicitation:
-    """The answer that sends the values."""
+    """Return the answer that sends the values."""
     content: dict[str, Any] = {field.name: field.value for field in asked if field.value is not None}
     return v1.AcceptElicitation(content)

@@ -44,7 +44,7 @@ class Version2Call(NamedTuple):
 
 
 def outgoing(method: str, params: Any) -> Version2Call:
-    """The request of version 2 that does what this one of version 1 does."""
+    """Return the request of version 2 that does what this one of version 1 does."""
     make = _CALLS.get(method)
     if make is not None:
         return make(params)
@@ -94,7 +94,7 @@ def _options(options: Any) -> Any:
 
 
 def _with_servers(params: Any) -> dict[str, Any]:
-    """The params as a JSON object, with MCP servers of version 2, which have a type."""
+    """Return the params as a JSON object, with MCP servers of version 2, which have a type."""
     made: dict[str, Any] = to_v2.system_prompt(msgspec.json.decode(encode(params)))
     servers, _ = to_v2.servers(made.get("mcpServers"), Losses())
     if servers:

@@ -118,12 +118,12 @@ class Version2Link(SessionLink):
             super().hand_out(updates, share_bytes)
 
     def _turn_inboxes(self) -> list[Inbox[v1.SessionUpdate]]:
-        """The queues of the prompts that have begun; one that the agent still holds has no updates."""
+        """Return the queues of the prompts that have begun; one that the agent still holds has no updates."""
         turns = [prompt.turn for prompt in self._prompts if prompt.has_begun]
         return [turn.inbox for turn in turns if turn.inbox is not None]
 
     def _shown(self, update: Any) -> list[Any]:
-        """The updates that readers get."""
+        """Return the updates that readers get."""
         if isinstance(update, v2.UserMessage | v2.UserMessageChunk) and self._find(update) is not None:
             return [update]  # the program knows its own prompt: it is not shown again as a message of version 1
         same = read_update(update)
@@ -192,7 +192,10 @@ class Version2Link(SessionLink):
             prompt.has_turn = True
 
     def _accept(self, prompt: SentPrompt, message_id: str) -> None:
-        """The agent has taken the prompt into the conversation; an idle that came before may have ended it."""
+        """Note that the agent has taken the prompt into the conversation.
+
+        An idle that came before may have ended it.
+        """
         prompt.message_id = message_id
         # From here on the task that awaits the prompt waits for updates instead of for the response.
         self.connection.peer.flow.note_asked(self.id)
@@ -224,7 +227,7 @@ class Version2Link(SessionLink):
             self._begin(prompt)
 
     def _find(self, update: v2.UserMessage | v2.UserMessageChunk) -> SentPrompt | None:
-        """The open prompt that this message is."""
+        """Return the open prompt that this message is."""
         for prompt in self._prompts:
             if update.message_id in (prompt.message_id, prompt.echo_id):
                 return prompt
@@ -313,7 +316,10 @@ class Version2Link(SessionLink):
             fold(self.state, v1.AvailableCommandsUpdate(response.available_commands))
 
     def end(self, reason: ConnectionClosed | None) -> None:
-        """The session was closed or, with a reason, its connection was: nothing more will end its prompts."""
+        """End the session, which was closed or, with a reason, whose connection was.
+
+        Nothing more will end its prompts.
+        """
         for prompt in list(self._prompts):
             if reason is not None:
                 self._settle(prompt, None, reason)

@@ -96,7 +96,7 @@ async def _in_version1(connection: ClientConnection, request: v1.InitializeReque
 
 
 def _read(answer: dict[str, Any]) -> v1.InitializeResponse:
-    """The answer of version 2 as one of version 1: capabilities have the same names for the program above."""
+    """Return the answer of version 2 as one of version 1: capabilities have the same names for the program above."""
     capabilities = answer.get("capabilities")
     if not isinstance(capabilities, dict) or not isinstance(capabilities.get("session"), dict):
         raise RemoteProtocolError("the agent offers no sessions (capabilities.session), so there is nothing to use")

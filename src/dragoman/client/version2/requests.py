@@ -63,7 +63,7 @@ class Version2Requests(RequestHandler):
         )
 
     def _tool_call(self, request: v2.RequestPermissionRequest, session: Session) -> v1.ToolCallPatch:
-        """The tool call of the request. What the question says about itself is shown in front of the content."""
+        """Return the tool call of the request. What the question says about itself is shown in front of the content."""
         subject = request.subject
         if isinstance(subject, v2.ToolCallPermissionSubject):
             call = read_tool_patch(subject.tool_call)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def look_at(session: Session, terminal_id: str) -> Look | None:
-    """What a terminal of the session's agent shows now; None for one that is not known."""
+    """Return what a terminal of the session's agent shows now; None for one that is not known."""
     found = session.state.terminals.get(terminal_id)
     if found is None:
         return None
