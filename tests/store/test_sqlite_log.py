@@ -277,6 +277,49 @@ async def test_large_bodies_that_a_killed_program_left_in_the_journal_become_fil
 # Failures
 
 
+@pytest.mark.parametrize("kind", ["update", "prompt"])
+async def test_a_large_body_that_cannot_be_a_file_yet_is_committed_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: EventKind
+) -> None:
+    """The commit is over when its files are made: an error then must not make it a second time."""
+    monkeypatch.setattr("dragoman.store.log_writes.RETRY_SECONDS", 0.01)
+    log = SqliteLog(tmp_path / "events.db")
+    owned = await log.create(record("a"))
+    (tmp_path / "events.db-blobs").write_text("in the way of the folder")
+    committed: list[LogEvent] = []
+    body = b'"%b"' % (b"x" * BLOB_BYTES)
+    owned.append([NewEvent(kind, body)], committed.extend)
+    await owned.settle()
+    assert [event.number for event in committed] == [1]
+    assert [event.body for event in await everything(log, "a")] == [body]
+    (tmp_path / "events.db-blobs").unlink()
+    await log.surplus("a", before=0, size_bytes=1)  # looks at events in their places
+    assert len(list((tmp_path / "events.db-blobs").iterdir())) == 1
+    assert [(event.number, event.body) for event in await everything(log, "a")] == [(1, body)]
+    await log.close()
+
+
+async def test_a_journal_that_cannot_be_emptied_stops_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.store.log_writes.RETRY_SECONDS", 0.01)
+    monkeypatch.setattr("dragoman.store.sqlite_log._MOST_JOURNAL_BYTES", BLOB_BYTES)
+    log = SqliteLog(tmp_path / "events.db")
+    has_failed = asyncio.Event()
+    log.watch(lambda error: has_failed.set())
+    owned = await log.create(record("a"))
+    (tmp_path / "events.db-blobs").write_text("in the way of the folder")
+    owned.append([NewEvent("update", b'"%b"' % (b"x" * BLOB_BYTES))], ignore)
+    await owned.settle()
+    assert not has_failed.is_set()
+    owned.append([NewEvent("update", b"2")], ignore)
+    async with asyncio.timeout(SECONDS):
+        await has_failed.wait()
+        assert owned.head == 1
+        (tmp_path / "events.db-blobs").unlink()
+        await owned.settle()
+    assert [event.number for event in await everything(log, "a")] == [1, 2]
+    await log.close()
+
+
 async def test_a_commit_that_fails_is_reported_and_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.store.log_writes.RETRY_SECONDS", 0.01)
     reports: list[StoreError | None] = []

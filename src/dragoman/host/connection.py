@@ -178,13 +178,13 @@ class HostConnection:
         return self.peer.ask(method, {"sessionId": named, **self._shown(session, params)}, Any, settle)
 
     def withdraw(self, pending: Pending) -> None:
-        """It was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""
+        """Withdraw what was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""
         if self.peer.is_open:
             body = msgspec.json.encode({"requestId": pending.id})
             self.peer.post(write_notification("$/cancel_request", body))
 
     def _shown(self, session: str, params: dict[str, Any]) -> dict[str, Any]:
-        """A question about a tool call that shows a terminal."""
+        """Return a question about a tool call that shows a terminal, as this client can show it."""
         call, hosted = params.get("toolCall"), self._host.live(session)
         content = call.get("content") if isinstance(call, dict) else None
         if not isinstance(call, dict) or hosted is None or not isinstance(content, list) or not terminals_in(content):
@@ -226,7 +226,7 @@ class HostConnection:
         return {}
 
     def _login_agent(self, method: str, id: str | None) -> tuple[str, str]:
-        """The agent that a login is for, and its own name for the method.
+        """Return the agent that a login is for, and its own name for the method.
 
         Credentials belong to the user who runs the host: with several principals only an administrator may change them.
         """
@@ -240,7 +240,7 @@ class HostConnection:
         return self._host.require_agent(name), own
 
     def explain(self, error: RequestError, agent: str) -> RequestError:
-        """An error of the agent; one that asks for a login names the methods that this client can use."""
+        """Return an error of the agent; one that asks for a login names the methods that this client can use."""
         if error.code != AUTH_REQUIRED:
             return error
         known = {agent: self._host.description_of(agent)}

@@ -130,11 +130,11 @@ class HostedSession:
         return described is None or described.can(gate)
 
     def answer_members(self) -> dict[str, Any]:
-        """Modes and options, for the answers to `session/new`, `load` and `resume`."""
+        """Return modes and options, for the answers to `session/new`, `load` and `resume`."""
         return {name: self.facts[name] for name in ("modes", "configOptions") if self.facts.get(name) is not None}
 
     def child_id(self, agent_id: str) -> str:
-        """The id under which clients know the session of a subagent."""
+        """Return the id under which clients know the session of a subagent."""
         children: dict[str, str] = self.facts.setdefault("children", {})
         if agent_id not in children:
             children[agent_id] = f"{self.id}-{secrets.token_hex(4)}"
@@ -157,7 +157,7 @@ class HostedSession:
         self.questions.show_to(attachment)
 
     def detach(self, attachment: Attachment) -> None:
-        """A client is gone. What it started goes on."""
+        """Detach a client that is gone. What it started goes on."""
         self.last_used = monotonic()
         self.attachments.discard(attachment)
         attachment.detach()
@@ -173,11 +173,11 @@ class HostedSession:
         self.log.append(NewEvent(kind, data, self.prompts.turn_number if turn is None else turn))
 
     def notice(self, text: str, kind: str | None = None) -> None:
-        """A sentence about the session, for its clients; those that know the host get its kind too."""
+        """Log a sentence about the session for its clients; those that know the host get its kind too."""
         self.append("notice", {"text": text} if kind is None else {"text": text, "kind": kind})
 
     def note_decision(self, decision: Decision) -> None:
-        """What a rule decided, without a client; answers of clients are logged with their questions."""
+        """Log what a rule decided, without a client; answers of clients are logged with their questions."""
         if decision.rule is not None:
             body: dict[str, Any] = {"action": decision.action, "title": decision.title, "rule": decision.rule}
             body["toolCallId"] = decision.tool_call_id
@@ -185,7 +185,7 @@ class HostedSession:
             self.append("answer", answer)
 
     def _publish(self, events: list[LogEvent]) -> None:
-        """Events are committed: everything that waits for them goes on."""
+        """Let everything that waits for these events go on, now that they are committed."""
         for event in events:
             if event.kind == "update":
                 if b'"terminal' in event.body:
@@ -205,7 +205,7 @@ class HostedSession:
             self.shown.note_update(msgspec.json.decode(stored.update))
 
     def described(self, record: SessionRecord) -> SessionRecord:
-        """The record, with what answers need after a restart."""
+        """Return the record, with what answers need after a restart."""
         self.facts["turns"] = self.prompts.turn_number
         moved_at = record.updated_at
         if self.facts.get("title") != self._title:  # a new title moves a session up in lists, other facts do not
@@ -220,7 +220,7 @@ class HostedSession:
     # Turns
 
     def note_busy(self, number: int) -> None:
-        """A prompt was accepted: a host that comes after this one looks from here on for what was left open."""
+        """Note that a prompt was accepted: a host after this one looks from here on for what was left open."""
         if not self.facts.get("busyFrom"):
             self.facts["busyFrom"] = number
             self.describe()
@@ -267,7 +267,7 @@ class HostedSession:
             await self.log.release()
 
     async def abandon(self, why: str) -> None:
-        """Another owner has the session: end the agent, and show nothing more. Clients may come back elsewhere."""
+        """End the agent and show nothing more: another owner has the session. Clients may come back elsewhere."""
         self.is_ending = self.is_closed = True
         for attachment in list(self.attachments):
             attachment.client.cut_off(why)

@@ -184,6 +184,10 @@ class FileThread:
 
         self._jobs.put(job)
 
+    def run_later(self, work: Callable[[sqlite3.Connection], None]) -> None:
+        """Run work without a result, which raises nothing, behind what the thread was given so far."""
+        self._jobs.put(work)
+
     async def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work and return its result. Raises: StoreError."""
         if self._is_closed:

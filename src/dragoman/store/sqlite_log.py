@@ -29,6 +29,7 @@ pauses; the host then takes no prompts. What fails elsewhere is raised to the ca
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -51,10 +52,12 @@ if TYPE_CHECKING:
     from dragoman.store.log_writes import Kept, LogWrite
     from dragoman.store.sqlite_events import Journal
 
+_log = logging.getLogger("dragoman.store")
 T = TypeVar("T")
 _CHECKPOINT_SECONDS: Final = 5.0
 _JOURNAL_SECONDS: Final = 1.0
 _JOURNAL_BYTES: Final = 4 * 1024 * 1024
+_MOST_JOURNAL_BYTES: Final = 64 * 1024 * 1024
 # A commit costs as much as the way of several updates to clients, and with many sessions that stream there would be one
 # for almost each of them. The first update after a pause does not wait, and an event that is acted upon hardly does.
 _APART_SECONDS: Final = 0.002
@@ -248,6 +251,9 @@ class SqliteLog:
         if is_durable != self._is_full:
             db.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._is_full = is_durable
+        if self._journal_bytes > _MOST_JOURNAL_BYTES:
+            # It failed before. If it fails now, this batch is not written and is tried again, and the host learns why.
+            self._distribute(db)
         with transaction(db):
             results, added = sqlite_events.write_batch(db, batch, self._heads, self._epoch)
         is_due = time.monotonic() - self._distributed_at > _JOURNAL_SECONDS
@@ -258,14 +264,28 @@ class SqliteLog:
             self._journal_bytes += size
             is_due = is_due or size > BLOB_BYTES  # what becomes a file is not kept in memory for long
         is_due = is_due or self._journal_bytes > _JOURNAL_BYTES
-        # Not behind a commit that clients wait for; one without a durable event comes soon, or the next reader asks.
-        if is_due and not is_durable:
-            with suppress(sqlite3.Error):  # it is tried again; what was committed is in the journal
-                self._distribute(db)
+        # Not in front of the answer that clients of a durable event wait for.
+        if is_due and is_durable:
+            self._writer.run_later(self._try_to_distribute)
+        elif is_due:
+            self._try_to_distribute(db)
         if is_durable and time.monotonic() - self._last_checkpoint > _CHECKPOINT_SECONDS:
             self._last_checkpoint = time.monotonic()
-            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            with suppress(sqlite3.Error):  # the batch is committed; the next checkpoint does the rest
+                db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
         return results
+
+    def _try_to_distribute(self, db: sqlite3.Connection) -> None:
+        """Put the events of the journal in their places, or leave them there: they are committed, and readers see them.
+
+        An error here must not be taken for one of the commit before, which would be made a second time.
+        """
+        import sqlite3
+
+        try:
+            self._distribute(db)
+        except (sqlite3.Error, OSError) as error:
+            _log.warning("events of %s stay in its journal for now: %s", self.path, error)
 
     def _distribute(self, db: sqlite3.Connection) -> None:
         """Put the events of the journal in their places."""

@@ -60,7 +60,7 @@ class Attachment:
         self._stalled: asyncio.TimerHandle | None = None
 
     def await_outcome(self, prompt_id: str) -> asyncio.Future[dict[str, Any]]:
-        """The outcome of a prompt, once everything before it was sent to this client."""
+        """Return the outcome of a prompt, once everything before it was sent to this client."""
         if prompt_id not in self._awaited:
             earlier = self.session.prompts.take_awaited(prompt_id)
             self._awaited[prompt_id] = earlier or asyncio.get_running_loop().create_future()
@@ -71,11 +71,11 @@ class Attachment:
         return prompt_id in self._awaited
 
     def forget(self, prompt_id: str) -> None:
-        """The client does not wait for the outcome of a prompt any more: what follows it is not held back."""
+        """Hold nothing back for the outcome of a prompt any more: the client does not wait for it."""
         _ = self._awaited.pop(prompt_id, None)
 
     def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
-        """A prompt cannot be kept, so its outcome cannot wait for the log either."""
+        """Give the outcome of a prompt that cannot be kept, so that it cannot wait for the log either."""
         waiting = self._awaited.pop(prompt_id, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
@@ -163,7 +163,7 @@ class Attachment:
         return False
 
     def answered(self) -> None:
-        """The answer to a prompt was written: what comes after it may follow."""
+        """Let what comes after the answer to a prompt follow, now that the answer was written."""
         self._is_held = False
         self.pump()
 
@@ -266,7 +266,7 @@ class Attachment:
             self.send_own(data, {}, number)
 
     def _started(self, event: LogEvent) -> None:
-        """The others see a prompt when its turn starts; its sender shows it already."""
+        """Show the others a prompt when its turn starts; its sender shows it already."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
         is_own, number = found.get("by") == self.client.key, found.get("prompt")
         if not is_own and isinstance(number, int) and number not in self._prompts:

@@ -41,7 +41,7 @@ class ExtensionCalls:
         return await self._forward(call, params, session)
 
     def notify(self, method: str, params: Raw) -> None:
-        """Forwarded to an agent that runs; ignored otherwise."""
+        """Forward a notification to an agent that runs; ignore it otherwise."""
         found = _read(params)
         id = found.get("sessionId")
         # One that is not in memory has no agent that runs.

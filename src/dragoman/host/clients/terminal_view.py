@@ -33,7 +33,7 @@ class TerminalView:
         self._later: dict[str, asyncio.TimerHandle] = {}
 
     def update(self, update: bytes, meta: dict[str, Any], number: int) -> None:
-        """A tool call that shows a terminal, or reports output of one."""
+        """Show a tool call that shows a terminal, or reports output of one."""
         found: dict[str, Any] = msgspec.json.decode(update)
         shown = terminals_in(found.get("content"))
         reported = reported_output(found)
@@ -46,7 +46,7 @@ class TerminalView:
             self._as_text(found, reported, meta, number)
 
     def output(self, event: LogEvent) -> None:
-        """TerminalPiece of a terminal that the host, or the client it delegates to, runs."""
+        """Show output of a terminal that the host, or the client it delegates to, runs."""
         output = logged_output(event.body)
         if self._to.takes_events or output.terminal in self._owned() or not (output.text or output.is_over):
             return
@@ -67,7 +67,7 @@ class TerminalView:
         return {} if terminals is None else terminals.owned_by(self._to.client)
 
     def _announce(self, update: dict[str, Any], shown: list[str]) -> None:
-        """A terminal of the host, in the form that clients know from agents which run commands themselves."""
+        """Announce a terminal of the host as agents do that run commands themselves, which clients know."""
         fresh = [id for id in shown if id not in self._announced]
         meta = update.get("_meta")
         known = meta if isinstance(meta, dict) else {}

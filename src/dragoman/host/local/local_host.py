@@ -54,7 +54,7 @@ _LONGEST_NAME: Final = 100
 
 
 class LocalHost(Host):
-    """Runs the agents of this machine for its user."""
+    """The host that runs the agents of this machine for its user."""
 
     keeps_traffic = True
 
@@ -123,7 +123,10 @@ class LocalHost(Host):
         return found
 
     def ledger_for(self, session: HostedSession) -> Ledger | None:
-        """None if the user wants no ledger, or not for this session; the settings may change while the host runs."""
+        """Return the ledger; None if the user wants none, or not for this session.
+
+        The settings may change while the host runs.
+        """
         try:
             is_wanted = read_terms(session.facts.get("terms")).uses_ledger and load_settings(config_dir()).uses_ledger
         except ConfigError:
@@ -194,7 +197,7 @@ class LocalHost(Host):
         return await asyncio.to_thread(by_real_path)
 
     async def _named(self, client: HostConnection, call: Call) -> object:
-        """The session with a name in a folder; null if there is none."""
+        """Answer with the session that has a name in a folder; null if there is none."""
         params = _params(call)
         name, cwd = str(params.get("name", "")), str(params.get("cwd", ""))
         record = await self._find_named(name, cwd)
@@ -222,12 +225,12 @@ class LocalHost(Host):
         return allowed_names(entry, settings.user.host.env)
 
     async def _queued(self, client: HostConnection, call: Call) -> object:
-        """Answered when everything that was accepted is in the log."""
+        """Answer when everything that was accepted is in the log."""
         await self.settle()
         return {}
 
     async def _report(self, client: HostConnection, call: Call) -> object:
-        """What the host decided and did in the turn of a prompt."""
+        """Answer what the host decided and did in the turn of a prompt."""
         params = _params(call)
         session = await self.find(str(params.get("sessionId", "")), client.visitor)
         if session is None:
@@ -254,7 +257,7 @@ class LocalHost(Host):
         return {}
 
     async def _login_methods(self, client: HostConnection, call: Call) -> object:
-        """How a user can log in to an agent; one that was never started is started for it."""
+        """Answer how a user can log in to an agent; one that was never started is started for it."""
         agent = self.require_agent(_params(call).get("agent"))
         described = await self.describe_agents(agent)
         known = {agent: described[agent]}
@@ -270,7 +273,7 @@ class LocalHost(Host):
         return {}
 
     async def _traffic(self, client: HostConnection, call: Call) -> object:
-        """The last lines between the host and the agent of a session; with `wait`, as soon as there are new ones."""
+        """Answer with the last lines between host and agent of a session; with `wait`, once there are new ones."""
         params = _params(call)
         session = await self.find(str(params.get("sessionId", "")), client.visitor)
         if session is None:

@@ -40,7 +40,7 @@ class LocalServices(HostServices):
 
 
 def _environment(session: HostedSession) -> dict[str, str]:
-    """What commands of terminals may have: that of the client, and of it what every program needs."""
+    """Return what commands of terminals may have: that of the client, and of it what every program needs."""
     return dict(os.environ) if session.env is None else received(session.env, ALLOWED)
 
 

@@ -32,7 +32,7 @@ class Tickets:
         self._tickets: dict[bytes, _Ticket] = {}
 
     def issue(self, token: str, origin: bytes | None) -> str:
-        """A new ticket for the holder of a token.
+        """Issue a new ticket for the holder of a token.
 
         Args:
             token: The name of the token.
@@ -47,7 +47,7 @@ class Tickets:
         return ticket
 
     def use(self, ticket: str, origin: bytes | None) -> str | None:
-        """The name of the token behind a ticket, which is then used up, also if the origin is wrong."""
+        """Use a ticket up, also if the origin is wrong, and return the name of the token behind it."""
         found = self._tickets.pop(_key(ticket), None)
         if found is None or found.until <= self._clock() or found.origin != origin:
             return None
@@ -55,5 +55,5 @@ class Tickets:
 
 
 def _key(ticket: str) -> bytes:
-    """By the hash: how long the search takes is then independent of the tickets that exist."""
+    """Return the hash to search by: how long the search takes is then independent of the tickets that exist."""
     return hashlib.sha256(ticket.encode("latin-1", "replace")).digest()

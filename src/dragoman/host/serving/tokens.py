@@ -93,18 +93,18 @@ class HostTokens:
             return tokens.pop(name)
 
     def all(self) -> list[HostToken]:
-        """Every token, also those that have expired, by name."""
+        """Return every token, also those that have expired, by name."""
         self._refresh()
         return [self._tokens[name] for name in sorted(self._tokens)]
 
     def get(self, name: str) -> HostToken | None:
-        """The token with this name, if it is valid now."""
+        """Return the token with this name, if it is valid now."""
         self._refresh()
         token = self._tokens.get(name)
         return token if token is not None and not self.is_expired(token) else None
 
     def find(self, secret: str) -> HostToken | None:
-        """The token with this secret, if it is valid now. All are compared, each in constant time."""
+        """Return the token with this secret, if it is valid now. All are compared, each in constant time."""
         self._refresh()
         given = _digest(secret)
         found = None
@@ -134,7 +134,7 @@ class HostTokens:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, HostToken]]:
-        """The tokens, written back at the end. Two programs that change them wait for each other."""
+        """Yield the tokens, and write them back at the end. Two programs that change them wait for each other."""
         make_private_folder(self.path.parent)
         lock = open_private(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT)
         try:

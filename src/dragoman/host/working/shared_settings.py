@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class SharedSettings:
-    """Sets mode and options in the order in which the clients asked."""
+    """Mode and options, set in the order in which the clients asked."""
 
     def __init__(self, session: HostedSession) -> None:
         self._session = session
