@@ -42,7 +42,7 @@ _USAGE = {
 
 
 def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
-    """What was observed, in the terms of `exec`."""
+    """Return what was observed, in the terms of `exec`."""
     facts = RunFacts(
         signal=end.signal,
         is_timed_out=end.is_timed_out,
@@ -60,7 +60,7 @@ def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
 
 
 def doing_in(tool_updates: list[dict[str, Any]]) -> Doing:
-    """What a turn waits for, by the tool calls that it has reported so far."""
+    """Return what a turn waits for, by the tool calls that it has reported so far."""
     state = SessionState()
     state.begin_turn([])
     for update in tool_updates:
@@ -71,7 +71,7 @@ def doing_in(tool_updates: list[dict[str, Any]]) -> Doing:
 
 
 def as_error(error: Exception) -> Exception:
-    """The exception of `dragoman.errors` that an answer of the host stands for."""
+    """Return the exception of `dragoman.errors` that an answer of the host stands for."""
     if isinstance(error, HostLost):
         return errors.ConnectionClosed(f"{error}; its log says why: dragoman sessions --host")
     if isinstance(error, NoHost):
@@ -89,7 +89,7 @@ def as_error(error: Exception) -> Exception:
 
 
 def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options) -> Error:
-    """The `error` of a result whose exit code is `code`."""
+    """Return the `error` of a result whose exit code is `code`."""
     result = RunResult.nothing()
     result.permissions = permissions_of(end)
     result.violations = convert(end.report.get("violations") or [], list[RunViolation])
@@ -100,7 +100,7 @@ def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options) -> Er
 
 
 def permissions_of(end: HostedEnd) -> list[RunPermission]:
-    """What the host decided in the turn."""
+    """Return what the host decided in the turn."""
     return convert(end.report.get("permissions") or [], list[RunPermission])
 
 
