@@ -8,7 +8,7 @@ death of the host.
 
 The parts: `prompt_queue.py` runs one prompt at a time; its outcome is the `end` event of its turn, and the client that
 sent it gets its answer when its cursor passes that event. `session_agent.py` has the agent's process. `asking.py` has
-the questions, which wait until a client makes a choice, or the turn ends. `shared_settings.py` sets mode and options.
+the questions, which wait until a client makes a choice, or the turn ends. `SharedSettings` sets mode and options.
 
 *The end of a host* cannot be logged when it is killed. `restore` closes what it left open: turns are interrupted,
 questions cancelled, queued prompts dropped. Nothing is run again by itself.
@@ -23,15 +23,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from dragoman.host.history.facts import kept_state, note_outcome, session_keys
+from dragoman.errors import DragomanError, RequestError
+from dragoman.host.history.facts import in_step, kept_state, note_outcome, session_keys
 from dragoman.host.history.frames import stored_update
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.terminal_items import ShownTerminals
 from dragoman.host.session_log import SessionLog
 from dragoman.host.working.asking import SessionQuestions
 from dragoman.host.working.prompt_queue import PromptQueue
+from dragoman.host.working.prompts import as_request_error
 from dragoman.host.working.session_agent import SessionAgent
-from dragoman.host.working.shared_settings import SharedSettings
+from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.clients.attachment import Attachment
     from dragoman.host.clients.request_scope import RequestScope
+    from dragoman.host.connection import HostConnection
     from dragoman.host.host import Host
     from dragoman.host.working.delegation import Delegate
     from dragoman.host.working.served_terminals import ServedTerminals
@@ -289,3 +292,55 @@ class HostedSession:
             self.facts.pop("busyFrom", None)
             for event in found:
                 self.log.append(event)
+
+
+class SharedSettings:
+    """Mode and options of a session: set at the agent in the order of requests, logged, and sent to the other clients.
+
+    Agents send no update after a change that a client asked for (rule 173), so the host does, with the complete
+    list. Mode and options are kept in step for clients that know only one of the two.
+    """
+
+    def __init__(self, session: HostedSession) -> None:
+        self._session = session
+        self._order = asyncio.Lock()
+
+    async def set_mode(self, client: HostConnection, mode: str) -> None:
+        """Switch the mode. Raises: RequestError."""
+        async with self._order:
+            run = await self._session.agent.ensure()
+            try:
+                await run.session.set_mode(mode)
+            except DragomanError as error:
+                raise as_request_error(error) from None
+            self._changed(client, in_step(self._session.facts, mode=mode))
+            await self._session.settle()
+
+    async def set_option(self, client: HostConnection, option: str, value: object) -> list[Any]:
+        """Change an option; gives the complete list. Raises: RequestError."""
+        if _find_option(self._session.facts.get("configOptions"), option).get("type") == "boolean":
+            value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+        if not isinstance(value, str | bool):
+            raise RequestError.invalid_params("the value must be text, true or false", path="$.value")
+        async with self._order:
+            run = await self._session.agent.ensure()
+            try:
+                await run.session.set_config_option(option, value)
+            except DragomanError as error:
+                raise as_request_error(error) from None
+            options: list[Any] = msgspec.json.decode(encode(list(run.session.state.config_options)))
+            self._session.facts["configOptions"] = options
+            self._changed(client, in_step(self._session.facts))
+            await self._session.settle()
+            return options
+
+    def _changed(self, client: HostConnection, updates: list[dict[str, Any]]) -> None:
+        self._session.append("setting", {"by": client.key, "who": client.who, "updates": updates})
+        self._session.describe()
+
+
+def _find_option(options: Any, id: str) -> dict[str, Any]:
+    for option in options or ():
+        if isinstance(option, dict) and option.get("id") == id:
+            return option
+    return {}

@@ -51,7 +51,7 @@ class JoinedEvents:
                 self._turn = event.turn or self._turn
                 self._replay.take(event)
             if event.kind == "end":
-                self.events += sorted(self._pending, key=lambda each: each.number)
+                self.events += sorted(self._pending, key=lambda event: event.number)
                 self._pending = []
                 self.through = event.number
 

@@ -26,7 +26,7 @@ from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
-from dragoman.host.serving.tickets import TICKET_SECONDS, Tickets
+from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.policy.paths import is_below

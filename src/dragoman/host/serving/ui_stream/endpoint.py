@@ -198,9 +198,9 @@ class UiStreamEndpoint:
         return user
 
     def _running(self, key: tuple[str, str]) -> ChatTurn | None:
-        for each, turn in list(self._turns.items()):
+        for chat, turn in list(self._turns.items()):
             if turn.state == "over":
-                del self._turns[each]
+                del self._turns[chat]
         return self._turns.get(key)
 
     async def _find_record(self, user: str, chat: str) -> SessionRecord | None:
