@@ -19,12 +19,6 @@ import pytest
 
 from tests.project.sources import PACKAGE, is_generated, own_sources, tree_of
 
-FUNCTIONS_LEFT = frozenset(("cli", "host", "proxy"))
-"""Packages with functions that begin otherwise. None is added; one that is done is taken out."""
-
-THINGS_LEFT = frozenset(("cli", "host", "proxy"))
-"""The same for modules, classes and properties."""
-
 SECTIONS = ("Args:", "Raises:", "Returns:", "Yields:")
 _WORD = re.compile(r"[A-Z][a-z]+(?:-[a-z]+)*(?=[\s,.;]|$)")
 # Words that begin a noun phrase, a clause or a condition.
@@ -121,20 +115,15 @@ def _is_answer(node: ast.AST, docstring: str) -> bool:
     return docstring.startswith("Whether ") and annotation.startswith(("bool", "TypeGuard", "TypeIs"))
 
 
-@pytest.mark.parametrize(("of_functions", "left"), [(True, FUNCTIONS_LEFT), (False, THINGS_LEFT)])
-def test_docstrings_have_one_mood(of_functions: bool, left: frozenset[str]) -> None:
+@pytest.mark.parametrize("of_functions", [True, False])
+def test_docstrings_have_one_mood(of_functions: bool) -> None:
     wrong = [
         f"{path.relative_to(PACKAGE)}:{problem}"
         for path in own_sources()
-        if path.relative_to(PACKAGE).parts[0] not in left and not is_generated(path)
+        if not is_generated(path)
         for problem in problems(tree_of(path), of_functions=of_functions)
     ]
     assert not wrong, f"{len(wrong)} docstrings in another mood\n" + "\n".join(wrong)
-
-
-def test_a_package_that_is_left_exists() -> None:
-    folders = {path.name for path in PACKAGE.iterdir() if path.is_dir()}
-    assert folders >= FUNCTIONS_LEFT | THINGS_LEFT
 
 
 @pytest.mark.parametrize(

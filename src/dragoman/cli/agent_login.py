@@ -78,7 +78,7 @@ def log_out(named: str | None, config_dir: Path) -> int:
 
 
 def _provider(named: str) -> Provider:
-    """The provider whose key is stored under this name. Raises: CliError."""
+    """Return the provider whose key is stored under this name. Raises: CliError."""
     from dragoman.builtin.models.providers import PROVIDERS, key_owner, login_providers
     from dragoman.settings.documents import did_you_mean
 

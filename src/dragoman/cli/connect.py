@@ -36,7 +36,7 @@ class Remote(NamedTuple):
     """A file with further certificates to trust."""
 
     async def open(self) -> Transport:
-        """A new connection.
+        """Open a new connection.
 
         Raises:
             ConfigError: the URL cannot be used.
@@ -62,7 +62,7 @@ class Remote(NamedTuple):
 
 
 def read_remote(given: Any) -> Remote:
-    """The remote end that the options name.
+    """Return the remote end that the options name.
 
     Raises:
         CliError: an option is wrong.
@@ -78,7 +78,7 @@ def read_remote(given: Any) -> Remote:
 
 
 def check_url(url: str) -> str:
-    """The URL, if it is one of an agent.
+    """Return the URL, if it is one of an agent.
 
     Raises:
         ConfigError: it is not.
@@ -100,7 +100,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def url_of_agent(url: str, agent: str | None) -> str:
-    """The address of one agent of a host, `/acp/NAME`, if the URL names none."""
+    """Return the address of one agent of a host, `/acp/NAME`, if the URL names none."""
     if agent is None or url.startswith(_UNIX):
         return url
     parts = urlsplit(url)
@@ -109,7 +109,7 @@ def url_of_agent(url: str, agent: str | None) -> str:
 
 
 def read_token(variable: str | None, file: str | None) -> str | None:
-    """The token from a variable or a file; by default from DRAGOMAN_TOKEN, if it is set.
+    """Return the token from a variable or a file; by default from DRAGOMAN_TOKEN, if it is set.
 
     Raises:
         CliError: what was named does not hold one.
@@ -134,7 +134,7 @@ def read_token(variable: str | None, file: str | None) -> str | None:
 
 
 def read_headers(given: list[str]) -> tuple[tuple[str, str], ...]:
-    """Headers from `NAME: VALUE`, and from the variable that entries of the settings use.
+    """Return headers from `NAME: VALUE`, and from the variable that entries of the settings use.
 
     Raises:
         CliError: one is wrong.

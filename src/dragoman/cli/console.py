@@ -75,7 +75,7 @@ def json_text(data: bytes) -> str:
 
 @contextmanager
 def shown_log(write: "Callable[[str], object]" = write_note) -> "Iterator[None]":
-    """While entered, write each warning the library logs as a line; its text may come from an agent."""
+    """Write each warning that the library logs as a line, while entered; its text may come from an agent."""
     import logging
 
     class Lines(logging.Handler):

@@ -32,7 +32,7 @@ _CANCEL = f"agents of {DIALECT} are known to read nothing while they work: a can
 
 
 def notes_for(client: str, agent: str) -> list[str]:
-    """What a user should know before the first message between a client and an agent of these versions."""
+    """Return what a user should know before the first message between a client and an agent of these versions."""
     if client == agent:
         return []
     notes = [_ASKED, _TIME] if client == DIALECT else []
@@ -40,7 +40,7 @@ def notes_for(client: str, agent: str) -> list[str]:
 
 
 def serve_dialect_client(transport: Transport) -> Transport:
-    """The transport of an agent of version 1 whose client speaks the dialect; permission is decided by the rules."""
+    """Return the transport of an agent of version 1 for a client of the dialect; permission is decided by the rules."""
     from dragoman.proxy.rules import RuleAnswers
 
     for note in notes_for(DIALECT, "1"):
@@ -54,7 +54,7 @@ def serve_dialect_client(transport: Transport) -> Transport:
 def drive_dialect_agent(
     transport: Transport, folder: str, *, is_lazy: bool, say: Callable[[str], None]
 ) -> TranslatedTransport:
-    """The transport of a client of version 1 whose agent speaks the dialect.
+    """Return the transport of a client of version 1 whose agent speaks the dialect.
 
     Args:
         folder: The folder to work in.
@@ -70,7 +70,7 @@ def drive_dialect_agent(
 
 
 def kept_sessions(agent: str, say: Callable[[str], None]) -> tuple[dict[str, str], Callable[[str, str], None]]:
-    """The sessions that clients of the dialect opened at an agent in this folder, and a function that keeps one more.
+    """Return the sessions of clients of the dialect at an agent in this folder, and a function that keeps one more.
 
     Such a client chooses the ids of its sessions, so the agent's own ids are kept for a later connection.
 
@@ -108,7 +108,7 @@ def kept_sessions(agent: str, say: Callable[[str], None]) -> tuple[dict[str, str
 
 
 def rules_of(folder: str) -> list[Rule]:
-    """The user's rules for a folder: those of the rule file and of the settings.
+    """Return the user's rules for a folder: those of the rule file and of the settings.
 
     Raises:
         ConfigError: a file is broken.

@@ -39,7 +39,7 @@ MEANINGS = {
 
 
 class CliError(Exception):
-    """Ends the program with `exit_code`, a line that says what happened and, optionally, a hint what to do."""
+    """The end of the program with `exit_code`, a line that says what happened and, optionally, a hint what to do."""
 
     def __init__(self, message: str, *, hint: str = "", exit_code: int = USAGE) -> None:
         super().__init__(message)
@@ -78,7 +78,7 @@ def cli_error_of(error: Exception) -> CliError:
 
 
 def _host_failure(error: Exception) -> CliError | None:
-    """The failure of the local host that an exception stands for; None for another one."""
+    """Return the failure of the local host that an exception stands for; None for another one."""
     from dragoman.host.local.start import NoHost
     from dragoman.host.local.thin import HostLost, HostRefused
 

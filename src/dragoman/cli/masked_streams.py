@@ -23,7 +23,7 @@ _replaced: "list[TextIO]" = []  # kept: a text stream that is collected closes t
 
 
 def protect_streams() -> None:
-    """From now on remove what acts on a terminal from everything that this program prints."""
+    """Remove what acts on a terminal from everything that this program prints from now on."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if type(stream) is io.TextIOWrapper:  # None: closed when the program started. Another type: a test's own.

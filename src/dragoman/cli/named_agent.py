@@ -82,7 +82,7 @@ def find_agent(
 
 
 def with_url(call: CliCall) -> CliCall:
-    """The call, with the program that connects to `--url` in the place of a command after `--`.
+    """Return the call, with the program that connects to `--url` in the place of a command after `--`.
 
     Raises:
         CliError: the command line names two agents, or a token without a URL.
@@ -101,7 +101,7 @@ def with_url(call: CliCall) -> CliCall:
 
 
 def program_of(verb: str, call: CliCall) -> tuple[str, ...]:
-    """The command of the agent for a verb that only passes its messages on: after `--`, by `-a`, or by `--url`.
+    """Return the command of the agent for a verb that only passes its messages on: after `--`, by `-a`, or by `--url`.
 
     Variables of the agent's entry are set for this program, which starts nothing else.
 

@@ -43,7 +43,7 @@ def shorten_version_lookups() -> None:
 
 
 class _Metadata(ModuleType):
-    """Stands for `importlib.metadata` until more than a version is asked of it; answers the same then, too."""
+    """What stands for `importlib.metadata` until more than a version is asked of it; it answers the same then, too."""
 
     def version(self, distribution_name: str) -> str:
         import os
@@ -51,7 +51,7 @@ class _Metadata(ModuleType):
         start, end = f"{distribution_name}-", ".dist-info"
         for folder in sys.path:
             try:
-                found = [each for each in os.listdir(folder or ".") if each.startswith(start) and each.endswith(end)]
+                found = [name for name in os.listdir(folder or ".") if name.startswith(start) and name.endswith(end)]
             except OSError:
                 continue
             if len(found) == 1 and found[0][len(start)].isdecimal():

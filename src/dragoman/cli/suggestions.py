@@ -49,7 +49,7 @@ def hosted_names() -> tuple[str, ...]:
     from dragoman.errors import StoreError
 
     try:
-        found = [each.name for each in hosted_sessions() if each.name]
+        found = [session.name for session in hosted_sessions() if session.name]
     except (StoreError, OSError):
         return ()
     return tuple(name for name in dict.fromkeys(found) if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
@@ -73,7 +73,7 @@ def mcp_server_names() -> tuple[str, ...]:
     from dragoman.errors import ConfigError
 
     try:
-        names = [each.name for each in load_servers_here().all]
+        names = [server.name for server in load_servers_here().all]
     except (ConfigError, OSError):
         return ()
     return tuple(name for name in names if re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name))
@@ -84,6 +84,6 @@ def worktree_names() -> tuple[str, ...]:
     from dragoman.worktrees import list_worktrees, project_of
 
     try:
-        return tuple(each.name for each in list_worktrees(project_of(".")))
+        return tuple(worktree.name for worktree in list_worktrees(project_of(".")))
     except OSError:
         return ()

@@ -138,7 +138,7 @@ class ClientConnection:
     def ask(
         self, method: str, params: object, settle: Callable[[Any, Exception | None], None], *, lane: object
     ) -> None:
-        """Like `call`, but `settle` gets the result or the error in arrival order; no task waits for it."""
+        """Do what `call` does, but give the result or the error to `settle` in arrival order; no task waits for it."""
         kind, read = self._check(method, params).result, None
         if self.protocol_version == 2:
             from dragoman.client.version2.calls import outgoing

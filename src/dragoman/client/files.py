@@ -1,4 +1,4 @@
-"""Answers `fs/*` from the workspace of each session: its folder and its additional directories.
+"""The service for `fs/*`, from the workspace of each session: its folder and its additional directories.
 
 Owns which permission is checked before a file is touched, and which error an agent gets. Reading, writing and staying
 below the roots belong to `dragoman.workspace`, which is loaded with the first file that an agent wants; the decision

@@ -1,4 +1,4 @@
-"""Answers an agent's requests to its client with the services that the program offers.
+"""The answers to an agent's requests to its client, by the services that the program offers.
 
 Owns the table from client method to service, the error -32601 for methods that are not offered, and the rule that a
 permission request that fails is answered `cancelled`. Does not know what a service does.
@@ -48,7 +48,7 @@ _QUESTIONS = frozenset({_PERMISSION, "elicitation/create"})
 
 
 class RequestHandler:
-    """Dispatches the requests of one agent."""
+    """The dispatcher of one agent's requests."""
 
     def __init__(
         self, services: ClientServices, links: dict[str, SessionLink], early: EarlyUpdates, *, is_unstable: bool

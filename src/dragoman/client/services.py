@@ -54,7 +54,7 @@ class ChecksConfined(ChecksPermission, Protocol):
 
 @runtime_checkable
 class ReadsFiles(Protocol):
-    """Answers `fs/read_text_file` with the text, unsaved changes included."""
+    """The service that answers `fs/read_text_file` with the text, unsaved changes included."""
 
     async def read_text_file(
         self, request: v1.ReadTextFileRequest, session: Session
@@ -63,7 +63,7 @@ class ReadsFiles(Protocol):
 
 @runtime_checkable
 class WritesFiles(Protocol):
-    """Answers `fs/write_text_file`; creates the file if it is missing."""
+    """The service that answers `fs/write_text_file`; it creates the file if it is missing."""
 
     async def write_text_file(self, request: v1.WriteTextFileRequest, session: Session) -> None: ...
 
@@ -95,7 +95,7 @@ def withhold_files(files: ReadsFiles | WritesFiles | None, withheld: frozenset[s
 
 
 class Terminals(Protocol):
-    """Answers `terminal/*`. `create` returns the terminal's id at once."""
+    """The service that answers `terminal/*`. `create` returns the terminal's id at once."""
 
     async def create(self, request: v1.CreateTerminalRequest, session: Session) -> str: ...
 
@@ -112,7 +112,7 @@ class Terminals(Protocol):
 
 @runtime_checkable
 class AnswersForms(Protocol):
-    """Answers `elicitation/create` in form mode. `session` is None if the elicitation belongs to a request instead."""
+    """The service for `elicitation/create` in form mode; `session` is None if the form belongs to a request instead."""
 
     async def form(
         self, request: v1.ElicitationFormMode, session: Session | None
@@ -121,7 +121,7 @@ class AnswersForms(Protocol):
 
 @runtime_checkable
 class OpensUrls(Protocol):
-    """Answers `elicitation/create` in url mode, after the user has agreed to open the URL."""
+    """The service that answers `elicitation/create` in url mode, after the user has agreed to open the URL."""
 
     async def url(
         self, request: v1.ElicitationUrlMode, session: Session | None

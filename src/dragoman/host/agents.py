@@ -53,7 +53,7 @@ class EndsCommands(Protocol):
 
 
 def command_of(source: object) -> tuple[str, ...]:
-    """The command line of an agent; empty if it is not known."""
+    """Return the command line of an agent; empty if it is not known."""
     return source.command if isinstance(source, DescribedSource) else ()
 
 

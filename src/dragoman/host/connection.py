@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 from msgspec import Raw
 
-from dragoman.errors import AUTH_REQUIRED, RequestError
+from dragoman.errors import AUTH_REQUIRED, ConnectionClosed, RequestError
 from dragoman.host.clients.capabilities import auth_methods, initialize_answer
 from dragoman.host.clients.client_kind import ClientKind, read_client
-from dragoman.host.clients.extension_calls import ExtensionCalls
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_requests import SessionRequests, own_meta, read
 from dragoman.host.history.terminal_items import renamed, terminals_in
@@ -29,8 +28,10 @@ from dragoman.wire import write_notification
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from msgspec import Raw
     from msgspec.json import Decoder
 
+    from dragoman.client import RemoteAgent
     from dragoman.errors import ConnectionClosed
     from dragoman.host.host import Host, HostSettings, Visitor
     from dragoman.host.session import HostedSession
@@ -178,13 +179,13 @@ class HostConnection:
         return self.peer.ask(method, {"sessionId": named, **self._shown(session, params)}, Any, settle)
 
     def withdraw(self, pending: Pending) -> None:
-        """It was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""
+        """Withdraw what was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""
         if self.peer.is_open:
             body = msgspec.json.encode({"requestId": pending.id})
             self.peer.post(write_notification("$/cancel_request", body))
 
     def _shown(self, session: str, params: dict[str, Any]) -> dict[str, Any]:
-        """A question about a tool call that shows a terminal."""
+        """Return a question about a tool call that shows a terminal, as this client can show it."""
         call, hosted = params.get("toolCall"), self._host.live(session)
         content = call.get("content") if isinstance(call, dict) else None
         if not isinstance(call, dict) or hosted is None or not isinstance(content, list) or not terminals_in(content):
@@ -226,7 +227,7 @@ class HostConnection:
         return {}
 
     def _login_agent(self, method: str, id: str | None) -> tuple[str, str]:
-        """The agent that a login is for, and its own name for the method.
+        """Return the agent that a login is for, and its own name for the method.
 
         Credentials belong to the user who runs the host: with several principals only an administrator may change them.
         """
@@ -240,10 +241,72 @@ class HostConnection:
         return self._host.require_agent(name), own
 
     def explain(self, error: RequestError, agent: str) -> RequestError:
-        """An error of the agent; one that asks for a login names the methods that this client can use."""
+        """Return an error of the agent; one that asks for a login names the methods that this client can use."""
         if error.code != AUTH_REQUIRED:
             return error
         known = {agent: self._host.description_of(agent)}
         methods = auth_methods(self.kind, known, self.agent, is_local=self.visitor.is_local)
         data = error.data if isinstance(error.data, dict) else {}
         return RequestError(error.code, error.message, {**data, "authMethods": methods})
+
+
+class ExtensionCalls:
+    """The extension methods of one client (`_vendor/name`), forwarded to the agent that they are for.
+
+    The agent is that of the session which the params name, or the one that the connection is bound to. Methods of
+    the host itself (`_dragoman/...`) never come here.
+    """
+
+    def __init__(self, host: Host, client: HostConnection) -> None:
+        self._host = host
+        self._client = client
+
+    async def request(self, call: Call) -> object:
+        """Raises: RequestError if there is no agent for it."""
+        params = _read_params(call.params)
+        session = await self._session(params)
+        if session is None and (self._client.agent is None or "sessionId" in params):
+            raise RequestError.method_not_found(call.method)
+        self._client.require("prompt", "" if session is None else session.id)
+        return await self._forward(call, params, session)
+
+    def notify(self, method: str, params: Raw) -> None:
+        """Forward a notification to an agent that runs; ignore it otherwise."""
+        found = _read_params(params)
+        id = found.get("sessionId")
+        # One that is not in memory has no agent that runs.
+        session = self._host.find_live(id, self._client.visitor) if isinstance(id, str) else None
+        run = None if session is None else session.agent.run
+        if session is None and self._client.agent is not None and "sessionId" not in found:
+            run = self._host.running_agent(self._client.agent, self._client.visitor)
+        if run is not None and self._client.may("prompt", "" if session is None else session.id):
+            _ = self._client.run(self._send(run.agent, method, self._for_agent(found, session)))
+
+    async def _forward(self, call: Call, params: dict[str, Any], session: HostedSession | None) -> object:
+        params = self._for_agent(params, session)
+        if session is not None:
+            return await (await session.agent.ensure()).agent.request(call.method, params)
+        name = self._client.agent or ""
+        run = self._host.running_agent(name, self._client.visitor)
+        if run is not None:
+            return await run.agent.request(call.method, params)
+        async with self._host.logins.short_agent(name, RequestScope(self._client, call.id)) as started:
+            return await started.request(call.method, params)
+
+    async def _send(self, agent: RemoteAgent, method: str, params: dict[str, Any]) -> None:
+        with suppress(ConnectionClosed):  # it would have been ignored
+            await agent.notify(method, params)
+
+    async def _session(self, params: dict[str, Any]) -> HostedSession | None:
+        id = params.get("sessionId")
+        return await self._host.find(id, self._client.visitor) if isinstance(id, str) else None
+
+    def _for_agent(self, params: dict[str, Any], session: HostedSession | None) -> dict[str, Any]:
+        return params if session is None else {**params, "sessionId": session.agent_session}
+
+
+def _read_params(params: Raw | None) -> dict[str, Any]:
+    found = msgspec.json.decode(params or b"{}")
+    if not isinstance(found, dict):
+        raise RequestError.invalid_params("the params of an extension method must be an object")
+    return found

@@ -34,7 +34,7 @@ class ForeignSessions:
         self._known: dict[str, SessionRecord] = {}
 
     async def list(self, agent: str, visitor: Visitor) -> list[SessionRecord]:
-        """What a running agent lists and the host does not have; empty if it does not run or cannot list."""
+        """Return what a running agent lists and the host does not have; empty if it does not run or cannot list."""
         running = self._host.running_agent(agent, visitor)
         if running is None or not running.can("sessionCapabilities.list") or not running.can_come_back:
             return []
@@ -52,7 +52,7 @@ class ForeignSessions:
         return found
 
     async def _hosted(self, agent: str) -> set[str | None]:
-        """The agent's ids of the sessions that the host has, of all principals."""
+        """Return the agent's ids of the sessions that the host has, of all principals."""
         found: set[str | None] = set()
         place: ListPlace | None = None
         while True:

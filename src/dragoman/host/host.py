@@ -96,7 +96,7 @@ class HostSettings(msgspec.Struct, frozen=True):
 
 
 class Host:
-    """Runs agents and keeps their sessions alive, also while no client is connected."""
+    """A host of agents, which keeps their sessions alive also while no client is connected."""
 
     keeps_traffic = False
     """Whether the last lines to and from each agent are kept for its user."""
@@ -193,11 +193,11 @@ class Host:
             _log.error("work of a session failed", exc_info=task.exception())
 
     def now(self) -> float:
-        """The time, in seconds since 1970."""
+        """Return the time, in seconds since 1970."""
         return self._clock()
 
     def _log_failed(self, error: StoreError | None) -> None:
-        """No new prompts while the log cannot be written; what can be read is still served."""
+        """Take no new prompts while the log cannot be written; what can be read is still served."""
         was_broken, self._has_broken_log = self._has_broken_log, error is not None
         self.store_error = error
         if error is not None and not was_broken:
@@ -208,7 +208,7 @@ class Host:
     # Agents
 
     def source(self, name: str) -> AgentSource:
-        """The agent with this name.
+        """Return the agent with this name.
 
         Raises:
             ConfigError: it is not enabled.
@@ -219,37 +219,37 @@ class Host:
         return found
 
     def agent_names(self) -> list[str]:
-        """The agents that clients may choose from."""
+        """Return the agents that clients may choose from."""
         return sorted(self._sources)
 
     def find_source(self, name: str) -> AgentSource | None:
-        """An agent by its name; a host may know more of them than it lists."""
+        """Return an agent by its name; a host may know more of them than it lists."""
         return self._sources.get(name)
 
     def default_agent(self, cwd: str) -> str | None:
-        """The agent for a session that names none."""
+        """Return the agent for a session that names none."""
         if self.settings.default_agent is None and len(self._sources) == 1:
             return next(iter(self._sources))
         return self.settings.default_agent
 
     def require_agent(self, name: object) -> str:
-        """The name, if this host runs such an agent. Raises: RequestError."""
+        """Return the name, if this host runs such an agent. Raises: RequestError."""
         if not isinstance(name, str) or self.find_source(name) is None:
             data = {"agents": self.agent_names()}
             raise RequestError(-32602, "name an agent of this host in _meta.dragoman.agent", data)
         return name
 
     def known_agents(self) -> dict[str, AgentDescription | None]:
-        """The agents, with what those answered that were ever started."""
+        """Return the agents, with what those answered that were ever started."""
         return {name: self.description_of(name) for name in self.agent_names()}
 
     def description_of(self, name: str) -> AgentDescription | None:
-        """What an agent answered to `initialize`, if it was ever started."""
+        """Return what an agent answered to `initialize`, if it was ever started."""
         source = self.find_source(name)
         return None if source is None else self.descriptions.find(source)
 
     async def describe_agents(self, bound: str | None) -> dict[str, AgentDescription | None]:
-        """The agents; the one that a connection is bound to is started once if it was never seen."""
+        """Return the agents; the one that a connection is bound to is started once if it was never seen."""
         if bound is None:
             return self.known_agents()
         if self.description_of(bound) is None:
@@ -259,11 +259,11 @@ class Host:
         return {**self.known_agents(), bound: self.description_of(bound)}
 
     def may_log_in(self, visitor: Visitor) -> bool:
-        """One login serves every principal, so that with several of them only administrators change it."""
+        """Whether a visitor may log in. One login serves all: with several principals only administrators change it."""
         return "admin" in visitor.rights or not (self.settings.is_shared or len(self._principals) > 1)
 
     def running_agent(self, name: str, visitor: Visitor) -> GuardedRun | None:
-        """An agent of this name that runs for one of the visitor's sessions."""
+        """Return an agent of this name that runs for one of the visitor's sessions."""
         for session in self._sessions.values():
             record = session.record
             if record.agent == name and record.principal == visitor.principal and session.agent.is_running:
@@ -271,7 +271,7 @@ class Host:
         return None
 
     def notify_sessions_of(self, agent: str, text: str) -> None:
-        """A notice to every client with a session of this agent."""
+        """Send a notice to every client with a session of this agent."""
         for session in self._sessions.values():
             if session.record.agent == agent:
                 session.notice(text)
@@ -279,28 +279,28 @@ class Host:
     # What a kind of host may add
 
     async def kept_facts(self, own: Mapping[str, Any], cwd: str) -> dict[str, Any]:
-        """What of the `_meta.dragoman` of a local `session/new` is kept with the session."""
+        """Return what of the `_meta.dragoman` of a local `session/new` is kept with the session."""
         return {}
 
     def opened(self, session: HostedSession) -> None:
-        """Called when a new session is in the log."""
+        """Take note of a new session that is in the log."""
 
     def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-        """The `_meta` that the agent gets with `session/new`."""
+        """Return the `_meta` that the agent gets with `session/new`."""
         return meta
 
     def ledger_for(self, session: HostedSession) -> Ledger | None:
-        """The ledger that the next turn of a session is written into; None for none."""
+        """Return the ledger that the next turn of a session is written into; None for none."""
         return self.ledger
 
     def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
-        """The handler of a `_dragoman/` method that only some hosts have."""
+        """Return the handler of a `_dragoman/` method that only some hosts have."""
         return None
 
     # Sessions
 
     async def make_session(self, visitor: Visitor, *, agent: object, cwd: str) -> HostedSession:
-        """A session that is not open yet.
+        """Make a session that is not open yet.
 
         Raises:
             RequestError: the agent is not known, or the visitor has too many sessions.
@@ -370,24 +370,24 @@ class Host:
         session.agent.release_early(keeps=keeps_early)
 
     async def foreign_sessions(self, agent: str, visitor: Visitor) -> list[SessionRecord]:
-        """Sessions that only an agent knows, if it runs and the visitor may see them."""
+        """Return sessions that only an agent knows, if it runs and the visitor may see them."""
         return await self._foreign.list(agent, visitor) if self.may_log_in(visitor) else []
 
     def live_sessions(self) -> list[HostedSession]:
-        """The sessions that are in memory."""
+        """Return the sessions that are in memory."""
         return list(self._sessions.values())
 
     def live(self, id: str) -> HostedSession | None:
         return self._sessions.get(id)
 
     def find_live(self, id: str, visitor: Visitor) -> HostedSession | None:
-        """A session in memory; None if it is not there, was closed, or belongs to another principal."""
+        """Return a session in memory; None if it is not there, was closed, or belongs to another principal."""
         session = self._sessions.get(id)
         is_seen = session is not None and session.record.principal == visitor.principal and not session.is_closed
         return session if is_seen else None
 
     async def find(self, id: str, visitor: Visitor) -> HostedSession | None:
-        """A session by its id; None if it does not exist, was closed, or belongs to another principal.
+        """Return a session by its id; None if it does not exist, was closed, or belongs to another principal.
 
         Raises:
             RequestError: the log cannot be read.
@@ -456,11 +456,11 @@ class Host:
                 del self._locks[id]
 
     async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
-        """A page of the events of a session, in memory or not."""
+        """Return a page of the events of a session, in memory or not."""
         return await read_page(self.log, session, after, limit, head=head)
 
     async def ancestry(self, session: HostedSession) -> list[tuple[str, int | None]]:
-        """The logs that make up the history of a session: ids, and up to which number; None for all of it."""
+        """Return the logs that make up the history of a session: ids, and up to which number; None for all of it."""
         found: list[tuple[str, int | None]] = [(session.id, None)]
         facts, seen = session.facts, {session.id}
         while isinstance(parent := facts.get("parent"), dict) and parent["id"] not in seen:
@@ -565,5 +565,5 @@ def collect_rarely() -> None:
 
 
 def new_id() -> str:
-    """128 random bits, safe as a file name and in a header."""
+    """Make an id of 128 random bits, safe as a file name and in a header."""
     return base64.b32encode(secrets.token_bytes(16)).decode().rstrip("=").lower()

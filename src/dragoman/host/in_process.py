@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class InProcessAgent:
-    """Serves each session's connection by one agent object, without a program of its own.
+    """One agent object that serves each session's connection, without a program of its own.
 
     It is started at once and costs no memory of its own, and it shares the environment and the fate of the host: an
     agent that must have its client's environment, or must not take the host down, is run as a program instead.

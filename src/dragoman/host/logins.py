@@ -72,7 +72,7 @@ class AgentLogins:
 
     @asynccontextmanager
     async def short_agent(self, name: str, scope: RequestScope | None) -> AsyncIterator[RemoteAgent]:
-        """An agent without a session, ended at exit. Raises: RequestError."""
+        """Start an agent without a session, and end it at exit. Raises: RequestError."""
         host = self._host
         async with AsyncExitStack() as stack:
             try:

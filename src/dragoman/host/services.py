@@ -34,7 +34,7 @@ Elicited = v1.AcceptElicitation | v1.DeclineElicitation | v1.CancelElicitation
 
 
 class HostServices:
-    """Decides how the agents of a host are guarded."""
+    """The way in which the agents of a host are guarded."""
 
     terminal_login = False
     """Whether clients of this host can run the login program of an agent on their terminal."""
@@ -48,7 +48,7 @@ class HostServices:
         self._rules = rules
 
     def terms_of(self, session: HostedSession) -> Terms:
-        """What the agent of a session is run with; kinds of hosts know more about it.
+        """Return what the agent of a session is run with; kinds of hosts know more about it.
 
         Raises:
             ConfigError: settings are broken.
@@ -57,7 +57,7 @@ class HostServices:
         return hosted_terms(session, rules=lambda: rules() if callable(rules) else rules)
 
     def options_without_session(self, elicitation: Any) -> ClientOptions:
-        """The options of a connection that only logs in or out: the same capabilities, and nothing to use them on."""
+        """Return the options to only log in or out with: the same capabilities, and nothing to use them on."""
         return {
             "name": "dragoman",
             "title": "Dragoman",
@@ -77,7 +77,7 @@ def hosted_terms(
     project: str | None = None,
     **more: Any,
 ) -> Terms:
-    """The terms of a hosted session; `rules` gives those of the user, besides the chosen ones.
+    """Return the terms of a hosted session; `rules` gives those of the user, besides the chosen ones.
 
     Raises:
         ConfigError: a sandbox is required and there is none, or a rule cannot be read.
@@ -140,7 +140,7 @@ class AsksClients:
         return await self._elicit(request)
 
     async def complete(self, elicitation_id: str) -> None:
-        """What a URL was opened for is done."""
+        """Report that what a URL was opened for is done."""
         if self._session.opened_for is not None:
             await self._session.opened_for.complete(elicitation_id)
         self._session.questions.complete(elicitation_id)
@@ -159,7 +159,7 @@ class AsksClients:
 
 
 def read_elicited(answer: dict[str, Any]) -> Elicited:
-    """The answer of a client to a form, for the agent."""
+    """Read the answer of a client to a form, for the agent."""
     action = answer.get("action")
     if action == "accept":
         return v1.AcceptElicitation(answer.get("content") or {})

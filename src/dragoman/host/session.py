@@ -8,7 +8,7 @@ death of the host.
 
 The parts: `prompt_queue.py` runs one prompt at a time; its outcome is the `end` event of its turn, and the client that
 sent it gets its answer when its cursor passes that event. `session_agent.py` has the agent's process. `asking.py` has
-the questions, which wait until a client makes a choice, or the turn ends. `shared_settings.py` sets mode and options.
+the questions, which wait until a client makes a choice, or the turn ends. `SharedSettings` sets mode and options.
 
 *The end of a host* cannot be logged when it is killed. `restore` closes what it left open: turns are interrupted,
 questions cancelled, queued prompts dropped. Nothing is run again by itself.
@@ -23,15 +23,17 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from dragoman.host.history.facts import kept_state, note_outcome, session_keys
+from dragoman.errors import DragomanError, RequestError
+from dragoman.host.history.facts import in_step, kept_state, note_outcome, session_keys
 from dragoman.host.history.frames import stored_update
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.terminal_items import ShownTerminals
 from dragoman.host.session_log import SessionLog
 from dragoman.host.working.asking import SessionQuestions
 from dragoman.host.working.prompt_queue import PromptQueue
+from dragoman.host.working.prompts import as_request_error
 from dragoman.host.working.session_agent import SessionAgent
-from dragoman.host.working.shared_settings import SharedSettings
+from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.clients.attachment import Attachment
     from dragoman.host.clients.request_scope import RequestScope
+    from dragoman.host.connection import HostConnection
     from dragoman.host.host import Host
     from dragoman.host.working.delegation import Delegate
     from dragoman.host.working.served_terminals import ServedTerminals
@@ -130,11 +133,11 @@ class HostedSession:
         return described is None or described.can(gate)
 
     def answer_members(self) -> dict[str, Any]:
-        """Modes and options, for the answers to `session/new`, `load` and `resume`."""
+        """Return modes and options, for the answers to `session/new`, `load` and `resume`."""
         return {name: self.facts[name] for name in ("modes", "configOptions") if self.facts.get(name) is not None}
 
     def child_id(self, agent_id: str) -> str:
-        """The id under which clients know the session of a subagent."""
+        """Return the id under which clients know the session of a subagent."""
         children: dict[str, str] = self.facts.setdefault("children", {})
         if agent_id not in children:
             children[agent_id] = f"{self.id}-{secrets.token_hex(4)}"
@@ -157,7 +160,7 @@ class HostedSession:
         self.questions.show_to(attachment)
 
     def detach(self, attachment: Attachment) -> None:
-        """A client is gone. What it started goes on."""
+        """Detach a client that is gone. What it started goes on."""
         self.last_used = monotonic()
         self.attachments.discard(attachment)
         attachment.detach()
@@ -173,11 +176,11 @@ class HostedSession:
         self.log.append(NewEvent(kind, data, self.prompts.turn_number if turn is None else turn))
 
     def notice(self, text: str, kind: str | None = None) -> None:
-        """A sentence about the session, for its clients; those that know the host get its kind too."""
+        """Log a sentence about the session for its clients; those that know the host get its kind too."""
         self.append("notice", {"text": text} if kind is None else {"text": text, "kind": kind})
 
     def note_decision(self, decision: Decision) -> None:
-        """What a rule decided, without a client; answers of clients are logged with their questions."""
+        """Log what a rule decided, without a client; answers of clients are logged with their questions."""
         if decision.rule is not None:
             body: dict[str, Any] = {"action": decision.action, "title": decision.title, "rule": decision.rule}
             body["toolCallId"] = decision.tool_call_id
@@ -185,7 +188,7 @@ class HostedSession:
             self.append("answer", answer)
 
     def _publish(self, events: list[LogEvent]) -> None:
-        """Events are committed: everything that waits for them goes on."""
+        """Let everything that waits for these events go on, now that they are committed."""
         for event in events:
             if event.kind == "update":
                 if b'"terminal' in event.body:
@@ -205,7 +208,7 @@ class HostedSession:
             self.shown.note_update(msgspec.json.decode(stored.update))
 
     def described(self, record: SessionRecord) -> SessionRecord:
-        """The record, with what answers need after a restart."""
+        """Return the record, with what answers need after a restart."""
         self.facts["turns"] = self.prompts.turn_number
         moved_at = record.updated_at
         if self.facts.get("title") != self._title:  # a new title moves a session up in lists, other facts do not
@@ -220,7 +223,7 @@ class HostedSession:
     # Turns
 
     def note_busy(self, number: int) -> None:
-        """A prompt was accepted: a host that comes after this one looks from here on for what was left open."""
+        """Note that a prompt was accepted: a host after this one looks from here on for what was left open."""
         if not self.facts.get("busyFrom"):
             self.facts["busyFrom"] = number
             self.describe()
@@ -267,7 +270,7 @@ class HostedSession:
             await self.log.release()
 
     async def abandon(self, why: str) -> None:
-        """Another owner has the session: end the agent, and show nothing more. Clients may come back elsewhere."""
+        """End the agent and show nothing more: another owner has the session. Clients may come back elsewhere."""
         self.is_ending = self.is_closed = True
         for attachment in list(self.attachments):
             attachment.client.cut_off(why)
@@ -289,3 +292,55 @@ class HostedSession:
             self.facts.pop("busyFrom", None)
             for event in found:
                 self.log.append(event)
+
+
+class SharedSettings:
+    """Mode and options of a session: set at the agent in the order of requests, logged, and sent to the other clients.
+
+    Agents send no update after a change that a client asked for (rule 173), so the host does, with the complete
+    list. Mode and options are kept in step for clients that know only one of the two.
+    """
+
+    def __init__(self, session: HostedSession) -> None:
+        self._session = session
+        self._order = asyncio.Lock()
+
+    async def set_mode(self, client: HostConnection, mode: str) -> None:
+        """Switch the mode. Raises: RequestError."""
+        async with self._order:
+            run = await self._session.agent.ensure()
+            try:
+                await run.session.set_mode(mode)
+            except DragomanError as error:
+                raise as_request_error(error) from None
+            self._changed(client, in_step(self._session.facts, mode=mode))
+            await self._session.settle()
+
+    async def set_option(self, client: HostConnection, option: str, value: object) -> list[Any]:
+        """Change an option; gives the complete list. Raises: RequestError."""
+        if _find_option(self._session.facts.get("configOptions"), option).get("type") == "boolean":
+            value = {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+        if not isinstance(value, str | bool):
+            raise RequestError.invalid_params("the value must be text, true or false", path="$.value")
+        async with self._order:
+            run = await self._session.agent.ensure()
+            try:
+                await run.session.set_config_option(option, value)
+            except DragomanError as error:
+                raise as_request_error(error) from None
+            options: list[Any] = msgspec.json.decode(encode(list(run.session.state.config_options)))
+            self._session.facts["configOptions"] = options
+            self._changed(client, in_step(self._session.facts))
+            await self._session.settle()
+            return options
+
+    def _changed(self, client: HostConnection, updates: list[dict[str, Any]]) -> None:
+        self._session.append("setting", {"by": client.key, "who": client.who, "updates": updates})
+        self._session.describe()
+
+
+def _find_option(options: Any, id: str) -> dict[str, Any]:
+    for option in options or ():
+        if isinstance(option, dict) and option.get("id") == id:
+            return option
+    return {}

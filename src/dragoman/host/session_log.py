@@ -164,14 +164,14 @@ class SessionLog:
     # Reading
 
     def tail(self, after: int) -> list[LogEvent] | None:
-        """The events behind a number, from memory; None if they have to be read."""
+        """Return the events behind a number, from memory; None if they have to be read."""
         tail = self._tail
         if tail and tail[0].number <= after + 1:
             return tail[after + 1 - tail[0].number :]
         return [] if after >= self.head else None
 
     async def read(self, after: int, limit: int = _PAGE) -> list[LogEvent]:
-        """A page of events behind a number; in the place of events that are lost there is a notice.
+        """Read a page of events behind a number; in the place of events that are lost there is a notice.
 
         Raises:
             StoreError: the log cannot be read.
@@ -179,7 +179,7 @@ class SessionLog:
         return await read_page(self._log, self.record.id, after, limit, head=self.head)
 
     def shared_run(self, cursor: int, *, with_number: bool) -> SharedRun | None:
-        """The updates behind a number that every client gets as they are, as one piece of bytes for all of them.
+        """Return the updates behind a number that every client gets as they are, as one piece of bytes for all.
 
         None if the next event is not such an update, or was not in the last commit.
         """
@@ -199,7 +199,7 @@ class SessionLog:
         return run
 
     def shared_frame(self, event: LogEvent, *, with_number: bool) -> bytes | None:
-        """The message for an update that every client gets as it is; None for another event."""
+        """Return the message for an update that every client gets as it is; None for another event."""
         return self._frame(event, with_number=with_number) if event.kind == "update" else None
 
     def begins_run(self, event: LogEvent) -> bool:
@@ -208,7 +208,7 @@ class SessionLog:
 
 
 async def read_page(log: EventLog, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
-    """A page of any session of the log; in the place of events that are lost there is a notice.
+    """Read a page of any session of the log; in the place of events that are lost there is a notice.
 
     Raises:
         StoreError: the log cannot be read.

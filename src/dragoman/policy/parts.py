@@ -83,7 +83,7 @@ class Reading(Struct, frozen=True):
 
 
 class _NotRead(Exception):
-    """Raised with the reason."""
+    """The reason why a line is not read."""
 
 
 def read_parts(

@@ -94,7 +94,7 @@ class Unreadable(Struct, frozen=True):
 
 
 class _Refused(Exception):
-    """Raised inside the reader with the reason."""
+    """The reason why a line is refused, raised inside the reader."""
 
 
 def read_line(text: str) -> Line | Unreadable:

@@ -67,7 +67,7 @@ _GROUP_POLL_SECONDS: Final = (0.005, 0.01, 0.02, 0.05)  # then the last one agai
 
 
 class ExitWatch:
-    """Calls `ended` once on the loop, with the return code, or None if other code collected the status.
+    """A watch that calls `ended` once on the loop, with the return code, or None if other code collected the status.
 
     Waits for a single pid: by a pidfd on the event loop, or in a thread where the system has none. Never waits for "any
     child", installs no signal handler and leaves asyncio's child watchers alone, so a program's own children stay its

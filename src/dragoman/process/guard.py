@@ -58,19 +58,19 @@ trap '' HUP INT QUIT TERM
 members=
 while read -r verb marker group; do
     kept=
-    for each in $members; do case $each in *:$marker:*) ;; *) kept="$kept $each" ;; esac; done
+    for member in $members; do case $member in *:$marker:*) ;; *) kept="$kept $member" ;; esac; done
     [ "$verb" = gone ] || kept="$kept $verb:$marker:$group"
     members=$kept
 done
 markers=
 looks=2
-for each in $members; do
-    marker=${each#*:}
+for member in $members; do
+    marker=${member#*:}
     marker=${marker%:*}
-    case $each in
+    case $member in
         start:*) looks=10 markers="$markers -e $marker" ;;
-        watch:*) kill -KILL "-${each##*:}"; markers="$markers -e $marker" ;;
-        group:*) kill -KILL "-${each##*:}" ;;
+        watch:*) kill -KILL "-${member##*:}"; markers="$markers -e $marker" ;;
+        group:*) kill -KILL "-${member##*:}" ;;
     esac
 done
 [ -n "$markers" ] || exit 0

@@ -140,7 +140,7 @@ def launch(
 
 
 class _Gate:
-    """Entered to start a program, on any thread; closed when the start was given up."""
+    """A gate that is entered to start a program, on any thread, and closed when the start was given up."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

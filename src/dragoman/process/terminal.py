@@ -118,7 +118,7 @@ class Terminal:
 
     @property
     def marker(self) -> str:
-        """Carried in the environment by everything the command starts."""
+        """The marker in the environment of everything the command starts."""
         return self._child.marker
 
     @property

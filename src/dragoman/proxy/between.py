@@ -1,4 +1,4 @@
-"""Runs a program between an editor on stdin and stdout and the programs behind it.
+"""A program between an editor on stdin and stdout and the programs behind it.
 
 Theory of operation
 -------------------
@@ -68,7 +68,7 @@ class Middle(Protocol):
         """Take a line of one of the programs."""
 
     def ended(self, number: int, reason: ConnectionClosed) -> None:
-        """One of the programs sends nothing more."""
+        """Note that one of the programs sends nothing more."""
 
     async def close(self) -> None:
         """Send what is still to be sent, and release everything."""
@@ -219,7 +219,7 @@ class Between:
             self._transports[number].write(line)
 
     def unsent_bytes(self, number: int) -> int:
-        """How much waits for a program to read it."""
+        """Return how much waits for a program to read it."""
         return self._transports[number].unsent_bytes
 
     def end_input(self, number: int) -> None:
@@ -255,7 +255,7 @@ class Between:
         self._log.write(f"{self._name}: {shown}\n".encode(errors="replace"))
 
     def stderr(self) -> OnStderr:
-        """A function for what one program writes to stderr."""
+        """Return a function for what one program writes to stderr."""
         mask = SplitMask(known_keys)  # for each its own: a key may be split between two writes
         self._masks.append(mask)
 
@@ -290,7 +290,7 @@ class Between:
             self.finish(0)
 
     def on_end(self, number: int, reason: ConnectionClosed) -> None:
-        """A program closed its connection."""
+        """End the conversation, or wait for its last answers, after a program closed its connection."""
         if self._over.done():
             return
         if number == EDITOR:
@@ -375,5 +375,5 @@ async def spawn(commands: Sequence[Sequence[str]], between: Between) -> list[Pro
 
 
 def exit_code(returncode: int) -> int:
-    """The exit code of this program for that of another one: 128 + n for signal n, as in a shell."""
+    """Return the exit code of this program for that of another one: 128 + n for signal n, as in a shell."""
     return returncode if returncode >= 0 else 128 - returncode

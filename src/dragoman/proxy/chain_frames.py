@@ -47,18 +47,18 @@ def is_reserved(method: str) -> bool:
 
 
 def spelling_of(method: str) -> str:
-    """How the sender of this method writes the names of the chain."""
+    """Return how the sender of this method writes the names of the chain."""
     return UNDERSCORED if method.startswith(UNDERSCORED) else PLAIN
 
 
 def wrap(method: str, params: bytes | Raw | None) -> bytes:
-    """The params of `proxy/successor`."""
+    """Return the params of `proxy/successor`."""
     name = msgspec.json.encode(method)
     return b'{"method":%b}' % name if params is None else b'{"method":%b,"params":%b}' % (name, bytes(params))
 
 
 def unwrap(params: Raw | None) -> Inner | None:
-    """The inverse of `wrap`; None if the params are not those of `proxy/successor`."""
+    """Undo `wrap`; None if the params are not those of `proxy/successor`."""
     try:
         found = msgspec.json.decode(params or b"", type=_Wrapped)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -70,7 +70,7 @@ def unwrap(params: Raw | None) -> Inner | None:
 
 
 def cancelled_id(params: Raw | None) -> Id | UnsetType:
-    """The request that a `$/cancel_request` names; UNSET if it names none."""
+    """Return the request that a `$/cancel_request` names; UNSET if it names none."""
     try:
         return msgspec.json.decode(params or b"", type=_Cancelled).requestId
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -78,7 +78,7 @@ def cancelled_id(params: Raw | None) -> Id | UnsetType:
 
 
 def version_in(value: bytes | Raw | None) -> int | None:
-    """The `protocolVersion` of params or of a result."""
+    """Return the `protocolVersion` of params or of a result."""
     try:
         return msgspec.json.decode(value or b"", type=_Version).protocolVersion
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -86,7 +86,7 @@ def version_in(value: bytes | Raw | None) -> int | None:
 
 
 def write_response(response: Response, request_id: Id) -> bytes:
-    """The line of a response under another id."""
+    """Return the line of a response under another id."""
     if response.error is None:
         return write_result(request_id, bytes(response.result or b"null"))
     found = response.error

@@ -98,7 +98,7 @@ class LinkEnd:
         self._link.resume(self._side)
 
     def end_writing(self) -> None:
-        """Nothing: the other side may still be written to."""
+        """Do nothing: the other side may still be written to."""
 
     def close(self) -> None:
         """Release the connection, of both sides."""
@@ -145,18 +145,18 @@ class ChainLink:
             self.connection.start(self)
 
     def pause(self, who: str) -> None:
-        """One side does not want to be fed."""
+        """Stop reading: one side does not want to be fed."""
         self._paused.add(who)
         self.connection.pause_reading()
 
     def resume(self, who: str) -> None:
-        """It does again."""
+        """Read again, unless another one still does not want to be fed."""
         self._paused.discard(who)
         if not self._paused:
             self.connection.resume_reading()
 
     def send(self, side: LinkSide, line: Frame) -> None:
-        """A line of this program for one side."""
+        """Send a line of this program to one side."""
         message = read_message(line) if isinstance(line, bytes) else refuse(line)
         match message:
             case Request():
@@ -188,7 +188,7 @@ class ChainLink:
     # Receiver: what the connection calls
 
     def feed(self, data: bytes) -> None:
-        """Bytes of the conductor."""
+        """Take bytes of the conductor."""
         lines: dict[LinkSide, list[bytes]] = {"client": [], "successor": []}
         last: LinkSide | None = None
         for frame in self._framer.feed(data):
@@ -212,20 +212,20 @@ class ChainLink:
         lines.clear()
 
     def end(self, reason: ConnectionClosed) -> None:
-        """The conductor is gone, and with it both sides."""
+        """End both sides: the conductor is gone."""
         for side in (self.client, self.successor):
             if side.receiver is not None:
                 side.receiver.end(reason)
 
     def drained(self) -> None:
-        """There is room for more, on both sides."""
+        """Feed both sides again: there is room for more."""
         self.resume("flood")
         for side in (self.client, self.successor):
             if side.receiver is not None:
                 side.receiver.drained()
 
     def _read(self, frame: Frame) -> tuple[LinkSide, bytes] | None:
-        """The side that a line of the conductor is from, and the plain line."""
+        """Return the side that a line of the conductor is from, and the plain line."""
         message = read_message(frame) if isinstance(frame, bytes) else refuse(frame)
         match message:
             case Request():
@@ -304,7 +304,7 @@ class PassThrough:
         link.successor.start(_Side(self, link.client, from_successor))
 
     def end(self, reason: ConnectionClosed) -> None:
-        """The conductor is gone."""
+        """End the relaying: the conductor is gone."""
         if not self.ended.done():
             self.ended.set_result(reason)
 

@@ -1,4 +1,4 @@
-"""Decides where each message of a proxy chain goes. Without input and output.
+"""Where each message of a proxy chain goes. Without input and output.
 
 Theory of operation
 -------------------
@@ -140,7 +140,7 @@ class ChainRouter:
         return None
 
     def feed(self, sender: int, line: Frame) -> None:
-        """A line of one of the programs."""
+        """Take a line of one of the programs."""
         if self._is_broken:
             return
         message = read_message(line) if isinstance(line, bytes) else refuse(line)
@@ -154,7 +154,7 @@ class ChainRouter:
             self._on_malformed(sender, message)
 
     def end(self, why: str) -> None:
-        """The chain ends: what the client waits for is answered with an error."""
+        """End the chain: what the client waits for is answered with an error."""
         self._is_broken = True
         for request_id, _ in self._parties[_CLIENT].asks.close_all():
             self._send(_CLIENT, write_error(request_id, INTERNAL_ERROR, why, {"reason": "chain_ended"}))
@@ -182,7 +182,7 @@ class ChainRouter:
             self._pass_up(sender, request.id, request.method, _bytes(request.params))
 
     def _pass_down(self, sender: int, request_id: Id, method: str, params: bytes | None) -> None:
-        """A request for the successor of its sender."""
+        """Pass a request to the successor of its sender."""
         party, successor = self._parties[sender], self._parties[sender + 1]
         is_initialize = method == "initialize"
         if not (sender == _CLIENT or party.is_greeted) or not (is_initialize or successor.is_greeted):
@@ -207,7 +207,7 @@ class ChainRouter:
         self._ask(passed, name, params)
 
     def _pass_up(self, sender: int, request_id: Id, method: str, params: bytes | None) -> None:
-        """A request for the predecessor of its sender."""
+        """Pass a request to the predecessor of its sender."""
         if not self._parties[sender].is_greeted:
             self._refuse(sender, request_id, INVALID_REQUEST, "nothing can be asked before initialize")
             return
@@ -248,7 +248,7 @@ class ChainRouter:
             self._send(sender - 1, write_notification(f"{spelling}successor", wrap(method, _bytes(params))))
 
     def _cancel(self, sender: int, params: Raw | None) -> None:
-        """A program gives up one of its own requests: the one that we made of it is given up too."""
+        """Give up the request that we made of one which its sender gives up."""
         request_id = cancelled_id(params)
         asked = None if request_id is UNSET else self._parties[sender].asks.get(request_id)
         if asked is not None:  # else it was answered meanwhile, or never asked

@@ -1,4 +1,4 @@
-"""Runs a proxy chain: an agent with links in front of it, behind this program's stdin and stdout.
+"""A proxy chain: an agent with links in front of it, behind this program's stdin and stdout.
 
 Theory of operation
 -------------------

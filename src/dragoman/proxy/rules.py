@@ -27,7 +27,7 @@ _LONGEST_BYTES: Final = 256 * 1024
 
 
 class RuleAnswers:
-    """Decides permission requests by rules.
+    """The answers to permission requests, decided by rules.
 
     Args:
         rules: The rules for a folder, read for each request, so that changed rules count at once.
@@ -39,7 +39,7 @@ class RuleAnswers:
         self._agent = agent
 
     def decide(self, params: Frame, reported: list[Frame], folder: str) -> str | None:
-        """The id of the option that the rules choose; None if they do not decide."""
+        """Return the id of the option that the rules choose; None if they do not decide."""
         data = encode(params)
         if len(data) > _LONGEST_BYTES:
             return None
@@ -59,7 +59,7 @@ class RuleAnswers:
 
 
 def _state(reported: list[Frame]) -> SessionState:
-    """The turn so far, as the client would know it."""
+    """Return the turn so far, as the client would know it."""
     state = SessionState()
     state.begin_turn(())
     for call in reported:

@@ -1,4 +1,4 @@
-"""Runs an agent of one version of the protocol behind a client of another one.
+"""An agent of one version of the protocol behind a client of another one.
 
 Each line goes through a translator (`dragoman.versions`), which may answer either side. When the agent ends, what the
 client still waits for is answered with an error. Streams, room and ends are those of `proxy/between.py`.

@@ -171,7 +171,7 @@ class RunRecord:
         return all(_says_nothing(item) for item in items)
 
     def result(self, state: SessionState | None) -> results.RunResult:
-        """Return the result as far as the turn decides it: without exit code, error, times, retries and patch."""
+        """Return the result as far as the turn decides it; the program adds exit code, error, times, retries, patch."""
         turn = state.turns[-1] if state is not None and state.turns else None
         text = ""
         if state is not None and turn is not None:

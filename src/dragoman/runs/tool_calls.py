@@ -145,7 +145,7 @@ def _bounded(value: Any, depth: int = 0) -> Any:
     if isinstance(value, dict | list) and depth > _DEPTH:
         return "[cut by dragoman: nested too deeply]"
     if isinstance(value, dict):
-        return {key: _bounded(each, depth + 1) for key, each in value.items()}
+        return {key: _bounded(member, depth + 1) for key, member in value.items()}
     return [_bounded(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 

@@ -212,7 +212,7 @@ class Ledger:
             db.execute(
                 "UPDATE entries SET title = coalesce(?, title), files = ?, updated_at = ?, size_bytes = "
                 "(SELECT coalesce(sum(length(record)), 0) FROM turns WHERE entry = number) WHERE number = ?",
-                (end.title, _json(sorted(files.values(), key=lambda each: each.path)), stamp, number),
+                (end.title, _json(sorted(files.values(), key=lambda file: file.path)), stamp, number),
             )
 
         return self._database.post(work)

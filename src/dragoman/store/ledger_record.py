@@ -237,7 +237,7 @@ def _slim(value: Any, limit: int) -> Any:
         resource = value.get("resource")
         if isinstance(resource, dict) and isinstance(resource.get("blob"), str):
             return _described(resource.get("mimeType"), resource["blob"], resource.get("uri"))
-        return {key: _slim(each, limit) for key, each in value.items()}
+        return {key: _slim(member, limit) for key, member in value.items()}
     return value
 
 

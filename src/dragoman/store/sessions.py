@@ -328,7 +328,7 @@ class Store:
             _insert_parts(db, message)
             db.executemany(
                 "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                [(message.id, session_id, number, *msgspec.structs.astuple(each)) for number, each in enumerate(usage)],
+                [(message.id, session_id, number, *msgspec.structs.astuple(row)) for number, row in enumerate(usage)],
             )
             db.execute("UPDATE sessions SET updated_at = ? WHERE id = ?", (stamp, session_id))
             return stamp

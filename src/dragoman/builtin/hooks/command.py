@@ -31,7 +31,7 @@ async def show_hooks(arguments: str, session: OpenSession) -> str:
     lines = lines or ["There are no hooks."]
     if proposed:
         lines += ["", "Proposed by the project, and not run before you accept them:"]
-        lines += [f"{_named(each)}; `dragoman agents accept --hook {name}`" for name, each in proposed.items()]
+        lines += [f"{_named(hook)}; `dragoman agents accept --hook {name}`" for name, hook in proposed.items()]
     path = session.settings.config_dir / "settings.json"
     return "\n".join([*lines, "", f"Hooks are members of `hooks` in {path}. The moments are {', '.join(MOMENTS)}."])
 
@@ -40,19 +40,19 @@ def _described(hook: Hook, whose: str) -> str:
     return f"{_named(hook)} ({whose}, at most {hook.timeout_seconds:g} s)"
 
 
-def _named(each: Hook | EditCommand) -> str:
+def _named(hook: Hook | EditCommand) -> str:
     from dragoman.settings.hooks import Hook
 
-    if not isinstance(each, Hook):
-        return _described_edit(each)
-    concerns = f" for `{label(each.matcher, _COLUMNS)}`" if each.matcher else ""
-    return f"- `{each.event or each.moment}`{concerns}: `{label(each.command, _COLUMNS)}`"
+    if not isinstance(hook, Hook):
+        return _described_edit(hook)
+    concerns = f" for `{label(hook.matcher, _COLUMNS)}`" if hook.matcher else ""
+    return f"- `{hook.event or hook.moment}`{concerns}: `{label(hook.command, _COLUMNS)}`"
 
 
-def _described_edit(each: EditCommand) -> str:
-    work = ", ".join(f"{what} `{label(line, _COLUMNS)}`" for what, line in _work(each))
-    return f"- after an edit of `{label(each.files, _COLUMNS)}`: {work}"
+def _described_edit(command: EditCommand) -> str:
+    work = ", ".join(f"{what} `{label(line, _COLUMNS)}`" for what, line in _work(command))
+    return f"- after an edit of `{label(command.files, _COLUMNS)}`: {work}"
 
 
-def _work(each: EditCommand) -> list[tuple[str, str]]:
-    return [(what, line) for what, line in (("format", each.format), ("check", each.check)) if line]
+def _work(command: EditCommand) -> list[tuple[str, str]]:
+    return [(what, line) for what, line in (("format", command.format), ("check", command.check)) if line]

@@ -33,7 +33,7 @@ async def add_from_servers(servers: McpServers, session: OpenSession, prompt: Qu
     """Add what the prompt takes from servers to its message."""
     command = prompt.command
     if command is not None and command.command is not None and command.command.source == "mcp":
-        own = {name for name, each in session.commands.items() if each.source != "mcp"}
+        own = {name for name, command in session.commands.items() if command.source != "mcp"}
         message.metadata[COMMAND] = {"name": command.name}  # without a text, no request to a model has it
         try:
             async with asyncio.timeout(LONGEST_SECONDS):

@@ -127,7 +127,10 @@ def _usable(schema: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"type": "object", "properties": {}, **schema}
     properties, required = found["properties"], schema.get("required")
     known = properties.items() if isinstance(properties, dict) else ()
-    found["type"], found["properties"] = "object", {name: each for name, each in known if isinstance(each, dict | bool)}
+    found["type"], found["properties"] = (
+        "object",
+        {name: value for name, value in known if isinstance(value, dict | bool)},
+    )
     if not (isinstance(required, list) and all(isinstance(name, str) for name in required)):
         found.pop("required", None)
     return found

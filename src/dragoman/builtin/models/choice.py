@@ -109,7 +109,7 @@ def effort_for(name: str, wanted: str | None) -> str | None:
         return None
     place = _ORDER.index(wanted) if wanted in _ORDER else _ORDER.index(DEFAULT_EFFORT)
     # Of two that are as near, the lower costs less.
-    return min(efforts, key=lambda each: (abs(_ORDER.index(each) - place), _ORDER.index(each)))
+    return min(efforts, key=lambda effort: (abs(_ORDER.index(effort) - place), _ORDER.index(effort)))
 
 
 def describe(facts: ModelFacts) -> str:

@@ -110,7 +110,7 @@ class SessionSkills:
             await self.reread()
             skill = self.named(name)
         if skill is None:
-            names = ", ".join(sorted(each for each, found in self.known().items() if found.is_for_model))
+            names = ", ".join(sorted(skill for skill, found in self.known().items() if found.is_for_model))
             raise ToolError(f"there is no skill {name!r}; " + (f"there are: {names}" if names else "there are none"))
         if not skill.is_for_model:
             raise ToolError(f"the skill {skill.name} is only started by the user, with /{skill.name}")

@@ -111,7 +111,7 @@ def find_agent(name: str, agents: Mapping[str, AgentDeclaration]) -> AgentDeclar
     """Return the agent of this name, in any case, or under a name that others use; None if there is none."""
     if name in agents:
         return agents[name]
-    folded = {each.casefold(): declared for each, declared in agents.items()}
+    folded = {agent.casefold(): declared for agent, declared in agents.items()}
     return folded.get(name.casefold()) or agents.get(_ALIASES.get(name.casefold(), ""))
 
 

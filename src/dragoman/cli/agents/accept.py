@@ -82,7 +82,7 @@ def _accept_mcp_server(settings: EffectiveSettings, name: str, *, is_sure: bool)
     else:
         sys.stderr.write(f"run\n  {shown_command((server['command'], *server.get('args', ())))}\n")
         _show_variables("environment", server.get("env", {}))
-    _show_variables("settings", {each: str(server[each]) for each in ("cwd", "oauth") if each in server})
+    _show_variables("settings", {name: str(server[name]) for name in ("cwd", "oauth") if name in server})
     _confirm(name, is_sure=is_sure)
     settings.accept("mcp", name, mcp_fingerprint(server))
     write_note(f"{name} is accepted; you are asked again if anything of it changes")

@@ -43,7 +43,7 @@ def add_agent(call: CliCall) -> int:
 
 
 def _wrapping(call: CliCall) -> Sequence[str]:
-    """The command that wraps an object, an endpoint or a command-line tool, for any folder. Raises: CliError."""
+    """Return the command that wraps an object, an endpoint or a command-line tool, for any folder. Raises: CliError."""
     from dragoman.cli.command import parse
     from dragoman.cli.commands.wrap import COMMAND, wrap_command
     from dragoman.cli.wrap.source import check_words

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def load_agents_here() -> Agents:
-    """The agents for the folder this command runs in.
+    """Return the agents for the folder this command runs in.
 
     Raises:
         ConfigError: a settings file is wrong.
@@ -25,7 +25,7 @@ def load_agents_here() -> Agents:
 
 
 def required_name(name: str | None, action: str, example: str) -> str:
-    """The name that was given. Raises: CliError, if none was."""
+    """Return the name that was given. Raises: CliError, if none was."""
     if name is None:
         raise exits.CliError(f"agents {action} needs a name", hint=example)
     return name

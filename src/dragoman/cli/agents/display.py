@@ -23,16 +23,16 @@ def write_notes(agents: Agents) -> None:
 
 
 def shown_command(words: Sequence[str]) -> str:
-    """A command that can be read and pasted. Other than ASCII is escaped, because it could look like something else."""
+    """Return a command to read and paste. Other than ASCII is escaped, because it could look like something else."""
     return " ".join(map(shown_word, words))
 
 
 def shown_word(word: str) -> str:
-    """One word of a command, quoted for a shell."""
+    """Return one word of a command, quoted for a shell."""
     return quote(word) if word.isascii() and word.isprintable() else json.dumps(word)
 
 
 def shown_path(path: str) -> str:
-    """A path with `~` for the home directory."""
+    """Return a path with `~` for the home directory."""
     home = os.path.expanduser("~")
     return one_line(f"~{path[len(home) :]}" if path.startswith(f"{home}/") else path)

@@ -120,7 +120,7 @@ def _write_answer(answer: ProbeResult) -> None:
 
 
 def _offers(capabilities: dict[str, Any], prefix: str = "") -> list[str]:
-    """The paths of all capabilities that are offered: true, or an object."""
+    """Return the paths of all capabilities that are offered: true, or an object."""
     found = []
     for name, value in capabilities.items():
         path = f"{prefix}{name}"

@@ -68,7 +68,7 @@ def _listed(agents: Agents, id_: str) -> Listed:
 
 
 def _recent_catalogue(agents: Agents) -> Catalogue:
-    """The stored copy of the registry if it is recent, else a new one; if that fails, the old copy."""
+    """Return the stored copy of the registry if it is recent, else a new one; if that fails, the old copy."""
     from dragoman.registry.catalogue import ADDRESS, cached_catalogue, refresh_catalogue
     from dragoman.settings.places import cache_dir
 

@@ -56,7 +56,7 @@ def _write_present(entries: list[AgentEntry], agents: Agents) -> None:
 
 
 def _shown_source(entry: AgentEntry) -> str:
-    """Where the agent comes from; for a well-known one, what runs it."""
+    """Return where the agent comes from; for a well-known one, what runs it."""
     if entry.source != "known":
         return entry.source
     return entry.command[0] if entry.package else "PATH"

@@ -37,7 +37,7 @@ def show_agent(call: CliCall) -> int:
 
 
 def agent_state(entry: AgentEntry, agents: Agents) -> str:
-    """Whether the agent can be started, in one or two words."""
+    """Return in one or two words whether the agent can be started."""
     if entry.needs_confirmation:
         return "can be downloaded"
     if entry.problem:
@@ -46,7 +46,7 @@ def agent_state(entry: AgentEntry, agents: Agents) -> str:
 
 
 def shown_login(entry: AgentEntry) -> str:
-    """What can be seen of a login, in a few words."""
+    """Return what can be seen of a login, in a few words."""
     from dragoman.registry.presence import login_here
 
     state = login_here(entry)
@@ -62,7 +62,7 @@ def shown_login(entry: AgentEntry) -> str:
 
 
 def agent_document(entry: AgentEntry, agents: Agents) -> dict[str, Any]:
-    """An agent as JSON. Variables of its environment appear without their values, which are often secrets."""
+    """Return an agent as JSON. Variables of its environment appear without their values, which are often secrets."""
     from dragoman.registry.known import recognise
     from dragoman.registry.presence import login_here, version_here
 
@@ -99,7 +99,7 @@ def agent_document(entry: AgentEntry, agents: Agents) -> dict[str, Any]:
 
 
 def listed_document(listed: Listed) -> dict[str, Any]:
-    """An entry of the registry as JSON."""
+    """Return an entry of the registry as JSON."""
     return {
         "id": listed.id,
         "name": listed.name,
@@ -153,7 +153,7 @@ def _entry_lines(entry: AgentEntry, agents: Agents) -> list[tuple[str, str]]:
 
 
 def _presence_lines(entry: AgentEntry, agents: Agents) -> list[tuple[str, str]]:
-    """What is known about a well-known agent, besides its quirks."""
+    """Return what is known about a well-known agent, besides its quirks."""
     from dragoman.registry.known import recognise
     from dragoman.registry.presence import version_here
 

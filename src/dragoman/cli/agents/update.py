@@ -42,5 +42,5 @@ def update_registry(call: CliCall) -> int:
 
 
 def _origin(given: str) -> str:
-    """An address, or the absolute path of a file: later commands read it from other folders."""
+    """Return an address, or the absolute path of a file: later commands read it from other folders."""
     return given if "://" in given else os.path.abspath(given)

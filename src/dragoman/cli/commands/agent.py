@@ -75,7 +75,7 @@ def run(call: CliCall) -> int:
 
 
 def _through(protocol: str | None) -> Callable[[Transport], Transport] | None:
-    """How a client of 2025.1 is served; None for one of version 1 or 2."""
+    """Return how a client of 2025.1 is served; None for one of version 1 or 2."""
     if protocol in (None, "auto", "1"):
         return None
     from dragoman.cli.dialect import serve_dialect_client
@@ -167,7 +167,7 @@ def _system_prompt(option: str | None, setting: str, folder: Path) -> str:
 
 
 def _text_or_file(name: str, given: str, folder: Path) -> str:
-    """The content of a file that exists, else the text itself; one word with a slash or an ending is a file."""
+    """Return the content of a file that exists, else the text itself; one word with a slash or an ending is a file."""
     looks_like_path = len(given.split()) == 1 and ("/" in given or given.endswith((".md", ".txt")))
     path = folder / Path(given).expanduser() if looks_like_path or len(given) < _LONGEST_PATH else None
     try:

@@ -48,7 +48,7 @@ def run(call: CliCall) -> int:
         write_note(f"warning: {problem}")
     if is_dry:
         return _end(proposals, places, given)
-    is_ready = any(each.state == "ready" for each in proposals)
+    is_ready = any(proposal.state == "ready" for proposal in proposals)
     if is_ready and not given.yes and not sys.stdin.isatty():
         raise exits.CliError(
             "the questions cannot be asked: stdin is not a terminal",

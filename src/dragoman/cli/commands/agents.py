@@ -42,7 +42,7 @@ def run(call: CliCall) -> int:
 
 
 def _function(action: str) -> Callable[[CliCall], int]:
-    """The function of an action; the modules of the others are not imported."""
+    """Return the function of an action; the modules of the others are not imported."""
     match action:
         case "list":
             from dragoman.cli.agents.list import list_agents as function

@@ -28,7 +28,7 @@ class TerminalOpening:
         self._options = options
 
     def new(self, agent: str | None) -> dict[str, Any]:
-        """The params of a new session. Raises: ConfigError."""
+        """Return the params of a new session. Raises: ConfigError."""
         from msgspec.structs import replace
 
         from dragoman.cli.exec.hosted.opening import SessionOpener
@@ -103,13 +103,13 @@ def _converse(
         *(opening, session_id, first),
         ui=ui,
         overridden=overridden,
-        chooses=all(each is None for each in named),
+        chooses=all(choice is None for choice in named),
         notes=notes,
     )
 
 
 def _read_ui() -> tuple[UiMembers, tuple[str, ...]]:
-    """The user's settings of the terminal client. A file that cannot be read does not keep it from opening."""
+    """Return the user's settings of the terminal client. A file that cannot be read does not keep it from opening."""
     from dragoman.errors import ConfigError
     from dragoman.settings.file import UiMembers, read_settings_file, user_file
     from dragoman.settings.places import config_dir
@@ -123,7 +123,7 @@ def _read_ui() -> tuple[UiMembers, tuple[str, ...]]:
 
 
 def _form(given: Any, wanted: str) -> tuple[str, str]:
-    """`full`, `inline` or `plain`, and what decided for lines only. Raises: CliError."""
+    """Return `full`, `inline` or `plain`, and what decided for lines only. Raises: CliError."""
     import importlib.util
 
     if given.plain:
@@ -169,21 +169,21 @@ def _options(call: CliCall) -> Options:
 
 
 def _session(given: Any, cwd: str) -> HostedEntry | None:
-    """The session that is meant; None for a new one."""
+    """Return the session that is meant; None for a new one."""
     from dragoman.cli.sessions.hosted import hosted_sessions
 
     if given.session is None and not getattr(given, "continue"):
         return None
     known = hosted_sessions()
     if given.session is None:
-        found = next((each for each in known if each.folder == cwd), None)
+        found = next((session for session in known if session.folder == cwd), None)
         if found is None:
             raise exits.CliError(f"there is no session in {cwd}", hint="leave out --continue to begin one")
         return found
-    for each in known:
-        if given.session in (each.session_id, each.name):
-            return each
-    near = [each for each in known if each.session_id.startswith(given.session)]
+    for session in known:
+        if given.session in (session.session_id, session.name):
+            return session
+    near = [session for session in known if session.session_id.startswith(given.session)]
     if len(near) == 1:
         return near[0]
     raise exits.CliError(f"there is no session {given.session!r}", hint="dragoman sessions lists them")

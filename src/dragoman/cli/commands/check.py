@@ -87,7 +87,7 @@ def _check_program(
 def _served(
     call: CliCall, judged: Judged, requests: list[Case], on_result: Progress
 ) -> Callable[[], Awaitable[list[CaseResult]]] | None:
-    """Judges how a remote agent answers requests; None if there is nothing to judge."""
+    """Return a function that judges how a remote agent answers requests; None if there is nothing to judge."""
     if not requests:
         return None
     from dragoman.conformance.agent.probe import AgentCheckSettings
@@ -162,7 +162,7 @@ def _until_done(
     signals: list[int],
     served: Callable[[], Awaitable[list[CaseResult]]] | None,
 ) -> ConformanceReport:
-    """Runs the cases; Ctrl-C and SIGTERM end the run early, and what was found is reported."""
+    """Run the cases; Ctrl-C and SIGTERM end the run early, and what was found is reported."""
     from dragoman.errors import DragomanError
 
     async def judge() -> ConformanceReport:
@@ -171,8 +171,8 @@ def _until_done(
             run.stop(f"ended by {number.name}")
 
         loop = asyncio.get_running_loop()
-        for each in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(each, stop, each)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, stop, number)
         first = [] if served is None else await served()
         report = await run.run(cases)
         report.results[:0] = first
@@ -268,7 +268,7 @@ class _Progress:
 
 
 def _in_its_version(given: Any, judged: Judged) -> Judged:
-    """The agent to judge; one of 2025.1 is judged by what it says in the words of version 1.
+    """Return the agent to judge; one of 2025.1 is judged by what it says in the words of version 1.
 
     Raises:
         CliError: A client is to be judged in another version than 1.
@@ -287,7 +287,7 @@ def _in_its_version(given: Any, judged: Judged) -> Judged:
 
 
 def _spoken_version(judged: Judged) -> str:
-    """The version that the agent answers when version 2 is offered.
+    """Return the version that the agent answers when version 2 is offered.
 
     Raises:
         CliError: It does not start or does not answer.
@@ -489,7 +489,7 @@ class Judged(NamedTuple):
 
 
 def read_judged(call: CliCall) -> Judged:
-    """The agent that the command line names: after `--`, by `-a`, or by `--url`.
+    """Return the agent that the command line names: after `--`, by `-a`, or by `--url`.
 
     Raises:
         CliError: it names none, or two.
@@ -519,7 +519,7 @@ def read_judged(call: CliCall) -> Judged:
 
 
 def request_cases(judged: Judged, only: str | None) -> list[Case]:
-    """The cases about requests that apply, and fit the patterns."""
+    """Return the cases about requests that apply, and fit the patterns."""
     if not judged.has_requests:
         return []
     from dragoman.conformance.case import choose_cases
@@ -530,14 +530,14 @@ def request_cases(judged: Judged, only: str | None) -> list[Case]:
 
 
 def message_cases(judged: Judged, cases: list[Case]) -> list[Case]:
-    """Those of the cases about messages that apply to how the agent is reached."""
+    """Return those of the cases about messages that apply to how the agent is reached."""
     return [case for case in cases if not (judged.has_requests and case.id.startswith(NOT_SERVED))]
 
 
 async def judge_served(
     judged: Judged, cases: list[Case], seconds: float, on_result: Progress | None
 ) -> list[CaseResult]:
-    """How the agent is served."""
+    """Judge how the agent is served."""
     from dragoman.cli.connect import read_headers, read_token
     from dragoman.conformance.remote.probe import RemoteProbe
     from dragoman.conformance.remote.run import judge_requests

@@ -48,7 +48,7 @@ def run(call: CliCall) -> int:
         write_json({"prompt": prompt, "project": project, "runs": runs})
     else:
         _show(runs)
-    return exits.OK if any(each.exit_code == 0 for each in runs) else exits.AGENT_ERROR
+    return exits.OK if any(compared.exit_code == 0 for compared in runs) else exits.AGENT_ERROR
 
 
 def _words(words: list[str], file: str | None) -> tuple[list[str], str]:
@@ -74,16 +74,16 @@ def _words(words: list[str], file: str | None) -> tuple[list[str], str]:
 
 
 def _contestants(agents: list[str], project: str) -> list[Contestant]:
-    """The agents with worktrees that do not exist yet; their numbers are those of the comparison."""
+    """Return the agents with worktrees that do not exist yet; their numbers are those of the comparison."""
     from dragoman.cli.compare.runs import Contestant
     from dragoman.worktrees import list_worktrees
 
-    known = [re.match(r"compare-(\d+)-", each.name) for each in list_worktrees(project)]
+    known = [re.match(r"compare-(\d+)-", worktree.name) for worktree in list_worktrees(project)]
     number = 1 + max((int(found[1]) for found in known if found is not None), default=0)
     named: list[Contestant] = []
     for position, word in enumerate(agents, 1):
         clean = re.sub(r"[^A-Za-z0-9._-]+", "-", word).strip("-")[:40] or str(position)
-        taken = any(each.worktree == f"compare-{number}-{clean}" for each in named)
+        taken = any(contestant.worktree == f"compare-{number}-{clean}" for contestant in named)
         named.append(Contestant(word, f"compare-{number}-{clean}{f'-{position}' if taken else ''}"))
     return named
 
@@ -131,12 +131,12 @@ def _write_page(path: str, prompt: str, project: str, runs: list[ComparedRun]) -
 def _show(runs: list[ComparedRun]) -> None:
     from dragoman.cli.compare.table import HEADER, row_of
 
-    write_table(HEADER, [row_of(each) for each in runs])
+    write_table(HEADER, [row_of(compared) for compared in runs])
     sys.stdout.flush()
-    for each in runs:
-        if each.error:
-            write_note(f"{each.name}: {each.error}")
-    best = next((each for each in runs if each.exit_code == 0 and each.files), None)
+    for compared in runs:
+        if compared.error:
+            write_note(f"{compared.name}: {compared.error}")
+    best = next((compared for compared in runs if compared.exit_code == 0 and compared.files), None)
     if best is not None:
         write_note(
             f"look: dragoman worktrees diff {best.worktree}; take over: dragoman worktrees merge {best.worktree}"

@@ -13,9 +13,9 @@ def run(call: CliCall) -> int:
 
 
 def _with_nested(verb: str) -> CliCommand:
-    """The verb with the arguments and options of its nested commands: the scripts look at the first word only."""
+    """Return the verb with the arguments and options of its nested commands: scripts look at the first word only."""
     command = table.load(verb)
-    for nested in (table.load(each) for each in table.NESTED if each.split()[0] == verb):
+    for nested in (table.load(name) for name in table.NESTED if name.split()[0] == verb):
         known = {option.flag for option in command.options}
         command = command._replace(
             arguments=(*command.arguments, *nested.arguments),

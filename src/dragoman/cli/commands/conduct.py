@@ -34,7 +34,7 @@ def run(call: CliCall) -> int:
 
 
 def _words(link: str) -> list[str]:
-    """The command of a link, which is one argument, as a shell would split it."""
+    """Return the command of a link, which is one argument, as a shell would split it."""
     import shlex
 
     try:

@@ -60,7 +60,7 @@ def run(call: CliCall) -> int:
 
 
 def _function(action: str) -> Callable[[CliCall], int]:
-    """The function of an action; the modules of the others are not imported."""
+    """Return the function of an action; the modules of the others are not imported."""
     match action:
         case "list":
             from dragoman.cli.evaluation.tasks import list_tasks as function

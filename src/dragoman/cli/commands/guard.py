@@ -138,8 +138,8 @@ def _print_settings(call: CliCall) -> int:
         value = getattr(given, name)
         if name in ("print_settings", "explain") or not value:
             continue
-        for each in value if isinstance(value, list) else [value]:
-            words += [option.flag] if each is True else [option.flag, each]
+        for setting in value if isinstance(value, list) else [value]:
+            words += [option.flag] if setting is True else [option.flag, setting]
     program = call.program or ()
     name = given.agent or (os.path.basename(program[0]) if program else "agent")
     command = [*words, "--", *program] if program else words

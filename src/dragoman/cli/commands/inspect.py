@@ -112,7 +112,7 @@ def _show_timeline(trace: Trace, timeline: RecordingTimeline, screen: Screen, wa
 
 
 def _groups(rows: list[Row], entries: list[Entry], wanted: Filter, *, one_by_one: bool) -> Iterator[list[Row]]:
-    """Groups of rows, one line each."""
+    """Yield groups of rows, one line each."""
     from dragoman.trace.inspect.timeline import runs
 
     for group in runs(row for row in rows if wanted.wants(row)):
@@ -188,7 +188,7 @@ def _write_page(trace: Trace, given: Any) -> int:
 
 
 def _private(path: str, flags: int) -> int:
-    """Only the owner may read the page, as with the recording itself."""
+    """Open the page so that only the owner may read it, as with the recording itself."""
     return os.open(path, flags, 0o600)
 
 
@@ -225,7 +225,7 @@ def _run_live(call: CliCall, chosen: list[str]) -> int:
 
 
 def _filter(given: Any, timeline: RecordingTimeline | None = None) -> Filter:
-    """The filter of the options. A live conversation has no sessions yet, so its filter is without one."""
+    """Return the filter of the options. A live conversation has no sessions yet, so its filter is without one."""
     from dragoman.trace.inspect.timeline import Filter
 
     return Filter(

@@ -110,7 +110,7 @@ def _list(methods: tuple[LoginMethod, ...], *, is_json: bool) -> int:
     if is_json:
         write_json([_row(method) for method in methods])
     elif methods:
-        rows = [[text or "-" for text in (each.id, each.kind, each.name, _how(each))] for each in methods]
+        rows = [[text or "-" for text in (method.id, method.kind, method.name, _how(method))] for method in methods]
         write_table(("METHOD", "KIND", "NAME", "HOW"), rows)
     else:
         write_note("this agent offers no login method")

@@ -38,7 +38,7 @@ def run(call: CliCall) -> int:
 
 
 def _name(call: CliCall, program: tuple[str, ...]) -> str:
-    """What the file of a recording is named after."""
+    """Return what the file of a recording is named after."""
     from urllib.parse import urlsplit
 
     given = call.given
@@ -48,7 +48,7 @@ def _name(call: CliCall, program: tuple[str, ...]) -> str:
 
 
 def _recording(given: str | None, program: str) -> Path:
-    """The file to write. In a folder, and by default, each run gets a new file."""
+    """Return the file to write. In a folder, and by default, each run gets a new file."""
     if given is not None and not given.endswith("/") and not Path(given).is_dir():
         if _is_stdout(given):
             raise exits.CliError(
@@ -70,7 +70,7 @@ def _is_stdout(path: str) -> bool:
 
 
 def _default_folder() -> Path:
-    """The default folder. Not the current one: editors start agents in the user's project."""
+    """Return the default folder. Not the current one: editors start agents in the user's project."""
     state = os.environ.get("XDG_STATE_HOME", "")
     return (Path(state) if os.path.isabs(state) else Path.home() / ".local" / "state") / "dragoman" / "traces"
 

@@ -60,8 +60,8 @@ async def _until_signal(
         signals.append(number)
         replay.stop()
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(each, stop, each)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
     return await play
 
 
@@ -77,7 +77,7 @@ def _version(protocol: str | None, recorded: Version) -> Version:
 
 
 def _translated(transport: Transport, side: Side, client: Version, agent: Version | Literal["auto"]) -> Transport:
-    """The transport of one side of the recording, whose other side speaks another version than the recorded one."""
+    """Return the transport of one side of the recording, whose other side speaks another version than recorded."""
     if client == agent:
         return transport
     from dragoman.transports.translated import TranslatedTransport

@@ -95,7 +95,7 @@ def _row(rule: Rule, *, project: str | None, added: str, source: str) -> dict[st
 
 
 def _settings_rules(project: str) -> list[Rule]:
-    """The rules of both settings files. What a project's file cannot decide is ignored, and reported on stderr."""
+    """Return the rules of both settings files. What a project's cannot decide is ignored, and reported on stderr."""
     from dragoman.settings import load_settings
     from dragoman.settings.places import config_dir
     from dragoman.text.terminal import one_line

@@ -54,7 +54,7 @@ def run(call: CliCall) -> int:
 
 
 def _function(action: str) -> Callable[[CliCall], int]:  # noqa: C901, PLR0912 - a table
-    """The function of an action; the modules of the others are not imported."""
+    """Return the function of an action; the modules of the others are not imported."""
     match action:
         case "list":
             from dragoman.cli.sessions.list import list_sessions as function

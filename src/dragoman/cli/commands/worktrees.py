@@ -36,7 +36,7 @@ def run(call: CliCall) -> int:
     for option in COMMAND.options:
         name = option.flag.lstrip("-").replace("-", "_")
         if getattr(given, name) not in (None, False) and name not in ACTIONS[action]:
-            takers = [each for each, options in ACTIONS.items() if name in options]
+            takers = [taker for taker, options in ACTIONS.items() if name in options]
             raise exits.CliError(f"{option.flag} goes with {' and '.join(takers)}", hint=_SEE_HELP)
     folder = given.cwd or "."
     if not os.path.isdir(folder):
@@ -78,7 +78,7 @@ def _named(project: str, name: str | None) -> Worktree:
     if name is None:
         if len(known) == 1:
             return known[0]
-        names = ", ".join(each.name for each in known)
+        names = ", ".join(worktree.name for worktree in known)
         raise exits.CliError(
             f"which worktree? There are {names}" if known else f"{project} has no worktrees",
             hint=_SEE_HELP if known else "dragoman exec --worktree NAME 'PROMPT'",
@@ -96,25 +96,25 @@ def _list(project: str, *, as_json: bool) -> int:
     from dragoman.worktrees import WorktreeError, changes_of, list_worktrees
 
     rows = []
-    for each in list_worktrees(project):
+    for worktree in list_worktrees(project):
         try:
-            count: int | None = len(changes_of(each))
+            count: int | None = len(changes_of(worktree))
         except WorktreeError:
             count = None
-        rows.append((each, count))
+        rows.append((worktree, count))
     if as_json:
         write_json(
             [
                 {
-                    "name": each.name,
-                    "folder": each.folder,
-                    "project": each.project,
-                    "kind": each.kind,
-                    "commit": each.commit,
-                    "created_at": each.created_at,
+                    "name": worktree.name,
+                    "folder": worktree.folder,
+                    "project": worktree.project,
+                    "kind": worktree.kind,
+                    "commit": worktree.commit,
+                    "created_at": worktree.created_at,
                     "files_changed": count,
                 }
-                for each, count in rows
+                for worktree, count in rows
             ]
         )
         return exits.OK
@@ -123,13 +123,13 @@ def _list(project: str, *, as_json: bool) -> int:
         return exits.OK
     table = [
         (
-            each.name,
+            worktree.name,
             "?" if count is None else str(count),
-            ago(each.created_at, time()),
-            (each.commit or "")[:10],
-            each.folder,
+            ago(worktree.created_at, time()),
+            (worktree.commit or "")[:10],
+            worktree.folder,
         )
-        for each, count in rows
+        for worktree, count in rows
     ]
     write_table(("NAME", "FILES", "MADE", "COMMIT", "FOLDER"), table)
     return exits.OK
@@ -139,7 +139,7 @@ def _diff(worktree: Worktree, changes: Sequence[WorktreeChange], *, as_json: boo
     from dragoman.worktrees import patch_of
 
     if as_json:
-        write_json([{"path": each.path, "change": each.kind} for each in changes])
+        write_json([{"path": change.path, "change": change.kind} for change in changes])
         return exits.OK
     if not changes:
         write_note(f"worktree {worktree.name} is as it was made")
@@ -162,10 +162,10 @@ def _merge(worktree: Worktree, changes: Sequence[WorktreeChange], call: CliCall,
     given = call.given
     is_planned_only = given.dry_run or bool(plan.conflicts)
     if given.json:
-        write_json([{"path": each.path, "action": each.action, "reason": each.reason or None} for each in plan.paths])
+        write_json([{"path": file.path, "action": file.action, "reason": file.reason or None} for file in plan.paths])
     else:
-        for each in plan.paths:
-            sys.stdout.write(f"{each.action:8}  {_shown(each.path)}{f'  ({each.reason})' if each.reason else ''}\n")
+        for file in plan.paths:
+            sys.stdout.write(f"{file.action:8}  {_shown(file.path)}{f'  ({file.reason})' if file.reason else ''}\n")
     if plan.conflicts:
         count = len(plan.conflicts)
         raise exits.CliError(

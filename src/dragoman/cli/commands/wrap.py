@@ -39,7 +39,7 @@ def run(call: CliCall) -> int:
 
 
 def wrap_command(call: CliCall) -> list[str]:
-    """The command that starts the same wrapped agent from any folder."""
+    """Return the command that starts the same wrapped agent from any folder."""
     given = call.given
     words = [*own_command("wrap")]
     if given.source is not None:
@@ -51,8 +51,8 @@ def wrap_command(call: CliCall) -> list[str]:
         if value is True:
             words.append(f"--{name}")
         elif value not in (None, False, []):
-            for each in value if isinstance(value, list) else [value]:
-                words += [f"--{name}", each]
+            for text in value if isinstance(value, list) else [value]:
+                words += [f"--{name}", text]
     if given.store:
         words += ["--store", str(Path(given.store).absolute())]
     if given.no_sessions:

@@ -35,7 +35,7 @@ pre.answer { white-space: pre-wrap; }
 
 
 def page_of(prompt: str, project: str, runs: Sequence[ComparedRun]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     head = "".join(f"<th>{_safe(name)}</th>" for name in HEADER)
     rows = "".join(f"<tr>{''.join(_cell(text) for text in row_of(run))}</tr>" for run in runs)
     return (

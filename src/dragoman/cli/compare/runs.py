@@ -110,7 +110,7 @@ async def run_all(
     beating = asyncio.ensure_future(beat())
     try:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one(each)) for each in contestants]
+            tasks = [group.create_task(one(contestant)) for contestant in contestants]
     finally:
         beating.cancel()
     return [task.result() for task in tasks]
@@ -188,11 +188,11 @@ def _changes(worktree: str, cwd: str) -> tuple[list[ComparedChange], int, int, s
     except (DragomanError, OSError) as error:
         return [], 0, 0, f"the changes cannot be read: {error}"
     added, removed = _count(patch)
-    return [ComparedChange(each.path, each.kind) for each in changes], added, removed, patch
+    return [ComparedChange(change.path, change.kind) for change in changes], added, removed, patch
 
 
 def _count(patch: str) -> tuple[int, int]:
-    """The lines that a patch adds and removes; a hunk says how many lines it has, whatever they look like."""
+    """Count the lines that a patch adds and removes; a hunk says how many lines it has, whatever they look like."""
     added = removed = old = new = 0
     for line in patch.split("\n"):
         if old > 0 or new > 0:

@@ -13,7 +13,7 @@ HEADER: Final = ("AGENT", "RESULT", "TIME", "CALLS", "TOKENS", "COST", "FILES", 
 
 
 def row_of(run: ComparedRun) -> tuple[str, ...]:
-    """The cells of one agent."""
+    """Return the cells of one agent."""
     return (
         f"{run.name} {run.version}" if run.version else run.name,
         "done" if run.exit_code == 0 else f"exit code {run.exit_code}",

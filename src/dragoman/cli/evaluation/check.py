@@ -49,8 +49,8 @@ def check_tasks(call: CliCall) -> int:
         write_json(
             {
                 "proofs": [
-                    {"task": each.task, "is_proven": each.is_proven, "faults": each.faults, "skipped": each.skipped}
-                    for each in proofs
+                    {"task": proof.task, "is_proven": proof.is_proven, "faults": proof.faults, "skipped": proof.skipped}
+                    for proof in proofs
                 ]
             }
         )

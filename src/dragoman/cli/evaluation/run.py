@@ -142,7 +142,7 @@ def _choice(call: CliCall) -> AgentChoice:
 
 
 def from_here(words: Sequence[str]) -> tuple[str, ...]:
-    """The words of a command with files of this folder by their whole path: each run has a folder of its own."""
+    """Return the words of a command, files of this folder by their whole path: each run has a folder of its own."""
     found = []
     for at, word in enumerate(words):
         is_path = at > 0 or os.sep in word  # a program without a slash is looked for on the PATH
@@ -151,7 +151,7 @@ def from_here(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def _agents_of_user() -> bytes:
-    """The user's `settings.json` with nothing but the agents in it; empty without any. Raises: ConfigError."""
+    """Return the user's `settings.json` with only the agents in it; empty without any. Raises: ConfigError."""
     document = read_document(user_file(config_dir()), has_comments=True, may_repeat=False)
     agents = document.value.get("agent_servers") if document is not None and isinstance(document.value, dict) else None
     return msgspec.json.encode({"agent_servers": agents}) if agents else b""

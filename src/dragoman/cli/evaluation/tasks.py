@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def chosen_tasks(call: CliCall, names: list[str] | None = None) -> list[Task]:
-    """The tasks that the options choose. Raises: ConfigError."""
+    """Return the tasks that the options choose. Raises: ConfigError."""
     folders = [Path(folder).expanduser().absolute() for folder in call.given.tasks]
     return load_tasks(folders, call.given.task if names is None else names)
 

@@ -84,7 +84,7 @@ class Activity:
         return round((end - begin) * 1000)
 
     def durations(self) -> RunDurations:
-        """How long each step took."""
+        """Return how long each step took."""
         from dragoman.runs.result import RunDurations
 
         return RunDurations(

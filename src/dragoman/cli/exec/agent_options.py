@@ -1,4 +1,4 @@
-"""Passes `--append-system-prompt`, `--max-turns` and `--allowed-tools` on to the agent, in the form that it takes.
+"""`--append-system-prompt`, `--max-turns` and `--allowed-tools`, passed on to the agent in the form that it takes.
 
 The protocol has no such options, except a draft for the system prompt. An agent takes them as arguments, in `_meta` of
 the request that opens a session, or not at all. The table of well-known agents has the forms. What an agent does not
@@ -97,7 +97,7 @@ def system_prompt_for(agent: RemoteAgent, entry: AgentEntry, passed: PassedOptio
 
 
 def refused(name: OptionName, agent: str) -> CliError:
-    """The error about an option that an agent does not take."""
+    """Return the error about an option that an agent does not take."""
     from dragoman.registry.known import well_known_agents
 
     takers = [known.name for known in well_known_agents() if name in known.options]

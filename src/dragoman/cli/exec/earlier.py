@@ -74,7 +74,7 @@ async def _last_session(agent: RemoteAgent, request: RunRequest, ledger: Ledger 
 
 
 async def _id_at_host(agent: RemoteAgent, id: str) -> str:
-    """The id of a session at a host; the ledger may have it under the id that the host's agent gave it."""
+    """Return the id of a session at a host; the ledger may have it under the id that the host's agent gave it."""
     if is_advertised(agent.capabilities, "sessionCapabilities.list"):
         async for info in agent.sessions():
             own = info.meta.get("dragoman") if isinstance(info.meta, dict) else None

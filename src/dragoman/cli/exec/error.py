@@ -101,7 +101,7 @@ def _sentence(
 
 
 def _other_version(message: str, hint: str) -> tuple[str, str]:
-    """The sentence of an agent that speaks another version; its remedy becomes the option of this command."""
+    """Return the sentence of an agent that speaks another version; its remedy becomes the option of this command."""
     sentence, is_about_versions, remedy = message.partition("; connect with protocol ")
     return (sentence, f"use --protocol {remedy}") if is_about_versions else (message, hint)
 

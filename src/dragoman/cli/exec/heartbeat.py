@@ -36,7 +36,7 @@ class Heartbeat:
 
     @contextmanager
     def ticking(self, loop: asyncio.AbstractEventLoop, form: ProgressForm, tick: Callable[[], None]) -> Iterator[None]:
-        """While entered, call `tick` as often as the form needs it."""
+        """Call `tick` as often as the form needs it, while entered."""
         if form == "none":
             yield
             return

@@ -1,4 +1,4 @@
-"""Keeps the agent of a run after its result, so that a caller can look at what it left running (`--hold`).
+"""The agent of a run, kept after its result so that a caller can look at what it left running (`--hold`).
 
 Loaded for `--hold` only.
 """

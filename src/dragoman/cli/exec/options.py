@@ -213,7 +213,7 @@ def _turns(text: str | None) -> int | None:
 
 
 def _tools(text: str | None) -> tuple[str, ...] | None:
-    """The names in a list with commas; an empty text means no tools."""
+    """Return the names in a list with commas; an empty text means no tools."""
     return None if text is None else tuple(name for name in (word.strip() for word in text.split(",")) if name)
 
 

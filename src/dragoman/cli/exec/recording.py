@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def make_recorder(
     path: str | None, command: Sequence[str], cwd: str, secrets: Secrets | None = None
 ) -> Observer | None:
-    """The observer that writes the recording; None if none is wanted.
+    """Return the observer that writes the recording; None if none is wanted.
 
     Raises:
         CliError: the file cannot be written.

@@ -59,13 +59,13 @@ class RunRequest(NamedTuple):
         return self.options.allows_all or self.entry.allows_all
 
     def described_agent(self) -> RunAgent:
-        """The agent as it is configured, for an event."""
+        """Return the agent as it is configured, for an event."""
         from dragoman.runs.record import describe_agent
 
         return describe_agent(self.terms())
 
     def terms(self) -> Terms:
-        """The terms of the run; made when the agent's program was started."""
+        """Return the terms of the run; made when the agent's program was started."""
         from dragoman.cli.exec.rules import remember_rule
         from dragoman.runs.ledger import ledger_name
         from dragoman.runs.terms import SessionTerms, Terms, mode_rules
@@ -202,7 +202,7 @@ def _servers(options: Options, configured: dict[str, dict[str, object]]) -> list
 
 
 def _own_files(options: Options) -> list[str]:
-    """The files that the run itself writes: the patch, a recording for each try, and redirected output."""
+    """Return the files that the run itself writes: the patch, a recording for each try, and redirected output."""
     found = [] if options.patch is None else [options.patch]
     for descriptor in (1, 2):
         with suppress(OSError):  # closed, or there is no such way to learn its name

@@ -26,7 +26,7 @@ class _Policy(Struct, forbid_unknown_fields=True):
 
 
 def typed_rules(options: Options) -> list[Rule]:
-    """The rules for this run alone: `--allow`, `--deny` and `--policy`.
+    """Return the rules for this run alone: `--allow`, `--deny` and `--policy`.
 
     Raises:
         ConfigError: a rule cannot be understood.
@@ -42,7 +42,7 @@ def typed_rules(options: Options) -> list[Rule]:
 
 
 def remembered_rules(project: str) -> list[Rule]:
-    """The rules of the rule file, for every project and for this one.
+    """Return the rules of the rule file, for every project and for this one.
 
     Raises:
         ConfigError: the file is broken.

@@ -298,7 +298,7 @@ class Run:
             )
 
     def _known_result(self) -> RunResult:
-        """The result as far as anything is known about a turn."""
+        """Return the result as far as anything is known about a turn."""
         from dragoman.runs.result import RunResult
 
         if self._run is not None:
@@ -352,7 +352,7 @@ class Terminated(BaseException):
 
 @contextmanager
 def terminable() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that a result can be written; if it is ignored, that stays."""
+    """Make an exception of SIGTERM, while entered, so that a result can be written; if it is ignored, that stays."""
     before = signal.getsignal(signal.SIGTERM)
     if before is not signal.SIG_DFL:
         yield

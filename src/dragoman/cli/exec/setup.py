@@ -1,4 +1,4 @@
-"""Makes the parts of a run from its request: the agent's run, the transport to its program, the opening of its session.
+"""The parts of a run, made from its request: the agent's run, the transport to its program, the opening of its session.
 
 Loaded when the agent's program was started, because it loads everything else.
 """
@@ -36,7 +36,7 @@ LIMITS: Final = Limits(turn_text=2 * MIB)
 
 
 def make_run(request: RunRequest, view: ExecView, on_event: Callable[[RunEvent], None]) -> GuardedRun:
-    """The run of the agent that a request names."""
+    """Return the run of the agent that a request names."""
     terms, user = request.terms(), _user_prompt(request.entry.name, view)
     observers = [*view.frames(), *([] if request.recorder is None else [request.recorder])]
     run = GuardedRun(terms, asker=user, on_event=on_event, forms=user, observers=observers, limits=LIMITS)
@@ -68,7 +68,7 @@ def _user_prompt(agent: str, view: ExecView) -> UserPrompt | None:
 
 
 def agent_transport(program: Launched, request: RunRequest, view: ExecView) -> Transport:
-    """The transport to the agent, in version 1 of the protocol for an agent of 2025.1."""
+    """Return the transport to the agent, in version 1 of the protocol for an agent of 2025.1."""
     options = request.options
     view.transport = transport = ProcessTransport(
         Child(program, on_stderr=view.agent_log if options.is_verbose else None)
@@ -81,13 +81,13 @@ def agent_transport(program: Launched, request: RunRequest, view: ExecView) -> T
 
 
 def protocol_of(options: Options) -> Protocol:
-    """The version of the protocol that is offered; an agent of 2025.1 is translated by its transport."""
+    """Return the version of the protocol that is offered; an agent of 2025.1 is translated by its transport."""
     offered: dict[str, Literal[2, "auto"]] = {"2": 2, "auto": "auto"}
     return offered.get(options.protocol, 1)
 
 
 async def make_opening(agent: RemoteAgent, request: RunRequest) -> SessionOpening:
-    """What the session is opened with.
+    """Return what the session is opened with.
 
     Raises:
         CliError: there is no such session, or the agent does not take an option.

@@ -225,7 +225,7 @@ class ExecView:
             )
 
     def retrying(self, retry: RunRetry, number: int, of: int) -> None:
-        """A try failed and is repeated."""
+        """Show that a try failed and is repeated."""
         if self._has_events:
             from dragoman.cli.exec.events import RetryEvent
 
@@ -400,7 +400,7 @@ class ExecView:
         return self._heartbeat.interval(self.progress_form)
 
     def ticking(self, loop: asyncio.AbstractEventLoop) -> AbstractContextManager[None]:
-        """While entered, show from time to time that the run goes on."""
+        """Show from time to time that the run goes on, while entered."""
         return self._heartbeat.ticking(loop, self.progress_form, self.tick)
 
     def tick(self) -> None:
@@ -489,7 +489,7 @@ def _frames(view: ExecView) -> Observer:
     from dragoman.rpc import Observer
 
     class Frames(Observer):
-        """Writes every frame as it is; the direction of each follows from its content."""
+        """The frames, each written as it is; the direction of each follows from its content."""
 
         def received(self, line: bytes) -> None:
             view.write_json(line + b"\n")

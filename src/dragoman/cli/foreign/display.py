@@ -45,37 +45,37 @@ _NAME_WIDTH: Final = 36
 def write_proposals(proposals: Sequence[Proposal], places: Places) -> None:
     """Write all proposals to stdout, by kind."""
     for kind in KINDS:
-        here = [each for each in proposals if each.kind == kind]
+        here = [proposal for proposal in proposals if proposal.kind == kind]
         if here:
             sys.stdout.write(paint(KIND_TITLES[kind], BOLD, sys.stdout) + "\n")
             _write_kind(here, places)
 
 
 def _write_kind(proposals: Sequence[Proposal], places: Places) -> None:
-    names = [label(each.name, _NAME_WIDTH) for each in proposals]
+    names = [label(proposal.name, _NAME_WIDTH) for proposal in proposals]
     width = max(map(cells, names))
-    marks = max(len(_MARKS[each.state]) for each in proposals)
-    for name, each in zip(names, proposals, strict=True):
-        line = f":{each.source.line}" if each.source.line else ""
-        where = f"{TITLES[each.source.program]}, {spelled(places.short(each.source.path))}{line}"
-        sys.stdout.write(f"  {fit(_MARKS[each.state], marks)}  {fit(name, width)}  {where}\n")
+    marks = max(len(_MARKS[proposal.state]) for proposal in proposals)
+    for name, proposal in zip(names, proposals, strict=True):
+        line = f":{proposal.source.line}" if proposal.source.line else ""
+        where = f"{TITLES[proposal.source.program]}, {spelled(places.short(proposal.source.path))}{line}"
+        sys.stdout.write(f"  {fit(_MARKS[proposal.state], marks)}  {fit(name, width)}  {where}\n")
         indent = " " * (marks + 4)
-        sys.stdout.write(f"{indent}-> {spelled(each.becomes)}\n")
-        if each.command:
-            sys.stdout.write(f"{indent}   {spelled(each.command)}\n")
-        sys.stdout.writelines(f"{indent}   note: {spelled(note)}\n" for note in each.notes)
+        sys.stdout.write(f"{indent}-> {spelled(proposal.becomes)}\n")
+        if proposal.command:
+            sys.stdout.write(f"{indent}   {spelled(proposal.command)}\n")
+        sys.stdout.writelines(f"{indent}   note: {spelled(note)}\n" for note in proposal.notes)
 
 
 def counts(proposals: Iterable[Proposal]) -> dict[str, int]:
-    """How many proposals there are in each state."""
+    """Count the proposals in each state."""
     found: dict[str, int] = {}
-    for each in proposals:
-        found[each.state] = found.get(each.state, 0) + 1
+    for proposal in proposals:
+        found[proposal.state] = found.get(proposal.state, 0) + 1
     return found
 
 
 def summary(proposals: Iterable[Proposal]) -> str:
-    """One line: what was imported, and what is left."""
+    """Return one line: what was imported, and what is left."""
     found = counts(proposals)
     parts = [
         (found.get("imported", 0), "imported"),
@@ -92,11 +92,11 @@ def summary(proposals: Iterable[Proposal]) -> str:
 
 
 def document(proposals: Sequence[Proposal], problems: Sequence[str], places: Places, *, is_dry: bool) -> dict[str, Any]:
-    """What `--json` prints."""
+    """Return what `--json` prints."""
     return {
         "scope": places.scope,
         "dry_run": is_dry,
-        "proposals": [each.shown() for each in proposals],
+        "proposals": [proposal.shown() for proposal in proposals],
         "problems": list(problems),
         "summary": counts(proposals),
     }

@@ -29,7 +29,7 @@ _MOST_LINES = 60
 
 
 class Confirmation:
-    """Asks the user, writes, and collects what became of each proposal.
+    """The questions about the proposals, their writing, and what became of each.
 
     Args:
         is_sure: write what is ready without asking; nothing that needs a question of its own is written then.
@@ -45,15 +45,19 @@ class Confirmation:
         """Return the proposals, those that were written as imported."""
         done: dict[int, Proposal] = {}
         for kind in KINDS:
-            ready = [(at, each) for at, each in enumerate(proposals) if each.kind == kind and each.state == "ready"]
-            if ready and (self._is_sure or self._agrees_to_kind(kind, [each for _, each in ready])):
-                done |= {at: self._write(each) for at, each in ready}
-            for at, each in enumerate(proposals):
+            ready = [
+                (at, proposal)
+                for at, proposal in enumerate(proposals)
+                if proposal.kind == kind and proposal.state == "ready"
+            ]
+            if ready and (self._is_sure or self._agrees_to_kind(kind, [proposal for _, proposal in ready])):
+                done |= {at: self._write(proposal) for at, proposal in ready}
+            for at, proposal in enumerate(proposals):
                 if kind == "model" and any(one.kind == "model" for one in done.values()):
                     break  # there is one model
-                if each.kind == kind and each.state in ("question", "manual") and self._agrees_to(each):
-                    done[at] = self._write(each)
-        return [done.get(at, each) for at, each in enumerate(proposals)]
+                if proposal.kind == kind and proposal.state in ("question", "manual") and self._agrees_to(proposal):
+                    done[at] = self._write(proposal)
+        return [done.get(at, proposal) for at, proposal in enumerate(proposals)]
 
     def _write(self, proposal: Proposal) -> Proposal:
         has_keys = any(isinstance(change, NewMember) and change.stored is not None for change in proposal.changes)

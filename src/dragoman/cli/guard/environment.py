@@ -21,7 +21,7 @@ _PACKAGED: Final = ("LD_LIBRARY_PATH", "PYTHONHOME", "PYTHONPATH", "GIO_MODULE_D
 
 
 def repaired(environment: Mapping[str, str], home: str) -> dict[str, str | None]:
-    """How the environment of an agent differs from an editor's: variables that are set, and None for removed ones."""
+    """Return how an agent's environment differs from an editor's: variables that are set, and None for removed ones."""
     changes: dict[str, str | None] = {name: None for name in _OF_EDITORS if name in environment}
     package = environment.get("APPDIR") or environment.get("SNAP") or ""
     for name in _PACKAGED:

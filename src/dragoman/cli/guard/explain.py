@@ -31,10 +31,10 @@ def explain(setup: GuardSetup) -> None:
     lines.append("")
     if not setup.graded:
         lines.append("There are no rules for this folder; everything is asked about (dragoman rules add --help).")
-    width = max((len(f"{each.rule.action} {each.rule.text}") for each in setup.graded), default=0)
-    for each in setup.graded:
-        name = one_line(f"{each.rule.action} {each.rule.text}")
-        lines.append(f"{each.grade:8}  {name:{min(width, 40)}}  {one_line(each.why)}")
+    width = max((len(f"{graded.rule.action} {graded.rule.text}") for graded in setup.graded), default=0)
+    for graded in setup.graded:
+        name = one_line(f"{graded.rule.action} {graded.rule.text}")
+        lines.append(f"{graded.grade:8}  {name:{min(width, 40)}}  {one_line(graded.why)}")
     if setup.graded:
         lines.append("")
         lines += [f"{grade}: {meaning}" for grade, meaning in _MEANINGS.items()]

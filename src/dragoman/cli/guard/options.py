@@ -130,7 +130,7 @@ def _key(path: str | None) -> bytes:
 
 
 def _instructions(text: str | None) -> str:
-    """The text itself, or with `@` the contents of a file."""
+    """Return the text itself, or with `@` the contents of a file."""
     if text is None:
         return ""
     return _read("--instructions", text[1:]).decode(errors="replace") if text.startswith("@") else text

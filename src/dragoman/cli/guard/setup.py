@@ -1,4 +1,4 @@
-"""Builds the plan of a guard from its options: the agent, rules, sandbox, log, additions."""
+"""The plan of a guard, built from its options: the agent, rules, sandbox, log, additions."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class GuardSetup(NamedTuple):
 
 
 def audit_dir() -> Path:
-    """The folder of the audit log, if no other one is named."""
+    """Return the folder of the audit log, if no other one is named."""
     return state_dir() / "audit"
 
 
@@ -131,7 +131,7 @@ def open_log(setup: GuardSetup) -> AuditLog | None:
 
 
 def make_plan(setup: GuardSetup, log: AuditLog | None, asker: Asker | None) -> GuardPlan:
-    """The plan of the guard."""
+    """Return the plan of the guard."""
     options, entry, sandboxes = setup.options, setup.entry, setup.sandboxes
     facts = entry.facts
     events = GuardEvents(
@@ -163,7 +163,7 @@ def make_plan(setup: GuardSetup, log: AuditLog | None, asker: Asker | None) -> G
 
 
 def starter(setup: GuardSetup) -> Callable[[Callable[[bytes], None]], Any]:
-    """The function that starts the agent."""
+    """Return the function that starts the agent."""
 
     async def start(on_stderr: Callable[[bytes], None]) -> ProcessTransport:
         from dragoman.process.child import Child
@@ -257,7 +257,7 @@ def _start_facts(setup: GuardSetup) -> dict[str, Any]:
     from dragoman.text.secrets import known_keys
 
     words = "\0".join(known_keys.mask(word) for word in entry.command)
-    rules = "\n".join(sorted(f"{each.rule.action} {each.rule.text}" for each in setup.graded))
+    rules = "\n".join(sorted(f"{graded.rule.action} {graded.rule.text}" for graded in setup.graded))
     return {
         "guard": __version__,
         "python": sys.version.split()[0],
@@ -272,8 +272,13 @@ def _start_facts(setup: GuardSetup) -> dict[str, Any]:
         "sandbox": {"commands": setup.sandboxes.backend, "agent": setup.sandboxes.agent is not None},
         "rules_sha256": hashlib.sha256(rules.encode()).hexdigest(),
         "rules": [
-            {"action": each.rule.action, "rule": each.rule.text, "source": each.rule.source, "grade": each.grade}
-            for each in setup.graded
+            {
+                "action": graded.rule.action,
+                "rule": graded.rule.text,
+                "source": graded.rule.source,
+                "grade": graded.grade,
+            }
+            for graded in setup.graded
         ],
         "limits": [f"{limit.scope}.{limit.measure}={limit.most:g}" for limit in setup.options.limits],
     }
@@ -303,13 +308,13 @@ class ProjectRules:
         self._known: dict[str, tuple[object, list[Rule]]] = {}
 
     def project(self, folder: str) -> str:
-        """The root of the project that a folder belongs to; the folder itself without one."""
+        """Return the root of the project that a folder belongs to; the folder itself without one."""
         if folder not in self._projects:
             self._projects[folder] = str(find_project(Path(folder)))
         return self._projects[folder]
 
     def of(self, folder: str) -> list[Rule]:
-        """The rules for a folder. Raises: ConfigError if a file is broken."""
+        """Return the rules for a folder. Raises: ConfigError if a file is broken."""
         project = self.project(folder)
         signature = tuple(_signature(path) for path in _files(project))
         known = self._known.get(project)
@@ -319,7 +324,7 @@ class ProjectRules:
         return [*self._typed, *known[1]]
 
     def rules(self, session: Session) -> list[Rule]:
-        """The rules for a session. Raises: ConfigError if a file is broken."""
+        """Return the rules for a session. Raises: ConfigError if a file is broken."""
         mode = () if self._mode_rules is None else self._mode_rules(session)
         return [*self.of(session.cwd), *mode]
 

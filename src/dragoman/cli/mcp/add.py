@@ -85,7 +85,7 @@ def _file(settings: EffectiveSettings, *, in_project: bool) -> Path:
 
 
 def _entry(call: CliCall) -> dict[str, Any]:
-    """The entry that the command line describes. Raises: CliError."""
+    """Return the entry that the command line describes. Raises: CliError."""
     given = call.given
     if bool(call.program) == bool(given.url):
         raise exits.CliError("mcp add needs either a command after -- or --url", hint=_EXAMPLE)

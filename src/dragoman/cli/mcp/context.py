@@ -25,7 +25,7 @@ class ListedServer(Struct, frozen=True):
     """Whether the user accepted it; what the user wrote needs no acceptance."""
 
     def read(self, *, is_used: bool = False) -> ServerSpec | Problem | None:
-        """The server of the entry, the reason why it is wrong, or None if it is switched off.
+        """Return the server of the entry, the reason why it is wrong, or None if it is switched off.
 
         Args:
             is_used: fill in the variables of the environment, whose values no list shows.
@@ -47,10 +47,10 @@ class ListedServers(Struct, frozen=True):
         """Raises: CliError."""
         from dragoman.settings.documents import did_you_mean
 
-        for each in self.all:
-            if each.name == name:
-                return each
-        names = [each.name for each in self.all]
+        for server in self.all:
+            if server.name == name:
+                return server
+        names = [server.name for server in self.all]
         hint = did_you_mean(name, names) or f"there are: {', '.join(names) or 'none'}; dragoman mcp add adds one"
         raise CliError(f"there is no MCP server {name!r} in the settings", hint=hint)
 
@@ -73,7 +73,7 @@ class ListedServers(Struct, frozen=True):
 
 
 def load_servers_here() -> ListedServers:
-    """The servers for the folder this command runs in. Raises: ConfigError."""
+    """Return the servers for the folder this command runs in. Raises: ConfigError."""
     from dragoman.builtin.mcp.token_store import TokenStore
     from dragoman.settings import find_project, load_settings
     from dragoman.settings.acceptances import mcp_fingerprint
@@ -88,7 +88,7 @@ def load_servers_here() -> ListedServers:
 
 
 def required_name(name: str | None, action: str, example: str) -> str:
-    """The name that was given. Raises: CliError, if none was."""
+    """Return the name that was given. Raises: CliError, if none was."""
     if not name:
         raise CliError(f"mcp {action} needs the name of a server", hint=example)
     return name

@@ -23,7 +23,7 @@ _WHERE_COLUMNS = 60
 
 def list_servers(call: CliCall) -> int:
     servers = load_servers_here()
-    rows = [_document(each, servers.tokens) for each in servers.all]
+    rows = [_document(server, servers.tokens) for server in servers.all]
     if call.given.json:
         write_json(rows)
     elif rows:
@@ -50,7 +50,7 @@ def list_servers(call: CliCall) -> int:
 
 
 def _document(server: ListedServer, tokens: TokenStore) -> dict[str, Any]:
-    """A server without its secrets: values of headers and variables are left out."""
+    """Return a server without its secrets: values of headers and variables are left out."""
     from dragoman.builtin.mcp.config import Problem, ServerSpec
 
     spec = server.read()
@@ -77,7 +77,7 @@ def _document(server: ListedServer, tokens: TokenStore) -> dict[str, Any]:
 
 
 def _login(spec: ServerSpec, tokens: TokenStore) -> str:
-    """The state of the login; empty for a program, which has none."""
+    """Return the state of the login; empty for a program, which has none."""
     if not spec.url:
         return ""
     if not spec.can_login:

@@ -94,7 +94,7 @@ async def _serve_http(server: AgentMcpServer, sock: socket.socket) -> None:
 
 
 def _rules(call: CliCall, cwd: str) -> list[Rule]:
-    """The rules of the command line, the rule file and the settings, in this order."""
+    """Return the rules of the command line, the rule file and the settings, in this order."""
     from pathlib import Path
 
     from dragoman.policy import parse_rule

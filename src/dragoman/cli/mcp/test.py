@@ -39,7 +39,7 @@ def test_server(call: CliCall) -> int:
 
 
 def seconds_of(call: CliCall, default: float) -> float:
-    """The time limit of `--timeout`. Raises: CliError."""
+    """Return the time limit of `--timeout`. Raises: CliError."""
     text = call.given.timeout
     try:
         seconds = default if text is None else float(text)
@@ -82,11 +82,11 @@ def _document(spec: ServerSpec, listing: Listing, took: float) -> dict[str, Any]
         "server": listing.title,
         "protocol": listing.protocol,
         "seconds": round(took, 3),
-        "tools": [{"name": each.name, "description": each.description} for each in listing.tools],
-        "resources": [{"uri": each.uri, "template": each.is_template} for each in listing.resources],
+        "tools": [{"name": tool.name, "description": tool.description} for tool in listing.tools],
+        "resources": [{"uri": resource.uri, "template": resource.is_template} for resource in listing.resources],
         "prompts": [
-            {"name": each.name, "arguments": [parameter.name for parameter in each.parameters]}
-            for each in listing.prompts
+            {"name": prompt.name, "arguments": [parameter.name for parameter in prompt.parameters]}
+            for prompt in listing.prompts
         ],
     }
 
@@ -94,11 +94,15 @@ def _document(spec: ServerSpec, listing: Listing, took: float) -> dict[str, Any]
 def _write(spec: ServerSpec, listing: Listing, took: float) -> None:
     own = one_line(listing.title) or "it does not state its name"
     sys.stdout.write(f"{one_line(spec.name)}: {own}, MCP {one_line(listing.protocol)}, in {took:.2f} s\n")
-    rows = [("tool", each.name, clip(one_line(each.description), _COLUMNS)) for each in listing.tools]
-    for each in listing.resources:
-        rows.append(("template" if each.is_template else "resource", each.uri, clip(one_line(each.name), _COLUMNS)))
+    rows = [("tool", tool.name, clip(one_line(tool.description), _COLUMNS)) for tool in listing.tools]
+    for resource in listing.resources:
+        rows.append(
+            ("template" if resource.is_template else "resource", resource.uri, clip(one_line(resource.name), _COLUMNS))
+        )
     for prompt in listing.prompts:
-        words = " ".join(f"<{each.name}>" if each.is_required else f"[{each.name}]" for each in prompt.parameters)
+        words = " ".join(
+            f"<{parameter.name}>" if parameter.is_required else f"[{parameter.name}]" for parameter in prompt.parameters
+        )
         rows.append(("prompt", prompt.name, clip(one_line(words or prompt.description), _COLUMNS)))
     if rows:
         write_table(("OFFERS", "NAME", "ABOUT"), rows)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class TerminalAsker:
-    """Asks the user at the terminal: a permission service by itself, and the `asker` of `rules`."""
+    """The user at the terminal, who is asked: a permission service by itself, and the `asker` of `rules`."""
 
     def __init__(self) -> None:
         self._prompts: WeakKeyDictionary[asyncio.AbstractEventLoop, UserPrompt] = WeakKeyDictionary()

@@ -1,4 +1,4 @@
-"""Reads lines from the terminal without a thread; a read can be cancelled at any moment.
+"""Lines from the terminal, read without a thread; a read can be cancelled at any moment.
 
 Owns a separate descriptor of the terminal (so that making it non-blocking does not affect stdin), and the terminal's
 mode: lines, echo and Ctrl-C as in a shell, restored afterwards.
@@ -147,5 +147,5 @@ def _require_foreground(fd: int) -> None:
 
 
 def _shown(text: str) -> bytes:
-    """Text as it may be shown: without known keys, and with no control but our own colours."""
+    """Return text as it may be shown: without known keys, and with no control but our own colours."""
     return printed(known_keys.mask(text), has_colour=True, can_redraw=True).encode(errors="replace")

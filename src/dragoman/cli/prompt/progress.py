@@ -40,7 +40,7 @@ _SEVERITIES: Final = {"info": CYAN, "warning": YELLOW, "error": RED}
 
 
 class Progress:
-    """Writes the progress of a turn to one stream."""
+    """The progress of a turn, written to one stream."""
 
     def __init__(
         self,
@@ -194,10 +194,10 @@ class Progress:
         self._tools.note_shown(diffs)
 
     def begin_details(self, title: str) -> None:
-        """Called before the lines that belong to a finished tool call."""
+        """Begin the lines that belong to a finished tool call; here nothing is to be done."""
 
     def end_details(self) -> None:
-        """Called after them."""
+        """End them; here nothing is to be done."""
 
     def line(self, text: str, writer: str = "") -> None:
         """Write a line that is safe to show."""

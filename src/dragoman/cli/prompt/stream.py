@@ -1,4 +1,4 @@
-"""Serialises several writers onto one stream, one line at a time: a new writer begins a new line.
+"""Several writers on one stream, one line at a time: a new writer begins a new line.
 
 While the user is asked, nothing else is written, so that no text of a peer can look like a part of the question. A
 stream that fails is no longer used: a failure to show progress must not end the run.

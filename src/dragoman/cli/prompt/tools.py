@@ -31,7 +31,7 @@ _EVERYTHING: Final = 50  # times more of them with `--verbose`
 
 
 class ToolLines:
-    """Shows tool calls, and keeps what was shown of each."""
+    """The lines about tool calls, and what was shown of each."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 class UserPrompt:
-    """Asks the user at the terminal. A question that comes while another one is open waits for it."""
+    """The questions to the user at the terminal. One that comes while another one is open waits for it."""
 
     def __init__(
         self,

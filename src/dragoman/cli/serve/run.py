@@ -1,4 +1,4 @@
-"""Runs a host in the foreground until a signal ends it."""
+"""A host in the foreground, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def _agents(call: CliCall) -> list[ProgramAgent]:
 
 
 def _open_ledger() -> Ledger | None:
-    """The user's ledger of sessions, unless the settings have `"ledger": false`."""
+    """Return the user's ledger of sessions, unless the settings have `"ledger": false`."""
     from dragoman.settings import load_settings
     from dragoman.settings.places import config_dir, data_dir
 
@@ -202,7 +202,7 @@ def _options(given: Any) -> ServeOptions:
         raise CliError("--tls-cert and --tls-key belong together", hint=_SEE_HELP)
     if given.tls_cert and given.behind_proxy:
         raise CliError("--behind-proxy is for a proxy that speaks TLS; leave it out with --tls-cert", hint=_SEE_HELP)
-    folders = tuple(folder("--folder", each) for each in given.folder)
+    folders = tuple(folder("--folder", path) for path in given.folder)
     if not folders:
         cwd = os.getcwd()
         if cwd == "/":
@@ -223,7 +223,7 @@ def _options(given: Any) -> ServeOptions:
 
 
 def _limits(given: Any) -> ServeLimits:
-    """The limits of the settings, changed by those of the command line."""
+    """Return the limits of the settings, changed by those of the command line."""
     from dragoman.settings import load_settings
     from dragoman.settings.places import config_dir
 
@@ -257,7 +257,7 @@ def _number(flag: str, text: str | None, default: float) -> float:
 
 
 def read_terms(given: Any, folders: Sequence[str] | None) -> SessionTerms:
-    """The terms of every session.
+    """Return the terms of every session.
 
     Raises:
         CliError: options contradict each other, or a sandbox is required and there is none.
@@ -296,7 +296,7 @@ def read_terms(given: Any, folders: Sequence[str] | None) -> SessionTerms:
 
 
 def guard_notes(terms: SessionTerms, folders: Sequence[str] | None, agents: Sequence[AgentEntry]) -> list[str]:
-    """Sentences for the user about what guards the agents."""
+    """Return sentences for the user about what guards the agents."""
     notes = [
         f"dangerously_allow_all ({entry.where}): everything that {entry.name} asks for is allowed"
         for entry in agents

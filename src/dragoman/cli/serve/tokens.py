@@ -89,7 +89,7 @@ def _name(given: Any) -> str:
 
 
 def read_duration(text: str) -> float:
-    """Seconds from `90m`, `12h`, `30d` or `4w`.
+    """Return the seconds of `90m`, `12h`, `30d` or `4w`.
 
     Raises:
         CliError: it is not a duration.

@@ -114,7 +114,7 @@ def _document(found: SessionTurns, number: int, records: Iterable[TurnChanges]) 
 
 
 def describe(change: TreeChange, counts: tuple[int, int] | None) -> dict[str, Any]:
-    """A change as plain data."""
+    """Return a change as plain data."""
     return {
         "path": shown_path(change.path),
         "old_path": None if change.origin is None else shown_path(change.old_path),

@@ -35,7 +35,7 @@ class SessionHistory(NamedTuple):
         return self.session.title or (self.session.entry.first_prompt if self.session.entry else "") or "Session"
 
     def facts(self) -> list[tuple[str, str]]:
-        """What stands above a conversation."""
+        """Return what stands above a conversation."""
         row, entry = self.session, self.session.entry
         facts = [("agent", row.agent), ("session", row.session_id), ("folder", row.folder)]
         if entry is not None:
@@ -45,7 +45,7 @@ class SessionHistory(NamedTuple):
             else:
                 facts.append(("state", entry.state))
             facts.append(("error", entry.error or ""))
-            facts.append(("files", ", ".join(f"{each.path} ({each.change})" for each in entry.files[:50])))
+            facts.append(("files", ", ".join(f"{file.path} ({file.change})" for file in entry.files[:50])))
         else:
             facts.append(("updated", row.updated_at or ""))
         usage, cost = self.state.usage, self.state.cost
@@ -70,7 +70,7 @@ async def read_history(scope: Scope, word: str) -> SessionHistory:
         try:
             row = pick(word, found, ledger, scope.agent_name, scope.cwd)
         except exits.CliError:
-            if agent is None or scope.is_offline or any(word == each.session_id for each in found):
+            if agent is None or scope.is_offline or any(word == session.session_id for session in found):
                 raise
             row = pick(word, await _listed(scope), None, None, scope.cwd)
         if row.is_stored:  # it has the turns of other clients, too
@@ -104,8 +104,8 @@ async def _stored_history(row: KnownSession) -> SessionState:
     store, state, after = await Store.open(store_path()), SessionState(), None
     try:
         while rows := await store.messages(row.session_id, after=after, limit=_MESSAGES):
-            for each in rows:
-                fold_all(state, stored_updates(message_from_row(each), shows_compactions=True))
+            for message in rows:
+                fold_all(state, stored_updates(message_from_row(message), shows_compactions=True))
             after = rows[-1].id
     finally:
         await store.close()

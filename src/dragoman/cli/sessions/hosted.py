@@ -48,7 +48,7 @@ class HostedEntry(Struct, frozen=True, kw_only=True):
 
 
 def hosted_sessions() -> list[HostedEntry]:
-    """All sessions of the local host, the last used first; empty if there never was one. Raises: StoreError."""
+    """Return all sessions of the local host, the last used first; empty if there never was one. Raises: StoreError."""
     client = find_host(find_places())
     if client is None:
         return _from_log()
@@ -64,17 +64,17 @@ def _listed(client: ThinClient) -> Iterator[HostedEntry]:
     cursor: dict[str, Any] = {}
     while True:
         page = client.call("session/list", **cursor)
-        for each in page.get("sessions", ()):
-            own = (each.get("_meta") or {}).get("dragoman") or {}
+        for session in page.get("sessions", ()):
+            own = (session.get("_meta") or {}).get("dragoman") or {}
             yield HostedEntry(
-                session_id=each["sessionId"],
+                session_id=session["sessionId"],
                 name=own.get("name"),
                 agent=str(own.get("agent", "")),
-                folder=each["cwd"],
+                folder=session["cwd"],
                 state=str(own.get("state", "idle")),
                 attached=int(own.get("attached", 0)),
-                title=each.get("title"),
-                updated_at=each.get("updatedAt"),
+                title=session.get("title"),
+                updated_at=session.get("updatedAt"),
                 agent_session=own.get("agentSessionId"),
                 number=own.get(NUMBER),
             )
@@ -127,7 +127,7 @@ def _from_log() -> list[HostedEntry]:
 
 
 def pick_hosted(word: str, found: list[HostedEntry]) -> HostedEntry:
-    """The session that a word names: its name, in this folder first, its @NUMBER, an id of it or the beginning of one.
+    """Return the session that a word names: its name, in this folder first, its @NUMBER, an id or the beginning of one.
 
     Raises:
         CliError: it names none, or several.
@@ -252,7 +252,7 @@ def watch_session(call: CliCall) -> int:
 
 
 class _Watch:
-    """Writes updates as lines: JSON, or the text of the conversation."""
+    """A session that is watched, its updates written as lines: JSON, or the text of the conversation."""
 
     def __init__(self, *, is_json: bool) -> None:
         self._is_json = is_json

@@ -106,7 +106,7 @@ def opened_ledger() -> Iterator[Ledger | None]:
 
 
 def store_path() -> Path:
-    """The file of the built-in agent's sessions."""
+    """Return the file of the built-in agent's sessions."""
     from dragoman.settings.places import data_dir
 
     return data_dir() / "sessions.db"
@@ -206,11 +206,11 @@ def joined(known: Iterable[KnownSession], others: Iterable[KnownSession]) -> lis
 
 
 def _key(row: KnownSession, rows: dict[Any, KnownSession]) -> Any:
-    """Where a session is among the rows, or belongs if it is not there yet."""
+    """Return where a session is among the rows, or belongs if it is not there yet."""
     key: Any = (row.agent, row.session_id)
     if row.agent == BUILT_IN and key not in rows:
         # The built-in agent may have been run by a command of the user; its ids are its own, whatever started it.
-        key = next((each for each, found in rows.items() if _is_of_command(found, row.session_id)), key)
+        key = next((place for place, found in rows.items() if _is_of_command(found, row.session_id)), key)
     there = rows.get(key)
     if row.hosted is not None and there is not None and there.hosted is not None:
         return "hosted", row.hosted.session_id  # the agent used an id for two sessions of the host
@@ -249,15 +249,15 @@ def live_sessions(agent: str | None, cwd: str | None) -> list[KnownSession]:
 
     return [
         KnownSession(
-            agent=hosted_name(each.agent),
-            session_id=each.agent_session or each.session_id,
-            folder=each.folder,
-            title=each.title,
-            updated_at=each.updated_at,
-            hosted=each,
+            agent=hosted_name(entry.agent),
+            session_id=entry.agent_session or entry.session_id,
+            folder=entry.folder,
+            title=entry.title,
+            updated_at=entry.updated_at,
+            hosted=entry,
         )
-        for each in hosted_sessions()
-        if (agent is None or hosted_name(each.agent) == agent) and (cwd is None or is_in(each.folder, cwd))
+        for entry in hosted_sessions()
+        if (agent is None or hosted_name(entry.agent) == agent) and (cwd is None or is_in(entry.folder, cwd))
     ]
 
 
@@ -306,19 +306,19 @@ def pick(
 
 
 def _named_in_host(word: str, found: list[KnownSession]) -> list[KnownSession]:
-    """The sessions with this name, those of the current folder first."""
+    """Return the sessions with this name, those of the current folder first."""
     rows = [row for row in found if row.hosted is not None and row.hosted.name == word]
     return [row for row in rows if is_in(row.folder, ".")] or rows
 
 
 def _with_host_id(word: str, found: list[KnownSession]) -> list[KnownSession]:
-    """The sessions with this id in the local host, or with one that begins with it."""
+    """Return the sessions with this id in the local host, or with one that begins with it."""
     rows = [row for row in found if row.hosted is not None and row.hosted.session_id.startswith(word)]
     return [row for row in rows if row.hosted is not None and row.hosted.session_id == word] or rows
 
 
 def handle(row: KnownSession) -> str:
-    """The shortest word that names a session."""
+    """Return the shortest word that names a session."""
     return row.session_id if row.entry is None else f"@{row.entry.number}"
 
 
@@ -328,7 +328,7 @@ def is_in(one: str, other: str) -> bool:
 
 
 def document(row: KnownSession) -> dict[str, Any]:
-    """A session as plain data; what only the ledger knows is null for the others."""
+    """Return a session as plain data; what only the ledger knows is null for the others."""
     entry = row.entry
     return {
         "session_id": row.session_id,
@@ -345,7 +345,7 @@ def document(row: KnownSession) -> dict[str, Any]:
         "exit_code": None if entry is None else entry.exit_code,
         "stop_reason": None if entry is None else entry.stop_reason,
         "error": None if entry is None else entry.error,
-        "files": None if entry is None else [{"path": each.path, "change": each.change} for each in entry.files],
+        "files": None if entry is None else [{"path": file.path, "change": file.change} for file in entry.files],
         "scripted": None if entry is None else entry.is_scripted,
         "can_continue": None if entry is None else entry.can_reopen and not entry.is_replaced,
         "known_by": [

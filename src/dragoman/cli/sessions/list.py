@@ -81,7 +81,7 @@ def show_rows(rows: list[KnownSession], *, is_json: bool, has_agent: bool) -> No
 
 
 def _table(rows: list[KnownSession], *, has_agent: bool) -> list[list[str]]:
-    """The rows for people: on a terminal short enough for its width, elsewhere with whole ids."""
+    """Return the rows for people: on a terminal short enough for its width, elsewhere with whole ids."""
     from dragoman.text.terminal import cells, one_line, shorten
 
     is_terminal = sys.stdout.isatty()
@@ -106,16 +106,16 @@ def _table(rows: list[KnownSession], *, has_agent: bool) -> list[list[str]]:
 
 
 def _prefix_length(rows: list[KnownSession]) -> int:
-    """How much of an id is needed to name one of these sessions: commands take the beginning of an id."""
+    """Return how much of an id is needed to name one of these sessions: commands take the beginning of an id."""
     ids = {row.session_id for row in rows}
     length = _SHORTEST_ID
-    while len({each[:length] for each in ids}) < len(ids):
+    while len({session_id[:length] for session_id in ids}) < len(ids):
         length += 1
     return length
 
 
 def shown_folder(path: str) -> str:
-    """A folder, on a terminal with `~` for the user's home."""
+    """Return a folder, on a terminal with `~` for the user's home."""
     home = os.environ.get("HOME", "").rstrip("/")
     if sys.stdout.isatty() and home and (path == home or path.startswith(f"{home}/")):
         return f"~{path[len(home) :]}"
@@ -123,7 +123,7 @@ def shown_folder(path: str) -> str:
 
 
 def shown_agent(row: KnownSession) -> str:
-    """The name of its agent, or its command without the folder of the program."""
+    """Return the name of its agent, or its command without the folder of the program."""
     from dragoman.text.terminal import one_line, shorten
 
     program, space, rest = row.agent.partition(" ")
@@ -131,7 +131,7 @@ def shown_agent(row: KnownSession) -> str:
 
 
 def shown_time(row: KnownSession) -> str:
-    """When it last changed: how long ago on a terminal, else as it was reported."""
+    """Return when it last changed: how long ago on a terminal, else as it was reported."""
     import time
 
     if row.updated_at is None:

@@ -51,7 +51,7 @@ def report_session(call: CliCall) -> int:
 
 
 def _source(call: CliCall) -> ReportSource:
-    """What is known of the session: by the host that runs, and by the ledger. Raises: CliError if neither knows it."""
+    """Return what the running host and the ledger know of the session. Raises: CliError if neither knows it."""
     word = call.given.id
     hosted, history = _hosted(word), _history(call, word)
     if hosted is None and isinstance(history, exits.CliError):
@@ -91,7 +91,7 @@ def _history(call: CliCall, word: str) -> SessionHistory | exits.CliError:
 
 
 def _traffic(row: HostedEntry) -> tuple[list[Frame], dict[str, Any], bool]:
-    """The lines that the host has kept, its last answer, and whether they begin with the connection."""
+    """Return the lines that the host has kept, its last answer, and whether they begin with the connection."""
     frames: list[Frame] = []
     answer: dict[str, Any] = {}
     connection, after, is_whole = 0, 0, True
@@ -105,10 +105,10 @@ def _traffic(row: HostedEntry) -> tuple[list[Frame], dict[str, Any], bool]:
             if answer["connection"] != connection:
                 frames, connection, is_whole = [], answer["connection"], True
                 after = 0
-            for each in answer["frames"]:
-                is_whole = is_whole and each["n"] == after + 1
-                frames.append(frame_of(each))
-                after = each["n"]
+            for frame in answer["frames"]:
+                is_whole = is_whole and frame["n"] == after + 1
+                frames.append(frame_of(frame))
+                after = frame["n"]
             if not answer["frames"] or after >= answer["count"]:
                 return frames, answer, is_whole
     except (HostLost, HostRefused) as error:

@@ -48,8 +48,8 @@ def _decide(call: CliCall, reviews: list[Review]) -> int:
                 review.keep(path, hunks)
             else:
                 outcome = review.revert(path, hunks)
-                for each in outcome.failed:
-                    raise ReviewRefused(f"{each.path}: {each.reason}")
+                for failure in outcome.failed:
+                    raise ReviewRefused(f"{failure.path}: {failure.reason}")
         except ReviewRefused as reason:
             failures += 1
             console.write_note(f"refused: {reason}")
@@ -66,7 +66,7 @@ def _with(path: str, reviews: list[Review]) -> Review:
 
 
 def _target(word: str) -> tuple[str, list[int]]:
-    """`FILE` or `FILE:HUNK` or `FILE:1,3`."""
+    """Split `FILE` or `FILE:HUNK` or `FILE:1,3`."""
     path, colon, numbers = word.rpartition(":")
     parts = numbers.split(",")
     if colon and all(part.isdigit() for part in parts):
@@ -172,8 +172,8 @@ def _ask_file(review: Review, file: ReviewedFile, units: list[tuple[list[int], H
             if answer in ("y", "a"):
                 review.keep(file.change.path, numbers)
             elif answer in ("n", "d"):
-                for each in review.revert(file.change.path, numbers).failed:
-                    raise ReviewRefused(f"{each.path}: {each.reason}")
+                for failure in review.revert(file.change.path, numbers).failed:
+                    raise ReviewRefused(f"{failure.path}: {failure.reason}")
         except ReviewRefused as reason:
             console.write_note(f"refused: {reason}")
     return True

@@ -75,7 +75,7 @@ def _go(call: CliCall, plans: list[tuple[Rewinder, RewindPlan]], what: str) -> i
         if given.json:
             console.write_json([_planned(plan) for _, plan in plans])
         return exits.OK
-    count = sum(_is_changed(each, choices) for _, plan in plans for each in plan.paths)
+    count = sum(_is_changed(planned, choices) for _, plan in plans for planned in plan.paths)
     if not count:
         for rewinder, plan in plans:
             rewinder.apply(plan, choices, what=what)  # a turn that is as before already counts as taken back
@@ -93,10 +93,10 @@ def _go(call: CliCall, plans: list[tuple[Rewinder, RewindPlan]], what: str) -> i
 
 
 def _report(outcomes: list[tuple[Rewinder, RewindOutcome]], what: str, *, is_quiet: bool) -> int:
-    failed = [each for _, outcome in outcomes for each in outcome.failed]
+    failed = [failure for _, outcome in outcomes for failure in outcome.failed]
     changed = sum(len(outcome.changed) for _, outcome in outcomes)
-    for each in failed:
-        console.write_note(f"not changed: {each.path}: {each.reason}")
+    for failure in failed:
+        console.write_note(f"not changed: {failure.path}: {failure.reason}")
     if not is_quiet:
         back = "sessions rewind" if what == "redo" else "sessions redo"
         console.write_note(f"{changed} path{'s' if changed != 1 else ''} changed; dragoman {back} takes that back")
@@ -108,8 +108,8 @@ def _complete(found: SessionTurns) -> None:
     for rewinder in found.rewinders:
         for outcome in rewinder.complete():
             console.write_note(f"an interrupted rewind in {rewinder.root} was completed")
-            for each in outcome.failed:
-                console.write_note(f"not changed: {each.path}: {each.reason}")
+            for failure in outcome.failed:
+                console.write_note(f"not changed: {failure.path}: {failure.reason}")
 
 
 def _count(text: str | None) -> int:
@@ -121,7 +121,7 @@ def _count(text: str | None) -> int:
 
 
 def _choices(given: Any, plans: list[tuple[Rewinder, RewindPlan]]) -> dict[str, Choice]:
-    known = {each.path for _, plan in plans for each in plan.paths}
+    known = {planned.path for _, plan in plans for planned in plan.paths}
     found: dict[str, Choice] = {}
     for name, word in (("take", "take"), ("merge", "merge"), ("keep", "keep")):
         for path in getattr(given, name):
@@ -131,10 +131,10 @@ def _choices(given: Any, plans: list[tuple[Rewinder, RewindPlan]]) -> dict[str, 
     return found
 
 
-def _is_changed(each: PlannedPath, choices: dict[str, Choice]) -> bool:
-    if each.action in ("write", "delete"):
-        return choices.get(each.path) != "keep"
-    return each.action in ("conflict", "offered") and choices.get(each.path, "keep") != "keep"
+def _is_changed(planned: PlannedPath, choices: dict[str, Choice]) -> bool:
+    if planned.action in ("write", "delete"):
+        return choices.get(planned.path) != "keep"
+    return planned.action in ("conflict", "offered") and choices.get(planned.path, "keep") != "keep"
 
 
 def _show(plans: list[tuple[Rewinder, RewindPlan]], choices: dict[str, Choice]) -> None:
@@ -142,11 +142,11 @@ def _show(plans: list[tuple[Rewinder, RewindPlan]], choices: dict[str, Choice]) 
         for note in plan.notes:
             console.write_note(note)
         rows = []
-        for each in plan.paths:
-            word = _WORDS[each.action]
-            if each.path in choices and each.action != "impossible":
-                word = {"take": "restore", "merge": "merge", "keep": "keep"}[choices[each.path]]
-            rows.append((word, shown_path(each.path), each.reason))
+        for planned in plan.paths:
+            word = _WORDS[planned.action]
+            if planned.path in choices and planned.action != "impossible":
+                word = {"take": "restore", "merge": "merge", "keep": "keep"}[choices[planned.path]]
+            rows.append((word, shown_path(planned.path), planned.reason))
         if rows:
             if len(plans) > 1:
                 sys.stdout.write(f"{shown_path(plan.folder)}\n")
@@ -174,8 +174,13 @@ def _planned(plan: RewindPlan) -> dict[str, Any]:
         "session_id": plan.session_id,
         "notes": list(plan.notes),
         "paths": [
-            {"path": shown_path(each.path), "action": each.action, "reason": each.reason or None, "by": each.by}
-            for each in plan.paths
+            {
+                "path": shown_path(planned.path),
+                "action": planned.action,
+                "reason": planned.reason or None,
+                "by": planned.by,
+            }
+            for planned in plan.paths
         ],
     }
 
@@ -185,5 +190,5 @@ def _outcome(rewinder: Rewinder, outcome: RewindOutcome) -> dict[str, Any]:
         "folder": shown_path(rewinder.root),
         "changed": [shown_path(path) for path in outcome.changed],
         "kept": [shown_path(path) for path in outcome.kept],
-        "failed": [{"path": shown_path(each.path), "reason": each.reason} for each in outcome.failed],
+        "failed": [{"path": shown_path(failure.path), "reason": failure.reason} for failure in outcome.failed],
     }

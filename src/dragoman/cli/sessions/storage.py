@@ -34,11 +34,11 @@ def show_storage(call: CliCall) -> int:
         console.write_note(f"there are no snapshots in {base}")
         return exits.OK
     rows = [
-        (_size(each.size_bytes), str(each.turns), _when(each), each.folder + ("" if each.exists else " (gone)"))
-        for each in found
+        (_size(entry.size_bytes), str(entry.turns), _when(entry), entry.folder + ("" if entry.exists else " (gone)"))
+        for entry in found
     ]
     console.write_table(("SIZE", "TURNS", "LAST USED", "FOLDER"), rows)
-    total = sum(each.size_bytes for each in found)
+    total = sum(entry.size_bytes for entry in found)
     limits = SNAPSHOT_LIMITS
     console.write_note(
         f"{_size(total)} of at most {_size(limits.total_bytes)}, {_size(limits.folder_bytes)} for one folder; "
@@ -66,20 +66,20 @@ def _free(base: str, word: str, keep: str | None) -> int:
     return exits.CHECK_FAILED if failures else exits.OK
 
 
-def _data(each: StoredFolder) -> dict[str, Any]:
+def _data(entry: StoredFolder) -> dict[str, Any]:
     return {
-        "folder": shown_path(each.folder),
-        "size_bytes": each.size_bytes,
-        "contents": each.contents,
-        "turns": each.turns,
-        "rewinds": each.rewinds,
-        "last_used_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(each.last_used_at)),
-        "exists": each.exists,
+        "folder": shown_path(entry.folder),
+        "size_bytes": entry.size_bytes,
+        "contents": entry.contents,
+        "turns": entry.turns,
+        "rewinds": entry.rewinds,
+        "last_used_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(entry.last_used_at)),
+        "exists": entry.exists,
     }
 
 
-def _when(each: StoredFolder) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(each.last_used_at))
+def _when(entry: StoredFolder) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.last_used_at))
 
 
 def _size(size: int) -> str:

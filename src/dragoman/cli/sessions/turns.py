@@ -1,4 +1,4 @@
-"""Finds the turns that `dragoman sessions diff`, `review`, `rewind` and `redo` are about.
+"""The turns that `dragoman sessions diff`, `review`, `rewind` and `redo` are about.
 
 Turns are in the snapshots of the folder they ran in. Without a word the last turn in the current folder is meant,
 whichever session it belongs to, so that a run that is not in the ledger can be reviewed too.
@@ -25,7 +25,7 @@ _HINT = "dragoman exec follows changes unless --no-snapshots is given; docs/revi
 
 
 def chosen_turn(found: SessionTurns, text: str | None) -> tuple[int, tuple[TurnChanges, ...]]:
-    """The turn with a number, counted from 1; the last one without. Raises: CliError."""
+    """Return the turn with a number, counted from 1; the last one without. Raises: CliError."""
     if text is None:
         return len(found.turns), found.turns[-1]
     if not text.isdigit() or not 1 <= int(text) <= len(found.turns):
@@ -37,7 +37,7 @@ def chosen_turn(found: SessionTurns, text: str | None) -> tuple[int, tuple[TurnC
 
 
 def find_turns(call: CliCall) -> SessionTurns:
-    """The turns of the session that the command line names. Raises: CliError."""
+    """Return the turns of the session that the command line names. Raises: CliError."""
     import asyncio
 
     from dragoman.policy.paths import is_below
@@ -54,8 +54,8 @@ def find_turns(call: CliCall) -> SessionTurns:
         last = max(turns, key=lambda turn: turn.ended_at)
         return _turns_of(base, last.session_id, last.agent)
     known = [(turn.session_id, turn.agent) for root in roots for turn in Rewinder(base, root).store.turns()]
-    found = list(dict.fromkeys(each for each in known if each[0].startswith(word)))
-    exact = [each for each in found if each[0] == word] or found
+    found = list(dict.fromkeys(session for session in known if session[0].startswith(word)))
+    exact = [session for session in found if session[0] == word] or found
     chosen = exact[0] if len(exact) == 1 else asyncio.run(_picked(Scope(call), word))
     return _turns_of(base, *chosen)
 

@@ -20,12 +20,12 @@ EDITORS: Final = tuple(_TITLES)
 
 
 def where(editor: str) -> str:
-    """The place that the settings belong to."""
+    """Return the place that the settings belong to."""
     return _TITLES[editor]
 
 
 def settings_for(editor: str, name: str, command: Sequence[str]) -> str:
-    """The settings, ready to be pasted."""
+    """Return the settings, ready to be pasted."""
     return _WRITERS[editor](name, command)
 
 

@@ -49,7 +49,7 @@ def check_words(call: CliCall) -> None:
 
 
 def adapter_for(call: CliCall) -> Any:
-    """The adapter, or the agent if the object is one already. Raises: ConfigError, AdapterError, CliError."""
+    """Return the adapter, or the agent if the object is one already. Raises: ConfigError, AdapterError, CliError."""
     given = call.given
     if call.program:
         from dragoman.adapters.programs import command_adapter

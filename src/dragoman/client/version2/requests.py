@@ -1,4 +1,4 @@
-"""Answers the requests of an agent of version 2: permission and forms; it is offered no files and no terminals.
+"""The answers to an agent of version 2: permission and forms; it is offered no files and no terminals.
 
 A permission service written for version 1 gets the request in that form; what version 2 adds (a title and a description
 of the question itself, a command as the subject) are further members of it.
@@ -30,7 +30,7 @@ class PermissionRequest(v1.RequestPermissionRequest, frozen=True):
 
 
 class Version2Requests(RequestHandler):
-    """Dispatches the requests of an agent of version 2."""
+    """The dispatcher of the requests of an agent of version 2."""
 
     _made = 0
 

@@ -1,4 +1,4 @@
-"""Keeps a line between an editor and a host, and opens it again whenever it breaks.
+"""The line between an editor and a host, which is opened again whenever it breaks.
 
 Owns the editor's `initialize`, the attempts to connect with their pauses, and when to give up. `traffic.py` decides
 what happens to each message.
@@ -136,7 +136,7 @@ class Bridge:
             self._editor.pause()
 
     def _editor_gone(self, reason: ConnectionClosed) -> None:
-        """The editor will send no more. What it asked just before is still answered; turns go on without it."""
+        """Finish, as the editor will send no more. What it asked last is still answered; turns go on without it."""
         self._is_ending = True
         if self._is_finished():
             self._over.set()
@@ -179,7 +179,7 @@ class Bridge:
     # The line
 
     def _want_line(self) -> None:
-        """The editor waits for something: there has to be a line, or an error after a while."""
+        """Ask for a line, because the editor waits for something; after a while it gets an error instead."""
         if self._line is None:
             self._wanted.set()
             self._hurry.set()
@@ -214,7 +214,7 @@ class Bridge:
             pause = min(pause * 2, _LONGEST_PAUSE_SECONDS)
 
     async def _serve_line(self) -> tuple[Reason, bool]:
-        """One connection, from its start to its end; gives why it ended, and whether it was ever ready."""
+        """Serve one connection from its start to its end; gives why it ended, and whether it was ever ready."""
         ended: asyncio.Future[ConnectionClosed] = asyncio.get_running_loop().create_future()
         hello: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
 
@@ -262,7 +262,7 @@ class Bridge:
         return reason, True
 
     def _is_ready(self, line: JsonLine | None, message: Json) -> None:
-        """`initialize` was answered. In the same step as its arrival, so that nothing behind it is lost."""
+        """Use a line when `initialize` is answered, in the same step as its arrival: nothing behind it is lost."""
         result = message.get("result")
         if line is None or "error" in message or not isinstance(result, dict):
             return
@@ -289,7 +289,7 @@ class Bridge:
             task.add_done_callback(self._closing.discard)
 
     def _greeting(self) -> Json:
-        """The editor's `initialize`, with what makes us known to a host."""
+        """Return the editor's `initialize`, with what makes us known to a host."""
         params = dict(self._hello or {})
         capabilities = params.get("clientCapabilities")
         capabilities = dict(capabilities) if isinstance(capabilities, dict) else {}
@@ -306,7 +306,7 @@ class Bridge:
     # Failures
 
     def _refuse_editor(self, reason: Reason) -> None:
-        """The first connection failed: the editor gets the reason, and may try again."""
+        """Send the editor the reason why the first connection failed; it may try again."""
         if self._hello is not None:
             self._note(reason.sentence)
             self._to_editor(_error(self._hello_id, INTERNAL_ERROR, reason.sentence))
@@ -314,7 +314,7 @@ class Bridge:
         self._wanted.clear()
 
     def _answer_failed(self, error: Any) -> None:
-        """The other end refused `initialize` itself: its own error is the answer."""
+        """Pass on the other end's own error, because it refused `initialize` itself."""
         if self._answer is None and self._hello is not None:
             self._to_editor({"jsonrpc": "2.0", "id": self._hello_id, "error": error})
             self._hello = None
@@ -340,7 +340,7 @@ class Bridge:
             self._give_up = None
 
     def _end(self, reason: Reason) -> None:
-        """The line to an agent that keeps no sessions is gone, and with it everything that ran there."""
+        """End when the line to an agent that keeps no sessions is gone, and with it everything that ran there."""
         sentence = f"{reason.sentence}; this agent does not keep sessions without a connection, so its turns ended"
         self._note(sentence)
         self._traffic.fail_all(sentence, "line_lost")
@@ -357,7 +357,7 @@ def _is_host(result: Json) -> bool:
 
 
 def _for_editor(result: Json) -> Json:
-    """The answer to `initialize` without what only our own clients may use.
+    """Return the answer to `initialize` without what only our own clients may use.
 
     `session/close` above all: editors send it when a tab is closed, and it would end the session for every client.
     """

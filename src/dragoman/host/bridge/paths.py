@@ -34,17 +34,17 @@ class PathMap:
         return bool(self._pairs)
 
     def to_remote(self, path: str) -> str:
-        """A path of the editor's machine, as the host has it; unchanged if no pair fits."""
+        """Return a path of the editor's machine, as the host has it; unchanged if no pair fits."""
         return _mapped(path, self._pairs)
 
     def to_local(self, path: str) -> str:
-        """A path of the host's machine, as the editor has it."""
+        """Return a path of the host's machine, as the editor has it."""
         return _mapped(path, [(remote, local) for local, remote in self._pairs])
 
     # Messages
 
     def request_to_remote(self, method: str, params: Any) -> Any:
-        """The parameters of a request or notification of the editor."""
+        """Convert the parameters of a request or notification of the editor."""
         if not self._pairs or not isinstance(params, dict):
             return params
         if method in _SESSION:
@@ -54,7 +54,7 @@ class PathMap:
         return params
 
     def result_to_local(self, method: str, result: Any) -> Any:
-        """The host's answer to a request of the editor."""
+        """Convert the host's answer to a request of the editor."""
         if self._pairs and method == "session/list" and isinstance(result, dict):
             sessions = result.get("sessions")
             if isinstance(sessions, list):
@@ -62,7 +62,7 @@ class PathMap:
         return result
 
     def request_to_local(self, method: str, params: Any) -> Any:
-        """The parameters of a request or notification of the host."""
+        """Convert the parameters of a request or notification of the host."""
         if not self._pairs or not isinstance(params, dict):
             return params
         if method == "session/update":
@@ -75,7 +75,7 @@ class PathMap:
 
 
 def read_map(text: str) -> tuple[str, str]:
-    """Two folders from `LOCAL=REMOTE`.
+    """Read two folders from `LOCAL=REMOTE`.
 
     Raises:
         ConfigError: it is not that.

@@ -19,7 +19,7 @@ class Reason(NamedTuple):
 
 
 def explain(error: object, url: str) -> Reason:
-    """What an attempt to connect failed with."""
+    """Return what an attempt to connect failed with."""
     text = str(error) or type(error).__name__
     found = _STATUS.search(text)
     status = int(found[1]) if found is not None and "refused the connection" in text else 0

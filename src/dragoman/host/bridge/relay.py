@@ -1,4 +1,4 @@
-"""Passes messages between a program and a remote agent unchanged, for tools that judge or record an agent."""
+"""A relay of messages between a program and a remote agent, unchanged, for tools that judge or record an agent."""
 
 from __future__ import annotations
 

@@ -60,11 +60,11 @@ class LoadedHistory:
         self._position = 0
 
     def start_again(self) -> None:
-        """The load was sent again: its updates come from the first one on."""
+        """Begin with the first update again, because the load was sent again."""
         self._position = 0
 
     def take(self, update: Any) -> Any | None:
-        """What of an update the editor does not have yet; None if it has all of it."""
+        """Return what of an update the editor does not have yet; None if it has all of it."""
         position, self._position = self._position, self._position + 1
         frame = _Frame(_digest(update), len(_text(update) or ""))
         if position >= len(self._passed):
@@ -96,13 +96,13 @@ class BridgedSession:
         self._skipping = 0
 
     def join(self, head: int) -> None:
-        """The answer to `session/new`, `load` or `resume`: everything up to `head` is behind us."""
+        """Note the answer to `session/new`, `load` or `resume`: everything up to `head` is behind us."""
         self._number, self._passed, self._skipping = head, 0, 0
         self.replay = None
         self.state = "attached"
 
     def after(self) -> int:
-        """Where to go on after a cut. The last event may have come in part, so that it is asked for once more."""
+        """Return where to go on after a cut. The last event may have come in part, so it is asked for once more."""
         self._skipping = self._passed
         return self._number - 1 if self._passed else self._number
 
@@ -124,7 +124,7 @@ def _digest(update: Any) -> bytes:
 
 
 def _text(update: Any) -> str | None:
-    """The text of a piece of a message."""
+    """Return the text of a piece of a message."""
     content = update.get("content") if isinstance(update, dict) else None
     text = content.get("text") if isinstance(content, dict) else None
     return text if isinstance(text, str) else None

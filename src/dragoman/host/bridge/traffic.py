@@ -86,7 +86,7 @@ class Traffic:
     # The editor
 
     def request_from_editor(self, message: Json) -> None:
-        """A request other than `initialize`."""
+        """Take a request other than `initialize`."""
         method = str(message["method"])
         if method.startswith("_dragoman/") and not self.is_host:  # other agents do not know it, and need not answer
             error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {method}"}
@@ -132,7 +132,7 @@ class Traffic:
         self._send_or_hold(session if isinstance(session, str) else None, {**message, "params": params})
 
     def answer_from_editor(self, message: Json) -> None:
-        """The answer to a question. It is kept until the host confirms that the question is decided."""
+        """Keep the answer to a question until the host confirms that the question is decided."""
         question = self._asked.close(message["id"]) if isinstance(message.get("id"), int) else None
         if question is None:
             return  # withdrawn, or never asked
@@ -181,7 +181,7 @@ class Traffic:
     # The line
 
     def line_opened(self, send: Callable[[Json], None]) -> None:
-        """A line is ready: resume what was open."""
+        """Resume what was open, because a line is ready."""
         self._to_host = send
         for session in self._sessions.values():
             if session.state == "away":
@@ -189,7 +189,7 @@ class Traffic:
         self._send_waiting(None)
 
     def line_lost(self) -> None:
-        """Nothing can be sent for now."""
+        """Hold everything back: nothing can be sent for now."""
         self._to_host = None
         self._resumes.close_all()
         for _, request in self._requests:
@@ -294,7 +294,7 @@ class Traffic:
     # The host
 
     def from_host(self, message: Json) -> None:
-        """Any message of the host, apart from its answer to `initialize`."""
+        """Take any message of the host, apart from its answer to `initialize`."""
         method, id = message.get("method"), message.get("id")
         if method is None:
             self._answer_from_host(message)
@@ -337,7 +337,7 @@ class Traffic:
             self._sessions.pop(request.session, None)
 
     def _with_both_paths(self, request: OpenRequest, error: Any) -> Any:
-        """A folder that the host does not have is named as both machines know it."""
+        """Name a folder that the host does not have as both machines know it."""
         if request.method not in ("session/new", "session/load", "session/resume") or not isinstance(error, dict):
             return error
         remote = request.params.get("cwd") if isinstance(request.params, dict) else None
@@ -372,7 +372,7 @@ class Traffic:
         self._to_editor({"jsonrpc": "2.0", "id": question.editor_id, "method": method, "params": params})
 
     def _decided(self, question_id: str | None) -> None:
-        """A question needs no answer any more."""
+        """Close a question that needs no answer any more."""
         question = self._questions.pop(question_id, None) if question_id is not None else None
         if question is not None and self._asked.close(question.editor_id) is not None:
             self._to_editor(_notification(_CANCEL, {"requestId": question.editor_id}))
@@ -416,7 +416,7 @@ class Traffic:
         self._to_editor(_notification("session/update", shown))
 
     def _repeats_own_prompt(self, update: Any) -> bool:
-        """On a new line the host takes a prompt of ours for one of another client, and shows it."""
+        """Whether this is our prompt, which on a new line the host takes for one of another client and shows."""
         if not isinstance(update, dict) or update.get("sessionUpdate") != "user_message_chunk":
             return False
         return str(update.get("messageId")).removeprefix("msg-") in self._own_prompts and self.is_host
@@ -467,7 +467,7 @@ def _with_own(params: Json, own: Json) -> Json:
 
 
 def _without_own(params: Any) -> Any:
-    """What is for the editor: without what only hosts and their clients understand."""
+    """Return what is for the editor: without what only hosts and their clients understand."""
     meta = params.get("_meta") if isinstance(params, dict) else None
     if not isinstance(meta, dict) or "dragoman" not in meta:
         return params

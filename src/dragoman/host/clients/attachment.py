@@ -12,15 +12,17 @@ is full (`_is_waiting`), a page of the log is being read (`_is_reading`), or the
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from dragoman.errors import StoreError
-from dragoman.host.clients.terminal_view import TerminalView
 from dragoman.host.history.frames import notice_frame, stored_update, update_frame, user_chunk
 from dragoman.host.history.replay import blocks_of, message_id_of
+from dragoman.host.history.terminal_items import logged_output, renamed, reported_output, terminals_in
 from dragoman.host.working.prompts import TAKEN
+from dragoman.host.working.served_terminals import LOOK_SECONDS
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.connection import HostConnection
     from dragoman.host.history.frames import StoredUpdate
+    from dragoman.host.history.terminal_items import TerminalPiece
     from dragoman.host.session import HostedSession
     from dragoman.store.event_log import LogEvent
 
@@ -60,7 +63,7 @@ class Attachment:
         self._stalled: asyncio.TimerHandle | None = None
 
     def await_outcome(self, prompt_id: str) -> asyncio.Future[dict[str, Any]]:
-        """The outcome of a prompt, once everything before it was sent to this client."""
+        """Return the outcome of a prompt, once everything before it was sent to this client."""
         if prompt_id not in self._awaited:
             earlier = self.session.prompts.take_awaited(prompt_id)
             self._awaited[prompt_id] = earlier or asyncio.get_running_loop().create_future()
@@ -71,11 +74,11 @@ class Attachment:
         return prompt_id in self._awaited
 
     def forget(self, prompt_id: str) -> None:
-        """The client does not wait for the outcome of a prompt any more: what follows it is not held back."""
+        """Hold nothing back for the outcome of a prompt any more: the client does not wait for it."""
         _ = self._awaited.pop(prompt_id, None)
 
     def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
-        """A prompt cannot be kept, so its outcome cannot wait for the log either."""
+        """Give the outcome of a prompt that cannot be kept, so that it cannot wait for the log either."""
         waiting = self._awaited.pop(prompt_id, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
@@ -163,7 +166,7 @@ class Attachment:
         return False
 
     def answered(self) -> None:
-        """The answer to a prompt was written: what comes after it may follow."""
+        """Let what comes after the answer to a prompt follow, now that the answer was written."""
         self._is_held = False
         self.pump()
 
@@ -266,7 +269,7 @@ class Attachment:
             self.send_own(data, {}, number)
 
     def _started(self, event: LogEvent) -> None:
-        """The others see a prompt when its turn starts; its sender shows it already."""
+        """Show the others a prompt when its turn starts; its sender shows it already."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
         is_own, number = found.get("by") == self.client.key, found.get("prompt")
         if not is_own and isinstance(number, int) and number not in self._prompts:
@@ -318,3 +321,109 @@ class Attachment:
             body = {"sessionId": self.session.id, "seq": event.number}
             body |= {name: value for name, value in found.items() if name not in without}
             self.client.peer.post(write_notification(method, msgspec.json.encode(body)))
+
+
+class TerminalView:
+    """Tool calls with terminals, as one client is sent them.
+
+    The client that runs a terminal gets it under the id that it knows. One that announced `_meta.terminal_output`
+    gets the output of foreign terminals in that form. Every other client gets the output so far as text, at most
+    twice a second and at the end; an editor may refuse a whole tool call that shows a terminal it does not have.
+    """
+
+    def __init__(self, attachment: Attachment) -> None:
+        self._to = attachment
+        self._session = attachment.session
+        self._announced: set[str] = set()
+        self._sent_at: dict[str, float] = {}
+        self._later: dict[str, asyncio.TimerHandle] = {}
+
+    def update(self, update: bytes, meta: dict[str, Any], number: int) -> None:
+        """Show a tool call that shows a terminal, or reports output of one."""
+        found: dict[str, Any] = msgspec.json.decode(update)
+        shown = terminals_in(found.get("content"))
+        reported = reported_output(found)
+        if self._to.client.kind.terminal_output:
+            self._announce(found, shown)
+            self._to.send_own(found, meta, number)
+        elif self._owned().keys() >= set(shown) and shown:
+            self._to.send_own({**found, "content": renamed(found["content"], self._owned())}, meta, number)
+        else:
+            self._as_text(found, reported, meta, number)
+
+    def output(self, event: LogEvent) -> None:
+        """Show output of a terminal that the host, or the client it delegates to, runs."""
+        output = logged_output(event.body)
+        if self._to.takes_events or output.terminal in self._owned() or not (output.text or output.is_over):
+            return
+        if output.terminal not in self._announced:
+            self._refresh(output.terminal, event.number, is_over=output.is_over)
+            return
+        for call, _ in self._session.shown.calls_of(output.terminal):
+            self._in_meta(call, output, event.number)
+
+    def close(self) -> None:
+        for timer in self._later.values():
+            timer.cancel()
+
+    # Inside
+
+    def _owned(self) -> dict[str, str]:
+        terminals = self._session.terminals
+        return {} if terminals is None else terminals.owned_by(self._to.client)
+
+    def _announce(self, update: dict[str, Any], shown: list[str]) -> None:
+        """Announce a terminal of the host as agents do that run commands themselves, which clients know."""
+        fresh = [id for id in shown if id not in self._announced]
+        meta = update.get("_meta")
+        known = meta if isinstance(meta, dict) else {}
+        if fresh and "terminal_info" not in known:
+            update["_meta"] = {**known, "terminal_info": {"terminal_id": fresh[0], "cwd": self._session.record.cwd}}
+        self._announced.update(fresh)
+
+    def _in_meta(self, call: str, output: TerminalPiece, number: int) -> None:
+        meta: dict[str, Any] = {}
+        if output.text:
+            meta["terminal_output"] = {"terminal_id": output.terminal, "data": output.text}
+        if output.is_over:
+            ended = {"exit_code": output.exit_code, "signal": output.signal}
+            meta["terminal_exit"] = {"terminal_id": output.terminal, **ended}
+        update = {"sessionUpdate": "tool_call_update", "toolCallId": call, "_meta": meta}
+        self._to.send_own(update, {}, number)
+
+    def _as_text(
+        self, update: dict[str, Any], reported: TerminalPiece | None, meta: dict[str, Any], number: int
+    ) -> None:
+        own = update.get("_meta")
+        if isinstance(own, dict):
+            kept = {name: value for name, value in own.items() if not name.startswith("terminal_")}
+            update = {
+                **{name: value for name, value in update.items() if name != "_meta"},
+                **({"_meta": kept} if kept else {}),
+            }
+        if isinstance(update.get("content"), list):
+            update["content"] = self._session.shown.as_text(update["content"])
+        rest = update.keys() - {"sessionUpdate", "toolCallId", "_meta"}
+        if rest or update["sessionUpdate"] == "tool_call" or update.get("_meta"):
+            self._to.send_own(update, meta, number)
+        if reported is not None:
+            self._refresh(reported.terminal, number, is_over=reported.is_over)
+
+    def _refresh(self, terminal: str, number: int, *, is_over: bool = False) -> None:
+        """Send the output so far again, now or when the last time is long enough ago."""
+        wait = self._sent_at.get(terminal, 0.0) + LOOK_SECONDS - monotonic()
+        timer = self._later.pop(terminal, None)
+        if timer is not None:
+            timer.cancel()
+        if wait > 0 and not is_over:
+            loop = asyncio.get_running_loop()
+            self._later[terminal] = loop.call_later(wait, self._refresh, terminal, number)
+            return
+        self._sent_at[terminal] = monotonic()
+        for call, content in self._session.shown.calls_of(terminal):
+            update = {
+                "sessionUpdate": "tool_call_update",
+                "toolCallId": call,
+                "content": self._session.shown.as_text(content),
+            }
+            self._to.send_own(update, {}, number)

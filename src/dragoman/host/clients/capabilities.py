@@ -29,7 +29,7 @@ def initialize_answer(
     is_local: bool,
     forks: bool = False,
 ) -> dict[str, Any]:
-    """The answer for one client.
+    """Return the answer for one client.
 
     Args:
         kind: What the client announced.
@@ -83,7 +83,7 @@ def _capabilities(
 def auth_methods(
     kind: ClientKind, agents: Mapping[str, AgentDescription | None], bound: str | None, *, is_local: bool
 ) -> list[dict[str, Any]]:
-    """The login methods that a client can use.
+    """Return the login methods that a client can use.
 
     A method that runs in a terminal would start the client's own launch command, which is not the agent; one of ours
     takes its place. A client of ours on this machine gets the method itself, and runs `dragoman login` with its id.

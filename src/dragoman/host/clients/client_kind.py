@@ -59,7 +59,7 @@ class ClientKind(msgspec.Struct, frozen=True):
         return self.unstable or variant not in _UNSTABLE
 
     def convert(self, update: bytes, variant: str) -> bytes | None:
-        """The update as this client is sent it; None if it is not."""
+        """Return the update as this client is sent it; None if it is not."""
         if not self.takes(variant):
             return self._plain_plan(update) if variant == "plan_update" else None
         if variant == "config_option_update" and not self.boolean_options and b'"boolean"' in update:
@@ -75,7 +75,7 @@ class ClientKind(msgspec.Struct, frozen=True):
 
 
 def read_client(params: v1.InitializeRequest) -> ClientKind:
-    """What a client announced in `initialize`."""
+    """Read what a client announced in `initialize`."""
     capabilities = params.client_capabilities
     name = params.client_info.name if params.client_info else ""
     if capabilities is UNSET or capabilities is None:
@@ -113,7 +113,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
 
 
 def select_of(option: dict[str, Any]) -> dict[str, Any]:
-    """A boolean option as one that offers two values, for clients without boolean options."""
+    """Return a boolean option as one that offers two values, for clients without boolean options."""
     return {
         **{name: value for name, value in option.items() if name not in ("type", "currentValue")},
         "type": "select",
@@ -123,7 +123,7 @@ def select_of(option: dict[str, Any]) -> dict[str, Any]:
 
 
 def options_for(kind: ClientKind, options: list[Any]) -> list[Any]:
-    """The options of a session as this client is sent them."""
+    """Return the options of a session as this client is sent them."""
     if kind.boolean_options:
         return options
     return [

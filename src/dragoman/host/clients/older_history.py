@@ -42,7 +42,7 @@ class OlderHistory:
         self._turns: dict[str, dict[str, Any]] = {}
 
     async def begin(self, session: HostedSession, meta: dict[str, Any]) -> int:
-        """A client loads a session. Returns the number behind which it is sent everything; 0 for all of it."""
+        """Note that a client loads a session; return the number behind which it is sent everything, 0 for all of it."""
         self._left.pop(session.id, None)
         tail = meta.get("tail")
         if not isinstance(tail, int) or isinstance(tail, bool) or tail < 1 or not self._client.kind.knows_us:
@@ -54,7 +54,7 @@ class OlderHistory:
         return start
 
     async def answer(self, call: Call) -> object:
-        """The page before what was sent last."""
+        """Answer with the page before what was sent last."""
         session = await self._named(call)
         left = self._left.get(session.id)
         if not left:
@@ -69,11 +69,11 @@ class OlderHistory:
         return {"updates": updates, "hasMore": bool(left), **page.turns}
 
     def note_turns(self, session: HostedSession, turns: dict[str, Any]) -> None:
-        """A client was sent the history of a session, in which turns ended."""
+        """Keep how turns ended in the history of a session that a client was sent."""
         self._turns[session.id] = turns
 
     async def answer_turns(self, call: Call) -> object:
-        """How the turns of the history that was sent last ended, and the prompt whose turn runs."""
+        """Answer how the turns of the history that was sent last ended, and which prompt's turn runs."""
         session = await self._named(call)
         running = session.prompts.running
         turns = self._turns.pop(session.id, {"ended": [], "begun": None})
@@ -92,7 +92,7 @@ class ReadsEvents(Protocol):
     """What reads the events of sessions."""
 
     async def read(self, session: str, after: int, limit: int) -> list[LogEvent]:
-        """The events behind a number."""
+        """Return the events behind a number."""
 
 
 class _CallId(msgspec.Struct):
@@ -100,14 +100,14 @@ class _CallId(msgspec.Struct):
 
 
 async def tail_start(log: ReadsEvents, session: str, head: int, events: int) -> int:
-    """The number behind which the last events of a session begin; 0 if they are all of them."""
+    """Return the number behind which the last events of a session begin; 0 if they are all of them."""
     if head <= events:
         return 0
     return clean_start(await log.read(session, head - events, max(1, events // 2)), head - events)
 
 
 def clean_start(events: Sequence[LogEvent], start: int) -> int:
-    """The number of the last event before a clean beginning within these events; `start` if there is none."""
+    """Return the number of the last event before a clean beginning within these events; else `start`."""
     announced: dict[str, int] = {}
     found: int | None = None
     for event in events:

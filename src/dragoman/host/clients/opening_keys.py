@@ -53,7 +53,7 @@ class OpeningKeys:
 
 
 def read_key(found: object) -> str | None:
-    """The key of a request. Raises: RequestError."""
+    """Read the key of a request. Raises: RequestError."""
     if found is None:
         return None
     if not isinstance(found, str) or not 0 < len(found) <= _LONGEST:

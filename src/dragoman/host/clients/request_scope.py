@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class RequestScope:
-    """Asks the client whose request is being answered."""
+    """The questions to the client whose request is being answered."""
 
     def __init__(self, client: HostConnection, request_id: int | str | None) -> None:
         self._client = client
@@ -38,7 +38,7 @@ class RequestScope:
         return await self.ask(request)
 
     async def complete(self, elicitation_id: str) -> None:
-        """What a URL was opened for is done."""
+        """Report to the client that what a URL was opened for is done."""
         id = self._elicitation(elicitation_id)
         if id in self._urls:
             self._urls.discard(id)
@@ -46,7 +46,7 @@ class RequestScope:
             self._client.peer.post(write_notification("elicitation/complete", body))
 
     async def ask(self, request: v1.ElicitationFormMode | v1.ElicitationUrlMode) -> Elicited:
-        """The client's answer; `cancel` if it is gone or cannot show it."""
+        """Return the client's answer; `cancel` if it is gone or cannot show it."""
         params: dict[str, Any] = {**msgspec.json.decode(encode(request)), "requestId": self._request_id}
         client = self._client
         if self.is_over or not client.can_answer("", "elicitation/create", params):

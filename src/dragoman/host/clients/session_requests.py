@@ -71,7 +71,7 @@ class SessionRequests:
         return self._client.kind.is_observer or session in self._observed
 
     def leave_all(self) -> None:
-        """The connection is over."""
+        """Leave every session, because the connection is over."""
         for attachment in list(self._attachments.values()):
             attachment.session.detach(attachment)
         self._attachments.clear()
@@ -159,7 +159,10 @@ class SessionRequests:
         return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
 
     async def _opened(self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest) -> HostedSession:
-        """The session that a client wants to attach to. What it sends along is used if the agent has to be started."""
+        """Return the session that a client wants to attach to.
+
+        What it sends along is used if the agent has to be started.
+        """
         session = await self.find(request.session_id)
         if not is_same_folder(request.cwd, session.record.cwd):
             raise RequestError.invalid_params(f"this session works in {session.record.cwd}", path="$.cwd")
@@ -217,7 +220,7 @@ class SessionRequests:
     # Using
 
     def _prompt(self, call: Call) -> Coroutine[Any, Any, object]:
-        """Accepted here and now, so that a cancel behind it finds it."""
+        """Accept a prompt here and now, so that a cancel behind it finds it."""
         request = read(call, v1.PromptRequest)
         call.cancelled_result = lambda: v1.PromptResponse("cancelled")
         session = self._host.find_live(request.session_id, self._client.visitor)
@@ -306,7 +309,7 @@ class SessionRequests:
     # Ending
 
     async def _delete(self, call: Call) -> object:
-        """Missing or of another principal is the same as deleted, so that ids cannot be probed."""
+        """Delete a session; one that is missing or of another principal counts as deleted: ids cannot be probed."""
         request = read(call, v1.DeleteSessionRequest)
         session = await self._host.find(request.session_id, self._client.visitor)
         self._client.require("prompt", request.session_id)
@@ -327,7 +330,7 @@ class SessionRequests:
         return {}
 
     async def _take(self, call: Call) -> object:
-        """This client serves the files and terminals of a session from here on."""
+        """Let this client serve the files and terminals of a session from here on."""
         session = await self._named(call)
         self._client.require("prompt", session.id)
         if session.delegate is None:
@@ -336,7 +339,7 @@ class SessionRequests:
         return {}
 
     async def _ledger(self, call: Call) -> object:
-        """Whether the host writes the turns of a session into the ledger that the client would write them into."""
+        """Answer whether the host writes the turns of a session into the ledger that the client would write into."""
         session = await self._named(call)
         ledger = self._host.ledger_for(session)
         file = msgspec.json.decode(call.params or b"{}").get("file")
@@ -418,7 +421,7 @@ class PromptRequests:
         }
 
     async def _input(self, call: Call) -> object:
-        """What the agent of a session takes in prompts, and whether text reaches a running turn."""
+        """Answer what the agent of a session takes in prompts, and whether text reaches a running turn."""
         session, _ = await self._read(call)
         found: dict[str, bool] = {name: session.agent_can(f"promptCapabilities.{name}") for name in _BLOCKS}
         return {**found, "steer": steering_method(session, self._host) is not None}
@@ -461,18 +464,18 @@ class PromptRequests:
 
 
 def read(call: Call, type: type[T]) -> T:
-    """The params of a call."""
+    """Decode the params of a call."""
     return decode(type, call.params or Raw(b"{}"))
 
 
 def own_meta(meta: Any) -> dict[str, Any]:
-    """What a request carries for the host itself."""
+    """Return what a request carries for the host itself."""
     found = meta.get("dragoman") if isinstance(meta, dict) else None
     return found if isinstance(found, dict) else {}
 
 
 def foreign_meta(meta: Any) -> dict[str, Any] | None:
-    """What a request carries for the agent."""
+    """Return what a request carries for the agent."""
     if meta is UNSET or not isinstance(meta, dict):
         return None
     return {name: value for name, value in meta.items() if name != "dragoman"} or None

@@ -23,7 +23,7 @@ _PROMPT_CHARACTERS: Final = 200
 
 
 def kept_state(facts: Mapping[str, Any], head: int = 0) -> str:
-    """The state of a session that is not in memory: `idle`, `readOnly` or `closed`.
+    """Return the state of a session that is not in memory: `idle`, `readOnly` or `closed`.
 
     Args:
         facts: What the session keeps.
@@ -35,7 +35,7 @@ def kept_state(facts: Mapping[str, Any], head: int = 0) -> str:
 
 
 def note_state(facts: dict[str, Any], state: SessionState) -> None:
-    """Modes and options of a session that an agent has just opened."""
+    """Keep modes and options of a session that an agent has just opened."""
     facts["modes"] = None if state.modes is None else msgspec.json.decode(encode(state.modes))
     options = list(state.config_options)
     facts["configOptions"] = msgspec.json.decode(encode(options)) if options else None
@@ -68,7 +68,7 @@ def _note_progress(facts: dict[str, Any], update: dict[str, Any]) -> None:
 
 
 def note_outcome(facts: dict[str, Any], outcome: Mapping[str, Any]) -> None:
-    """How the last turn ended: its stop reason, or the message of its error."""
+    """Keep how the last turn ended: its stop reason, or the message of its error."""
     error, result = outcome.get("error"), outcome.get("result")
     if isinstance(error, dict):
         facts["ended"] = {"error": str(error.get("message", ""))[:_ERROR_CHARACTERS]}
@@ -86,22 +86,22 @@ def note_prompt(facts: dict[str, Any], blocks: Sequence[object]) -> bool:
 
 
 def session_keys(facts: Mapping[str, Any]) -> tuple[str, ...]:
-    """The words by which a session is found in the log: the key that opened it, its name, and its chat."""
+    """Return the words by which a session is found in the log: the key that opened it, its name, and its chat."""
     return tuple([f"{fact}:{facts[fact]}" for fact in ("key", "name", "chat") if facts.get(fact)])
 
 
 def session_key(fact: str, value: object) -> str:
-    """The word for one of these facts."""
+    """Return the word for one of these facts."""
     return f"{fact}:{value}"
 
 
 def progress_members(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The first prompt, cost, steps of the plan and the end of the last turn, for a list; without what is not known."""
+    """Return first prompt, cost, steps of the plan and end of the last turn, as far as known, for a list."""
     return {name: facts[name] for name in ("prompt", "cost", "steps", "ended") if facts.get(name) is not None}
 
 
 def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str, Any]]:
-    """Updates that state mode and options after one of them was set, the other one adapted (rule 167).
+    """Return updates that state mode and options after one of them was set, the other one adapted (rule 167).
 
     Args:
         facts: What the session keeps; adapted.
@@ -157,11 +157,11 @@ class OpenCalls:
             self._open[id] = update.title or self._open.get(id, "")
 
     def titles(self) -> list[str]:
-        """What they are called."""
+        """Return what they are called."""
         return [title for title in self._open.values() if title][:_MOST_TITLES]
 
     def failed(self) -> list[bytes]:
-        """Updates that close them."""
+        """Return the updates that close them."""
         own = {"_meta": {"dragoman": {"synthetic": True}}}
         updates = [
             {"sessionUpdate": "tool_call_update", "toolCallId": id, "status": "failed", **own} for id in self._open

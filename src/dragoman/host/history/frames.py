@@ -37,7 +37,7 @@ _variant: Final = msgspec.json.Decoder(_Variant).decode
 
 
 def variant_of(update: bytes) -> str:
-    """The kind of an update; empty if it has none."""
+    """Return the kind of an update; empty if it has none."""
     try:
         return _variant(update).sessionUpdate
     except msgspec.DecodeError:
@@ -56,7 +56,7 @@ class StoredUpdate(NamedTuple):
 
 
 def store_update(update: bytes, meta: bytes | None, child: str | None = None) -> bytes:
-    """The body of an event: the update, and the `_meta` next to it if there is one."""
+    """Return the body of an event: the update, and the `_meta` next to it if there is one."""
     if b"\n" in update or (meta is not None and b"\n" in meta):
         update, meta = update.replace(b"\n", b" "), None if meta is None else meta.replace(b"\n", b" ")
     if meta is None and child is None:
@@ -66,7 +66,7 @@ def store_update(update: bytes, meta: bytes | None, child: str | None = None) ->
 
 
 def stored_update(body: bytes) -> StoredUpdate:
-    """The inverse of `store_update`."""
+    """Undo `store_update`."""
     if not body.startswith(_WRAPPED):
         return StoredUpdate(body, _NO_META, None, variant_of(body))
     found = _read_wrapped(body)
@@ -75,7 +75,7 @@ def stored_update(body: bytes) -> StoredUpdate:
 
 
 def update_frame(session: bytes, update: bytes, meta: dict[str, Any], number: int | None) -> bytes:
-    """A `session/update` for one client; `session` is its id as JSON, `number` is given to those who know the host."""
+    """Return a `session/update` for one client; `session` is its id as JSON, `number` for those who know the host."""
     if not meta:
         if number is None:
             return _START % (session, update) + b"}}\n"
@@ -114,7 +114,7 @@ class UpdateFrames:
         self._start = _START % (session, b"")
 
     def frame(self, event: LogEvent, *, with_number: bool) -> bytes | None:
-        """The message for an update; None if it depends on what a client can take."""
+        """Return the message for an update; None if it depends on what a client can take."""
         body = event.body
         if body.startswith(_FOR_ALL_STARTS):
             end = b',"_meta":{"dragoman":{"seq":%d}}}}\n' % event.number if with_number else b"}}\n"
@@ -134,13 +134,13 @@ class SharedRun(NamedTuple):
 
 
 def notice_frame(session: str, text: str, kind: str | None = None) -> bytes:
-    """A notice of the host, for clients that know it."""
+    """Return a notice of the host, for clients that know it."""
     params = {"sessionId": session, "text": text} | ({} if kind is None else {"kind": kind})
     return write_notification("_dragoman/notice", msgspec.json.encode(params))
 
 
 def user_chunk(block: msgspec.Raw | bytes, message_id: str) -> bytes:
-    """An update that shows a block of another client's prompt."""
+    """Return an update that shows a block of another client's prompt."""
     return b'{"sessionUpdate":"user_message_chunk","messageId":%b,"content":%b}' % (
         msgspec.json.encode(message_id),
         bytes(block),

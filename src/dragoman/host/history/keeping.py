@@ -27,7 +27,7 @@ _STAY: Final = frozenset(("prompt", "start", "end", "queue", "answer", "late", "
 
 
 class JoinedEvents:
-    """Joins the events of finished turns."""
+    """The events of finished turns, joined."""
 
     def __init__(self) -> None:
         self.events: list[LogEvent] = []
@@ -51,7 +51,7 @@ class JoinedEvents:
                 self._turn = event.turn or self._turn
                 self._replay.take(event)
             if event.kind == "end":
-                self.events += sorted(self._pending, key=lambda each: each.number)
+                self.events += sorted(self._pending, key=lambda event: event.number)
                 self._pending = []
                 self.through = event.number
 
@@ -64,7 +64,7 @@ class JoinedEvents:
 
 
 class SlicedJoin:
-    """Joins the old turns of one session piece by piece; what a turn shows of an earlier one is remembered."""
+    """The old turns of one session, joined piece by piece; what a turn shows of an earlier one is remembered."""
 
     def __init__(self, log: EventLog, session: str, after: int, surplus: int) -> None:
         """Prepare it.
@@ -82,7 +82,7 @@ class SlicedJoin:
         self._joined = JoinedEvents()
 
     async def next(self) -> tuple[int, list[LogEvent]] | None:
-        """The next piece, of at least one turn: its last number, and its joined events. None if there is none."""
+        """Return the next piece, of at least one turn: its last number and its joined events. None if there is none."""
         joined, size, before = self._joined, 0, self._joined.through
         while self._cursor < self._surplus and not (joined.through > before and size >= SLICE_BYTES):
             events = await self._log.read(self._session, self._cursor, _PAGE)

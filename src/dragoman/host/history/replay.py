@@ -54,7 +54,7 @@ class _Chunk(msgspec.Struct):
 
 
 class HistoryReplay:
-    """Folds events into updates, turn by turn."""
+    """A fold of events into updates, turn by turn."""
 
     def __init__(self, *, with_prompts: bool = True, with_facts: bool = False) -> None:
         """Begin with nothing.
@@ -79,7 +79,7 @@ class HistoryReplay:
         self._prompts: dict[str, LogEvent] = {}
 
     def feed(self, events: Iterable[LogEvent]) -> Iterator[Replayed]:
-        """What is complete after these events."""
+        """Yield what is complete after these events."""
         for event in events:
             if event.kind == "start":
                 yield from self._end_turn()
@@ -93,13 +93,13 @@ class HistoryReplay:
                 yield from self._ready()
 
     def _ready(self) -> Iterator[Replayed]:
-        """What stands before the first tool call of the turn: it does not change any more."""
+        """Yield what stands before the first tool call of the turn: it does not change any more."""
         while self._items and isinstance(item := self._items[0], Replayed):
             self._items.popleft()
             yield item
 
     def take(self, event: LogEvent) -> None:
-        """An event inside a turn."""
+        """Take an event inside a turn."""
         if event.kind == "prompt":
             self._prompts[_prompt_id(event.body)] = event
         elif event.kind == "update":
@@ -108,7 +108,7 @@ class HistoryReplay:
             self._shown.note_event(event.body)
 
     def skim(self, events: Iterable[LogEvent]) -> None:
-        """Events that are not sent: of them only what is sent at the end is kept, and prompts that wait."""
+        """Pass over events that are not sent: only what is sent at the end is kept of them, and prompts that wait."""
         for event in events:
             if event.kind == "prompt":
                 self.take(event)
@@ -126,15 +126,15 @@ class HistoryReplay:
         return None if self._begun is None else message_id_of(self._begun.body)
 
     def turns(self) -> dict[str, Any]:
-        """What was fed of turns, for a client that shows how they ended."""
+        """Return what was fed of turns, for a client that shows how they ended."""
         return {"ended": self.ended, "begun": self.begun}
 
     def end_part(self) -> Iterator[Replayed]:
-        """What a part of the history has at its end."""
+        """Yield what a part of the history has at its end."""
         yield from self._end_turn()
 
     def finish(self) -> Iterator[Replayed]:
-        """What a turn that still runs has so far, and the last plan, title, commands and usage."""
+        """Yield what a turn that still runs has so far, and the last plan, title, commands and usage."""
         yield from self._end_turn()
         for variant in _LAST:
             if variant in self._last:
@@ -242,7 +242,7 @@ class HistoryReplay:
                 yield Replayed(msgspec.json.encode(self._last_state(call)), number)
 
     def _add_facts(self, call: dict[str, Any], begun: float, ended: float) -> None:
-        """How long a call took, and how its command ended, for clients that show it."""
+        """Add how long a call took, and how its command ended, for clients that show it."""
         meta = call.get("_meta")
         kept = {name: value for name, value in meta.items() if name not in _TERMINALS} if isinstance(meta, dict) else {}
         own = kept.get("dragoman")
@@ -259,7 +259,7 @@ class HistoryReplay:
             call["_meta"] = {**kept, "dragoman": facts}
 
     def _last_state(self, call: dict[str, Any]) -> dict[str, Any]:
-        """A tool call as one update, with text in the place of terminals, which are gone."""
+        """Return a tool call as one update, with text in the place of terminals, which are gone."""
         call = {**call, "sessionUpdate": "tool_call"}
         if terminals_in(call.get("content")):
             call["content"] = self._shown.as_text(call["content"])
@@ -270,7 +270,7 @@ class HistoryReplay:
 
 
 def blocks_of(body: bytes) -> list[bytes]:
-    """The blocks of a prompt that was logged."""
+    """Return the blocks of a prompt that was logged."""
     return [bytes(block) for block in msgspec.json.decode(body, type=_Prompt).prompt]
 
 
@@ -288,12 +288,12 @@ def _prompt_id(body: bytes) -> str:
 
 
 def message_id_of(body: bytes) -> str:
-    """The id that the host gave to the message of a prompt."""
+    """Return the id that the host gave to the message of a prompt."""
     return msgspec.json.decode(body, type=_PromptId).messageId
 
 
 def _merged_info(before: Replayed | None, update: bytes) -> bytes:
-    """A title that was not named again stays."""
+    """Return an update with the title from before, if it does not name one again."""
     if before is None or b'"session_info_update"' not in update:
         return update
     return msgspec.json.encode({**msgspec.json.decode(before.update), **msgspec.json.decode(update)})

@@ -59,7 +59,7 @@ class LeftOpen:
 
 
 def endings(left: LeftOpen) -> list[NewEvent]:
-    """The events that close it."""
+    """Return the events that close it."""
     events = []
     for id, method in left.questions.items():
         answer = {"questionId": id, "answer": cancelled_answer(method), "by": ""}

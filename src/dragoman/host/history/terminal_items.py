@@ -51,7 +51,7 @@ class ShownTerminals:
         self._contents: OrderedDict[str, list[Any]] = OrderedDict()
 
     def note_event(self, body: bytes) -> None:
-        """TerminalPiece that the host logged."""
+        """Add output that the host logged."""
         output = logged_output(body)
         shown = self._shown(output.terminal)
         if output.is_whole:
@@ -61,12 +61,12 @@ class ShownTerminals:
             shown.exit_code = output.exit_code
 
     def exit_code(self, terminal: str) -> int | None:
-        """The exit code of a terminal's command; None if it is not known, or was ended by a signal."""
+        """Return the exit code of a terminal's command; None if it is not known, or was ended by a signal."""
         shown = self._terminals.get(terminal)
         return None if shown is None else shown.exit_code
 
     def note_update(self, update: dict[str, Any]) -> TerminalPiece | None:
-        """A tool call as the agent sent it; the output that it reports in `_meta`, if it does."""
+        """Note a tool call as the agent sent it; gives the output that it reports in `_meta`, if it does."""
         call, content = str(update.get("toolCallId")), update.get("content")
         if isinstance(content, list):
             if any(_is_terminal(item) for item in content):
@@ -83,7 +83,7 @@ class ShownTerminals:
         return output
 
     def calls_of(self, terminal: str) -> list[tuple[str, list[Any]]]:
-        """The tool calls that show a terminal, with their content."""
+        """Return the tool calls that show a terminal, with their content."""
         return [
             (call, content)
             for call, content in self._contents.items()
@@ -91,7 +91,7 @@ class ShownTerminals:
         ]
 
     def as_text(self, content: list[Any]) -> list[Any]:
-        """The content of a tool call with text in the place of terminals."""
+        """Return the content of a tool call with text in the place of terminals."""
         return [self._text(str(item.get("terminalId"))) if _is_terminal(item) else item for item in content]
 
     def _text(self, terminal: str) -> dict[str, Any]:
@@ -111,12 +111,12 @@ class ShownTerminals:
 
 
 def terminals_in(content: Any) -> list[str]:
-    """The terminals that the content of a tool call shows."""
+    """Return the terminals that the content of a tool call shows."""
     return [str(item.get("terminalId")) for item in content if _is_terminal(item)] if isinstance(content, list) else []
 
 
 def logged_output(body: bytes) -> TerminalPiece:
-    """What an event of the log reports."""
+    """Read what an event of the log reports."""
     found: dict[str, Any] = msgspec.json.decode(body)
     text = found.get("text")
     is_whole = isinstance(text, str)
@@ -126,7 +126,7 @@ def logged_output(body: bytes) -> TerminalPiece:
 
 
 def reported_output(update: dict[str, Any]) -> TerminalPiece | None:
-    """TerminalPiece of a terminal that the agent runs itself: a convention of several agents."""
+    """Return output of a terminal that the agent runs itself: a convention of several agents."""
     meta = update.get("_meta")
     if not isinstance(meta, dict):
         return None
@@ -141,7 +141,7 @@ def reported_output(update: dict[str, Any]) -> TerminalPiece | None:
 
 
 def renamed(content: list[Any], names: dict[str, str]) -> list[Any]:
-    """The content with other ids of terminals."""
+    """Return the content with other ids of terminals."""
     return [
         {**item, "terminalId": names.get(str(item.get("terminalId")), item.get("terminalId"))}
         if _is_terminal(item)

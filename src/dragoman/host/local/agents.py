@@ -40,7 +40,7 @@ _SOONER: Final = 300
 
 
 def find_entry(text: str, cwd: str | None) -> tuple[AgentEntry, EffectiveSettings]:
-    """The agent that a text stands for, in this folder; None for no project.
+    """Find the agent that a text stands for, in this folder; None for no project.
 
     Raises:
         ConfigError: there is none, or the user has to do something first.
@@ -54,7 +54,7 @@ def find_entry(text: str, cwd: str | None) -> tuple[AgentEntry, EffectiveSetting
 
 
 def default_agent(cwd: str) -> str:
-    """The agent for a session that names none."""
+    """Return the agent for a session that names none."""
     settings = load_settings(config_dir(), find_project(Path(cwd)))
     return load_agents(settings, data_dir(), cache_dir()).default or BUILT_IN
 
@@ -67,7 +67,7 @@ def _words(text: str) -> list[str]:
 
 
 def ledger_name(text: str) -> str:
-    """The name in the ledger of the agent that a text stands for: a command line, or a name without its arguments."""
+    """Return the ledger's name of the agent that a text stands for: a command line, or a name without its arguments."""
     if text.startswith(COMMAND_MARK):
         return text.removeprefix(COMMAND_MARK)
     try:

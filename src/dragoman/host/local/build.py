@@ -13,12 +13,12 @@ PROTOCOL = 2
 
 
 def package_folder() -> str:
-    """The folder of this package."""
+    """Return the folder of this package."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def build_stamp() -> str:
-    """What the files of this package are now; different after an update in place, empty if they are gone."""
+    """Return what the files of this package are now; different after an update in place, empty if they are gone."""
     try:
         files = [os.stat(f"{package_folder()}/{name}") for name in ("__init__.py", "_version.py")]
     except OSError:
@@ -27,5 +27,5 @@ def build_stamp() -> str:
 
 
 def hello() -> "dict[str, object]":
-    """What a host and its clients send about themselves in `initialize`."""
+    """Return what a host and its clients send about themselves in `initialize`."""
     return {"version": __version__, "protocol": PROTOCOL, "build": build_stamp()}

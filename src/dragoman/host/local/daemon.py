@@ -247,7 +247,7 @@ class _Daemon:
         self._watch = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
 
     def _retire(self) -> bool:
-        """A newer client wants another host: leave when idle; whether that is at once."""
+        """Leave when idle, because a newer client wants another host; whether that is at once."""
         self._is_leaving_soon = True
         is_now = len(self._serving) <= 1 and not self._host.has_work
         if is_now:
@@ -286,7 +286,7 @@ class _Daemon:
 
 
 def why_not_here(folder: str) -> str:
-    """Why the log cannot be in this folder, as a sentence; empty if it can."""
+    """Return why the log cannot be in this folder, as a sentence; empty if it can."""
     try:
         with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
             mounts = file.read()
@@ -296,7 +296,7 @@ def why_not_here(folder: str) -> str:
 
 
 def file_system_of(folder: str, mounts: str) -> str:
-    """The type of the file system that a folder is on, by a text like `/proc/self/mounts`; empty if it is not there."""
+    """Return the type of a folder's file system, by a text like `/proc/self/mounts`; empty if it is not there."""
     from dragoman.policy.paths import is_below  # only a host looks, when it starts
 
     best, found = "", ""
@@ -311,7 +311,7 @@ def file_system_of(folder: str, mounts: str) -> str:
 
 
 def refuse_network(folder: str, kind: str) -> str:
-    """The sentence for a file system of this type; empty if the log can be there."""
+    """Return the sentence for a file system of this type; empty if the log can be there."""
     if kind not in _NETWORK:
         return ""
     return (

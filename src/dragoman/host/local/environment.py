@@ -37,7 +37,7 @@ ALLOWED: Final = tuple(
 
 
 def allowed_names(entry: AgentEntry | None, added: Iterable[str] = ()) -> list[str]:
-    """The names and patterns for one agent.
+    """Return the names and patterns for one agent.
 
     Args:
         entry: The agent; None for one that is not known yet.
@@ -51,7 +51,7 @@ def allowed_names(entry: AgentEntry | None, added: Iterable[str] = ()) -> list[s
 
 
 def pick(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """The variables whose names are allowed."""
+    """Return the variables whose names are allowed."""
     listed = set(names)
     patterns = [name for name in listed if "*" in name or "?" in name or "[" in name]
     return {
@@ -62,5 +62,5 @@ def pick(environment: Mapping[str, str], names: Iterable[str]) -> dict[str, str]
 
 
 def received(found: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """What a client sent, as far as it is text and allowed."""
+    """Return what a client sent, as far as it is text and allowed."""
     return pick({name: value for name, value in found.items() if isinstance(value, str)}, names)

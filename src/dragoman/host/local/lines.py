@@ -60,12 +60,12 @@ except Exception:
 
 
 def write_line(value: object) -> bytes:
-    """A value as one line."""
+    """Encode a value as one line."""
     return _write(value).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def read_line(line: bytes) -> "Any":
-    """The value of one line.
+    """Decode the value of one line.
 
     Raises:
         ValueError: it is not JSON.

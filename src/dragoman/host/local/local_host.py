@@ -22,13 +22,13 @@ from dragoman.host.clients.capabilities import auth_methods
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
-from dragoman.host.local.agents import MachineAgent, default_agent, find_entry
+from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
 from dragoman.host.local.build import hello
-from dragoman.host.local.environment import allowed_names
-from dragoman.host.local.services import LocalServices
+from dragoman.host.local.environment import ALLOWED, allowed_names, received
+from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
-from dragoman.runs.terms import read_terms
+from dragoman.runs.terms import read_terms, rules_for
 from dragoman.settings import load_settings
 from dragoman.settings.places import config_dir, data_dir
 from dragoman.store.ledger import FILE_NAME, Ledger
@@ -42,7 +42,9 @@ if TYPE_CHECKING:
     from dragoman.host.connection import HostConnection
     from dragoman.host.local.place import HostPlace
     from dragoman.host.session import HostedSession
+    from dragoman.policy import Action
     from dragoman.rpc import Call
+    from dragoman.runs.terms import Terms
     from dragoman.store.event_log import EventLog, SessionRecord
 
 _log = logging.getLogger("dragoman.host")
@@ -54,7 +56,7 @@ _LONGEST_NAME: Final = 100
 
 
 class LocalHost(Host):
-    """Runs the agents of this machine for its user."""
+    """The host that runs the agents of this machine for its user."""
 
     keeps_traffic = True
 
@@ -123,7 +125,10 @@ class LocalHost(Host):
         return found
 
     def ledger_for(self, session: HostedSession) -> Ledger | None:
-        """None if the user wants no ledger, or not for this session; the settings may change while the host runs."""
+        """Return the ledger; None if the user wants none, or not for this session.
+
+        The settings may change while the host runs.
+        """
         try:
             is_wanted = read_terms(session.facts.get("terms")).uses_ledger and load_settings(config_dir()).uses_ledger
         except ConfigError:
@@ -194,7 +199,7 @@ class LocalHost(Host):
         return await asyncio.to_thread(by_real_path)
 
     async def _named(self, client: HostConnection, call: Call) -> object:
-        """The session with a name in a folder; null if there is none."""
+        """Answer with the session that has a name in a folder; null if there is none."""
         params = _params(call)
         name, cwd = str(params.get("name", "")), str(params.get("cwd", ""))
         record = await self._find_named(name, cwd)
@@ -222,12 +227,12 @@ class LocalHost(Host):
         return allowed_names(entry, settings.user.host.env)
 
     async def _queued(self, client: HostConnection, call: Call) -> object:
-        """Answered when everything that was accepted is in the log."""
+        """Answer when everything that was accepted is in the log."""
         await self.settle()
         return {}
 
     async def _report(self, client: HostConnection, call: Call) -> object:
-        """What the host decided and did in the turn of a prompt."""
+        """Answer what the host decided and did in the turn of a prompt."""
         params = _params(call)
         session = await self.find(str(params.get("sessionId", "")), client.visitor)
         if session is None:
@@ -254,7 +259,7 @@ class LocalHost(Host):
         return {}
 
     async def _login_methods(self, client: HostConnection, call: Call) -> object:
-        """How a user can log in to an agent; one that was never started is started for it."""
+        """Answer how a user can log in to an agent; one that was never started is started for it."""
         agent = self.require_agent(_params(call).get("agent"))
         described = await self.describe_agents(agent)
         known = {agent: described[agent]}
@@ -270,7 +275,7 @@ class LocalHost(Host):
         return {}
 
     async def _traffic(self, client: HostConnection, call: Call) -> object:
-        """The last lines between the host and the agent of a session; with `wait`, as soon as there are new ones."""
+        """Answer with the last lines between host and agent of a session; with `wait`, once there are new ones."""
         params = _params(call)
         session = await self.find(str(params.get("sessionId", "")), client.visitor)
         if session is None:
@@ -341,3 +346,43 @@ def _end_orphans(folder: Path, own: str) -> None:
             sweep({last: ()})
     with suppress(OSError):
         path.write_text(own, "ascii")
+
+
+class LocalServices(HostServices):
+    """The services of the local host: the terms that a session was opened with, and the user's rules."""
+
+    terminal_login = True
+
+    def terms_of(self, session: HostedSession) -> Terms:
+        cwd = session.record.cwd
+        entry, settings = find_entry(session.record.agent, cwd)
+        project = cwd if settings.root is None else str(settings.root)
+        return hosted_terms(
+            session,
+            rules=lambda: rules_for(cwd),
+            chosen=read_terms(session.facts.get("terms")),
+            entry=entry,
+            ledger_name=ledger_name(session.record.agent),
+            project=project,
+            restores=settings.restores_protected,
+            remember=lambda text, action: _remember(text, action, project),
+            rule_file=_rule_file(),
+            environment=lambda: _environment(session),
+        )
+
+
+def _environment(session: HostedSession) -> dict[str, str]:
+    """Return what commands of terminals may have: that of the client, and of it what every program needs."""
+    return dict(os.environ) if session.env is None else received(session.env, ALLOWED)
+
+
+def _rule_file() -> str:
+    from dragoman.settings.rule_file import open_rules
+
+    return str(open_rules().path)
+
+
+def _remember(text: str, action: Action, project: str) -> None:
+    from dragoman.settings.rule_file import open_rules
+
+    open_rules().remember(text, action, "project", project)

@@ -24,7 +24,7 @@ def is_switched_off(environment: "Mapping[str, str]") -> bool:
 def why_not_start(
     environment: "Mapping[str, str]", *, status: str = "", first_status: str = "", control_group: str = ""
 ) -> str:
-    """Why no host is started from here, as a sentence; empty if one may be.
+    """Return why no host is started from here, as a sentence; empty if one may be.
 
     Args:
         environment: Of this program.
@@ -51,7 +51,7 @@ def _member(status: str, name: str) -> str:
 
 
 def why_not_start_here() -> str:
-    """The same for this program, as it is."""
+    """Return the same for this program, as it is."""
     return why_not_start(
         os.environ,
         status=_read("/proc/self/status"),
@@ -61,7 +61,7 @@ def why_not_start_here() -> str:
 
 
 def scope_command(environment: "Mapping[str, str]", *, has_program: bool, runtime: str) -> list[str]:
-    """What to put in front of the host's command, so that the end of a login does not end it; empty for nothing.
+    """Return what to put before the host's command, so that the end of a login does not end it; empty for nothing.
 
     Args:
         environment: Of this program.
@@ -76,14 +76,14 @@ def scope_command(environment: "Mapping[str, str]", *, has_program: bool, runtim
 
 
 def logout_warning(environment: "Mapping[str, str]", *, has_logind: bool, lingers: bool, runs: bool) -> str:
-    """The note for a user whose turn would end with the login; empty if it would not."""
+    """Return the note for a user whose turn would end with the login; empty if it would not."""
     if not (has_logind and runs and environment.get("SSH_CONNECTION")) or lingers:
         return ""
     return "this machine ends your programs at logout; `loginctl enable-linger` keeps them"
 
 
 def logout_warning_here(*, runs: bool) -> str:
-    """The same for this user and machine."""
+    """Return the same for this user and machine."""
     name = os.environ.get("USER") or os.environ.get("LOGNAME") or ""
     return logout_warning(
         os.environ,

@@ -131,7 +131,7 @@ def mark_of(config: str, data: str) -> str:
 
 
 def why_not_private(folder: str, user: int | None = None) -> str:
-    """Why a folder is not one that only its owner can use, as the end of a sentence; empty if it is."""
+    """Return why a folder is not one that only its owner can use, as the end of a sentence; empty if it is."""
     try:
         found = os.lstat(folder)
     except OSError as error:

@@ -166,7 +166,7 @@ def _launch(place: HostPlace, lock: int, scope: list[str], note: "Callable[[str]
 
 
 def host_command() -> list[str]:
-    """The program of the host, of the same environment as this one, whatever the current folder has."""
+    """Return the program of the host, of the same environment as this one, whatever the current folder has."""
     # `-I` ignores the packages of the user; an installation that is there needs them.
     where = os.path.dirname(package_folder())
     is_users = "/.local/" in f"{where}/" and not where.startswith(sys.prefix)
@@ -204,7 +204,7 @@ def last_lines(place: HostPlace) -> str:
 
 
 def own_identity() -> dict[str, str]:
-    """What differs between machines, boots and containers that share a folder."""
+    """Return what differs between machines, boots and containers that share a folder."""
     return {
         "machine": _text("/etc/machine-id"),
         "boot": _text("/proc/sys/kernel/random/boot_id"),
@@ -213,7 +213,7 @@ def own_identity() -> dict[str, str]:
 
 
 def holder_of(place: HostPlace) -> str:
-    """Who holds the lock, for a sentence. A pid of another boot or container means nothing here."""
+    """Return who holds the lock, for a sentence. A pid of another boot or container means nothing here."""
     import json
 
     try:

@@ -75,7 +75,7 @@ class ThinClient:
         self._sock.close()
 
     def set_timeout(self, seconds: float | None) -> None:
-        """How long `read` waits before it raises `TimeoutError`."""
+        """Set how long `read` waits before it raises `TimeoutError`."""
         self._sock.settimeout(seconds)
 
     # Sending
@@ -107,7 +107,7 @@ class ThinClient:
     # Receiving
 
     def read(self) -> "Message":
-        """The next message.
+        """Read the next message.
 
         Raises:
             HostLost: the connection has ended.
@@ -215,7 +215,7 @@ def begin(client: ThinClient, *, role: str | None = None, forms: bool = False, u
 
 
 def begun(client: ThinClient, id: int) -> "dict[str, Any]":
-    """The answer to `initialize`: what the host is, as `hello` has it."""
+    """Read the answer to `initialize`: what the host is, as `hello` has it."""
     answer = client.result(id)
     capabilities = answer.get("agentCapabilities") if isinstance(answer, dict) else None
     meta = capabilities.get("_meta") if isinstance(capabilities, dict) else None

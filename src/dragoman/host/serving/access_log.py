@@ -27,7 +27,7 @@ LogFormat = Literal["json", "text"]
 
 
 class AccessLog:
-    """Writes lines to a file, or to stderr."""
+    """A log of lines in a file, or on stderr."""
 
     def __init__(
         self, stream: TextIO | None, format: LogFormat = "json", *, clock: Callable[[], float] = time.time
@@ -37,7 +37,7 @@ class AccessLog:
         self._clock = clock
 
     def request(self, exchange: AnsweredRequest) -> None:
-        """A request was answered."""
+        """Log a request that was answered."""
         self._write(
             {
                 "event": "request",
@@ -52,7 +52,7 @@ class AccessLog:
         )
 
     def connection(self, event: Literal["opened", "closed"], **facts: str | float) -> None:
-        """A connection was opened or has ended."""
+        """Log a connection that was opened or has ended."""
         self._write({"event": event, **facts})
 
     def close(self) -> None:
@@ -73,7 +73,7 @@ class AccessLog:
 
 
 def open_access_log(path: str | None, format: LogFormat) -> AccessLog:
-    """The log at a path; `-` is stderr, None writes none.
+    """Open the log at a path; `-` is stderr, None writes none.
 
     Raises:
         ConfigError: the file cannot be written.

@@ -48,6 +48,6 @@ class Buckets:
         return is_enough
 
     def seconds_until_next(self, name: str) -> int:
-        """When it is worth trying again, in whole seconds, at least one."""
+        """Return when it is worth trying again, in whole seconds, at least one."""
         level, _ = self._levels.get(name, (self._burst, 0.0))
         return max(1, int((1.0 - level) / self._per_second) + 1) if self._per_second else 60

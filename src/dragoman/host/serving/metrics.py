@@ -69,11 +69,11 @@ class HostMetrics:
         return self._counts[name, labels]
 
     def gauge(self, name: str, read: Callable[[], int]) -> None:
-        """A number that is read when it is asked for."""
+        """Add a number that is read when it is asked for."""
         self._gauges[name] = read
 
     def text(self) -> bytes:
-        """Everything, in the text format of Prometheus."""
+        """Return everything, in the text format of Prometheus."""
         lines: list[str] = []
         for name, (kind, help) in _HELP.items():
             lines += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
@@ -131,7 +131,7 @@ class _CountingSession:
 
 
 def counting_log(log: EventLog, metrics: HostMetrics) -> EventLog:
-    """A log that counts what is appended to the one behind it."""
+    """Return a log that counts what is appended to the one behind it."""
     return cast("EventLog", CountingLog(log, metrics))
 
 

@@ -26,7 +26,7 @@ from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
-from dragoman.host.serving.tickets import TICKET_SECONDS, Tickets
+from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.policy.paths import is_below
@@ -99,7 +99,7 @@ class _Served(NamedTuple):
 
 
 class HostServer:
-    """Serves a host on ports and Unix sockets."""
+    """The server of a host on ports and Unix sockets."""
 
     def __init__(
         self,
@@ -214,7 +214,7 @@ class HostServer:
             return None
 
     def _admit(self, entered: Entered) -> GateRefusal | None:
-        """What a known token may do now."""
+        """Refuse what a known token may not do now."""
         name, path = entered.principal.name, entered.path
         if not self._requests.take(name):
             return _too_often(self._requests.seconds_until_next(name))
@@ -231,7 +231,7 @@ class HostServer:
         return None
 
     async def _foreign_session(self, entered: Entered, session: str) -> GateRefusal | None:
-        """The stream of a session that does not exist and that of another user are the same 404."""
+        """Refuse the stream of a session that does not exist and that of another user with the same 404."""
         token = self._token(entered.principal.name)
         live = self._host.live(session)
         record = live.record if live is not None else None
@@ -379,7 +379,7 @@ class HostServer:
 
 
 def _principal(token: HostToken) -> Principal:
-    """For the gate each token is a principal of its own, so that none can use the connection of another."""
+    """Return the principal of a token: one of its own for the gate, so that none can use the connection of another."""
     return Principal(token.name, frozenset(right for right in ALL_RIGHTS if right in token.rights), token.folders)
 
 
@@ -388,7 +388,7 @@ def _too_often(seconds: int) -> GateRefusal:
 
 
 def _with_ports(names: Sequence[str], port: int) -> list[str]:
-    """A name without a port is meant with the port, and without it if a proxy in front has the usual one."""
+    """Return names without a port with the port too, and without it for a proxy in front that has the usual one."""
     return [host for name in names for host in ((name,) if ":" in name else (name, f"{name}:{port}"))]
 
 
@@ -412,7 +412,7 @@ def check_open_address(address: str, host: str, tls: ssl.SSLContext | None, opti
 
 
 def common_folders(one: tuple[str, ...] | None, other: tuple[str, ...] | None) -> tuple[str, ...] | None:
-    """The folders that both allow; None stands for everything."""
+    """Return the folders that both allow; None stands for everything."""
     if one is None or other is None:
         return other if one is None else one
     found = []

@@ -8,7 +8,7 @@ from dragoman.errors import ConfigError
 
 
 def server_tls(certificate: str | None, key: str | None) -> ssl.SSLContext | None:
-    """TLS with a certificate chain and its key, both PEM files; None without them.
+    """Load TLS with a certificate chain and its key, both PEM files; None without them.
 
     Raises:
         ConfigError: a file cannot be used.

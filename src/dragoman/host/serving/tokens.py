@@ -15,7 +15,8 @@ import re
 import secrets
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from time import monotonic
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -93,18 +94,18 @@ class HostTokens:
             return tokens.pop(name)
 
     def all(self) -> list[HostToken]:
-        """Every token, also those that have expired, by name."""
+        """Return every token, also those that have expired, by name."""
         self._refresh()
         return [self._tokens[name] for name in sorted(self._tokens)]
 
     def get(self, name: str) -> HostToken | None:
-        """The token with this name, if it is valid now."""
+        """Return the token with this name, if it is valid now."""
         self._refresh()
         token = self._tokens.get(name)
         return token if token is not None and not self.is_expired(token) else None
 
     def find(self, secret: str) -> HostToken | None:
-        """The token with this secret, if it is valid now. All are compared, each in constant time."""
+        """Return the token with this secret, if it is valid now. All are compared, each in constant time."""
         self._refresh()
         given = _digest(secret)
         found = None
@@ -134,7 +135,7 @@ class HostTokens:
 
     @contextmanager
     def _changing(self) -> Iterator[dict[str, HostToken]]:
-        """The tokens, written back at the end. Two programs that change them wait for each other."""
+        """Yield the tokens, and write them back at the end. Two programs that change them wait for each other."""
         make_private_folder(self.path.parent)
         lock = open_private(self.path.with_name(f"{self.path.name}.lock"), os.O_RDWR | os.O_CREAT)
         try:
@@ -176,3 +177,52 @@ def _check(token: HostToken) -> None:
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+TICKET_SECONDS: Final = 30.0
+_MOST_TICKETS: Final = 10_000
+
+
+class _Ticket(NamedTuple):
+    token: str
+    origin: bytes | None
+    until: float
+
+
+class Tickets:
+    """Tickets for pages in a browser, which cannot send a header with a WebSocket; kept by their hashes.
+
+    A ticket is bought with the token by `POST /ticket`, holds for one upgrade within seconds, and only from the
+    origin that bought it. It is offered as a subprotocol, never in a URL: proxies write those down.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = monotonic) -> None:
+        self._clock = clock
+        self._tickets: dict[bytes, _Ticket] = {}
+
+    def issue(self, token: str, origin: bytes | None) -> str:
+        """Issue a new ticket for the holder of a token.
+
+        Args:
+            token: The name of the token.
+            origin: Of the page that asked for it; None if no page did.
+        """
+        now = self._clock()
+        self._tickets = {key: unused for key, unused in self._tickets.items() if unused.until > now}
+        if len(self._tickets) >= _MOST_TICKETS:
+            del self._tickets[next(iter(self._tickets))]
+        ticket = secrets.token_urlsafe(32)
+        self._tickets[_ticket_key(ticket)] = _Ticket(token, origin, now + TICKET_SECONDS)
+        return ticket
+
+    def use(self, ticket: str, origin: bytes | None) -> str | None:
+        """Use a ticket up, also if the origin is wrong, and return the name of the token behind it."""
+        found = self._tickets.pop(_ticket_key(ticket), None)
+        if found is None or found.until <= self._clock() or found.origin != origin:
+            return None
+        return found.token
+
+
+def _ticket_key(ticket: str) -> bytes:
+    """Return the hash to search by: how long the search takes is then independent of the tickets that exist."""
+    return hashlib.sha256(ticket.encode("latin-1", "replace")).digest()

@@ -18,7 +18,7 @@ _COLUMNS: Final = 500
 
 
 def end_members(error: BaseException | None, *, with_code: bool = True) -> dict[str, Any]:
-    """What is known about the end; `with_code` names the exit code also if it is not known."""
+    """Return what is known about the end; `with_code` names the exit code also if it is not known."""
     ended = error if isinstance(error, AgentExited) else None
     code = None if ended is None else ended.returncode
     found: dict[str, Any] = {"exitCode": code} if with_code or code is not None else {}

@@ -48,7 +48,7 @@ class AgentTraffic(Observer):
         self._waiting: set[asyncio.Future[None]] = set()
 
     def begin(self, transport: Transport) -> None:
-        """The agent was started: what was kept of an earlier connection is forgotten."""
+        """Forget what was kept of an earlier connection, because the agent was started."""
         self.connection += 1
         self._frames.clear()
         self._bytes = self._count = 0
@@ -95,7 +95,7 @@ class AgentTraffic(Observer):
             self._waiting.discard(arrived)
 
     def answer(self, connection: int, after: int, secrets: Secrets) -> dict[str, Any]:
-        """The lines after one, as many as fit, with what a reader needs to know about them."""
+        """Answer with the lines after one, as many as fit, and with what a reader needs to know about them."""
         if connection != self.connection:
             after = 0
         frames: list[dict[str, Any]] = []
@@ -117,7 +117,7 @@ class AgentTraffic(Observer):
 
 
 def session_secrets(env: Mapping[str, str] | None, servers: Sequence[v1.McpServer]) -> Secrets:
-    """The keys of this host, of the client that opened a session, and of its MCP servers."""
+    """Return the keys of this host, of the client that opened a session, and of its MCP servers."""
     found = Secrets(os.environ, env or {})
     passed: dict[str, str] = {}
     for server in servers:

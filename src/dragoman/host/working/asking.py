@@ -42,7 +42,7 @@ class SessionQuestions:
         return iter([question for question in self._open.values() if question.is_open])
 
     def items(self) -> list[tuple[str, HostedQuestion]]:
-        """The open questions by their ids."""
+        """Return the open questions by their ids."""
         return [(question.id, question) for question in self]
 
     def __len__(self) -> int:
@@ -88,14 +88,14 @@ class SessionQuestions:
             self._open.pop(id, None)
 
     def complete(self, elicitation: str) -> None:
-        """What a URL was opened for is done: the clients that got the URL get this too, with the id that they know."""
+        """Report that what a URL was opened for is done to the clients that got the URL, with the id that they know."""
         id = self._elicitation(elicitation)
         body = msgspec.json.encode({"elicitationId": id})
         for client in self._got_url.pop(id, ()):
             client.peer.post(write_notification("elicitation/complete", body))
 
     def close_all(self) -> None:
-        """The turn is over or cancelled: nothing is asked any more."""
+        """Close every question, because the turn is over or cancelled."""
         for question in list(self._open.values()):
             if question.is_open:
                 question.decide()
@@ -104,13 +104,13 @@ class SessionQuestions:
     # From the clients
 
     def show_to(self, attachment: Attachment) -> None:
-        """A client has come: it gets what was asked before the place in the log that it has reached."""
+        """Show a client that has come what was asked before the place in the log that it has reached."""
         for question in self:
             if question.number and question.number <= attachment.cursor:
                 question.show(attachment.client)
 
     def show(self, id: object, client: HostConnection) -> None:
-        """A client has reached the event of a question."""
+        """Show a question to a client that has reached its event."""
         question = self._open.get(str(id))
         if question is not None:
             question.show(client)
@@ -122,7 +122,7 @@ class SessionQuestions:
     # From the log
 
     def note(self, event: LogEvent) -> None:
-        """A question or an answer is committed: now the clients, or the agent, may get it."""
+        """Pass on a question to the clients, or an answer to the agent, now that it is committed."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
         question = self._open.get(str(found.get("questionId")))
         if question is None:
@@ -159,11 +159,11 @@ class SessionQuestions:
         self._session.append("answer", body, turn=question.turn)
 
     def _elicitation(self, id: str) -> str:
-        """Two agents on one connection may use equal ids (rule 316)."""
+        """Return an id that is unique: two agents on one connection may use equal ids (rule 316)."""
         return f"{self._session.id}.{id}"
 
     def _can_be_shown(self, method: Method, params: dict[str, Any]) -> bool:
-        """A permission waits for a client; a form that none of the attached ones can show would hang the turn."""
+        """Whether to ask: a permission waits for a client; a form that none attached can show would hang the turn."""
         clients = [attachment.client for attachment in self._session.attachments]
         return (
             method == "session/request_permission"

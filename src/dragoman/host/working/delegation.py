@@ -50,13 +50,13 @@ class Delegate:
         return self._client is client
 
     def take(self, client: HostConnection) -> None:
-        """This client serves the session from here on."""
+        """Let this client serve the session from here on."""
         self._client, self.kind, self.is_local = client, client.kind, client.visitor.is_local
         self.was_reported = False
         self._back.set()
 
     def came(self, client: HostConnection) -> None:
-        """A client was attached; it is the same one if it says so."""
+        """Take a client that was attached, if it says that it is the same one."""
         if self._client is None and client.kind.client is not None and client.kind.client == self.kind.client:
             self.take(client)
 
@@ -123,7 +123,7 @@ class ServedFiles:
         await self._local.write_text_file(request, session)
 
     async def _delegated(self, delegate: Delegate, method: str, request: object) -> dict[str, Any] | None:
-        """The client's answer; None if the host has to serve the same files.
+        """Return the client's answer; None if the host has to serve the same files.
 
         Raises:
             RequestError: the client refused, or is away and on another machine.

@@ -52,7 +52,7 @@ class PassedPrompts:
             session.notice(f"The agent did not take the text for its turn{problem}. It waits for the end of the turn.")
 
     def find_taken(self, update: v1.UserMessageChunk) -> HostedPrompt | None:
-        """The prompt that a message of the user shows as taken; None for any other message."""
+        """Return the prompt that a message of the user shows as taken; None for any other message."""
         self.is_showing = False
         if not self._items or not isinstance(update.content, v1.TextContent):
             return None
@@ -69,13 +69,13 @@ class PassedPrompts:
         return taken
 
     def end_turn(self) -> None:
-        """The turn ended: what was not taken is a prompt like any other."""
+        """Forget what was not taken when the turn ended: it is a prompt like any other."""
         self._items.clear()
         self._message = ("", "")
 
 
 def steering_method(session: HostedSession, host: Host) -> str | None:
-    """The method that the agent of a session announced for text that reaches a running turn."""
+    """Return the method that the agent of a session announced for text that reaches a running turn."""
     run = session.agent.run
     if run is not None:
         meta: Any = run.agent.capabilities.meta

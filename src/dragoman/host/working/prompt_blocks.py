@@ -17,7 +17,7 @@ _GATES: Final[dict[type, tuple[str, str]]] = {
 
 
 def blocks_for(blocks: Sequence[v1.ContentBlock], agent: str, can: Callable[[str], bool]) -> list[v1.ContentBlock]:
-    """The blocks as this agent takes them: an embedded text becomes a text with its URI if the agent has no other way.
+    """Return the blocks as this agent takes them: an embedded text becomes one with its URI if there is no other way.
 
     Args:
         blocks: As the client sent them.
@@ -46,7 +46,7 @@ def _refused(agent: str, kind: str, place: int) -> RequestError:
 
 
 class PromptEcho:
-    """Finds the running prompt in what the agent sends as messages of the user: the client shows it already."""
+    """A search for the running prompt in what the agent sends as messages of the user: the client shows it already."""
 
     def __init__(self, blocks: Sequence[v1.ContentBlock]) -> None:
         self._text = "".join(block.text for block in blocks if isinstance(block, v1.TextContent))

@@ -42,7 +42,7 @@ _CANCELLED: Final = {"result": {"stopReason": "cancelled"}}
 
 
 class PromptQueue:
-    """Runs the prompts of one session."""
+    """The prompts of one session, which run one after another."""
 
     def __init__(self, session: HostedSession, host: Host) -> None:
         self.turn_number = int(session.facts.get("turns", 0))
@@ -136,7 +136,7 @@ class PromptQueue:
         return id
 
     def cancel(self, client: HostConnection) -> None:
-        """`session/cancel` of a client: its own turn, else its queued prompts, else the turn of another."""
+        """Cancel for a client (`session/cancel`): its own turn, else its queued prompts, else the turn of another."""
         own = [item for item in self._waiting if item.by == client.key]
         if self.running is not None and self.running.by == client.key:
             self._cancel_turn(client)
@@ -147,7 +147,7 @@ class PromptQueue:
             self._cancel_turn(client)
 
     def cancel_prompt(self, id: str, client: HostConnection | None) -> None:
-        """One prompt: it leaves the queue, or its turn is cancelled."""
+        """Cancel one prompt: it leaves the queue, or its turn is cancelled."""
         if self.running is not None and self.running.id == id:
             self._cancel_turn(client)
             return
@@ -164,7 +164,7 @@ class PromptQueue:
         return item in self._waiting
 
     def end_taken(self, item: HostedPrompt) -> None:
-        """The agent took a prompt into the turn that runs: it leaves the queue, and never has a turn of its own."""
+        """Take a prompt from the queue that the agent took into the turn that runs: it never has a turn of its own."""
         if item in self._waiting:
             self._waiting.remove(item)
             self._ending.add(item.id)
@@ -199,7 +199,7 @@ class PromptQueue:
         self._session.append("cancel", {"promptId": id, **by})
 
     def await_outcome(self, id: str, waiting: asyncio.Future[dict[str, Any]]) -> None:
-        """A client that is not attached any more waits for the outcome of its prompt."""
+        """Keep the wait of a client that is not attached any more for the outcome of its prompt."""
         if id in self.outcomes and not waiting.done():
             waiting.set_result(self.outcomes[id])
         elif self._session.is_closed:
@@ -208,13 +208,13 @@ class PromptQueue:
             self._awaited[id] = waiting
 
     def take_awaited(self, id: str) -> asyncio.Future[dict[str, Any]] | None:
-        """It is attached again."""
+        """Return what a client that is attached again waits for; None if it waits for nothing."""
         return self._awaited.pop(id, None)
 
     # From the log
 
     def note(self, event: LogEvent) -> None:
-        """A prompt has its outcome."""
+        """Keep the outcome of a prompt, and pass it to a client that waits for it."""
         found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
         self.outcomes[str(found.get("promptId"))] = found
         self._ending.discard(str(found.get("promptId")))
@@ -232,7 +232,7 @@ class PromptQueue:
             self.outcomes[str(outcome.get("promptId"))] = outcome
 
     def store_failed(self, error: StoreError) -> None:
-        """The log cannot be written: what was not committed does not run, and the turn that runs is cancelled."""
+        """Refuse what was not committed and cancel the turn that runs, because the log cannot be written."""
         for item in list(self._waiting):
             if not item.number:
                 outcome = self._refuse(item, _no_store(error))
@@ -240,7 +240,7 @@ class PromptQueue:
         self._cancel_turn(None)
 
     def _refuse(self, item: HostedPrompt, error: RequestError) -> dict[str, Any]:
-        """A prompt is not in the log, so that its outcome cannot wait for the log either."""
+        """Refuse a prompt that is not in the log, so that its outcome cannot wait for the log either."""
         item.is_cancelled = True
         if item in self._waiting:
             self._waiting.remove(item)

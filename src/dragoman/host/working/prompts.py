@@ -46,17 +46,17 @@ class HostedPrompt:
 
 
 def error_outcome(error: RequestError) -> dict[str, Any]:
-    """The outcome of a prompt that failed."""
+    """Return the outcome of a prompt that failed."""
     data = {} if error.data is None else {"data": error.data}
     return {"error": {"code": error.code, "message": error.message, **data}}
 
 
 def session_lost(why: str) -> RequestError:
-    """The agent of a session is gone for good."""
+    """Return the error for a session whose agent is gone for good."""
     message = f"this session cannot go on: {why}; its history can still be loaded, to be given to a new session"
     return RequestError(-32603, message, {"reason": "agent_lost"})
 
 
 def as_request_error(error: DragomanError) -> RequestError:
-    """The error for a client: that of the agent, or that its request does not fit the session."""
+    """Return the error for a client: that of the agent, or that its request does not fit the session."""
     return error if isinstance(error, RequestError) else RequestError(-32602, str(error))

@@ -88,7 +88,7 @@ def question_details(
 
 
 def _count(request: Request) -> int:
-    """How many commands a request runs; one for a line that cannot be read."""
+    """Count the commands that a request runs; one for a line that cannot be read."""
     from dragoman.policy.shell import Line
 
     if request.command is None:

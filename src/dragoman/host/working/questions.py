@@ -47,16 +47,16 @@ class WatchesQuestion(Protocol):
     """What a question reports."""
 
     def shown(self, question: HostedQuestion, client: Asks) -> None:
-        """A client is asked."""
+        """Take note that a client is asked."""
 
     def chosen(self, question: HostedQuestion, answer: dict[str, Any], client: Asks) -> None:
-        """The first choice."""
+        """Take the first choice."""
 
     def given_up(self, question: HostedQuestion) -> None:
-        """Every client that could answer has declined to."""
+        """Take note that every client that could answer has declined to."""
 
     def late(self, question: HostedQuestion, answer: dict[str, Any], client: Asks) -> None:
-        """A choice that was made after the question was decided."""
+        """Take note of a choice that was made after the question was decided."""
 
 
 class HostedQuestion:
@@ -122,11 +122,11 @@ class HostedQuestion:
             self._watcher.shown(self, client)
 
     def left(self, client: Asks) -> None:
-        """A client has gone; the question waits for others."""
+        """Forget a client that has gone; the question waits for others."""
         self._asked.pop(client.key, None)
 
     def decide(self) -> None:
-        """It is decided: no client is asked any more."""
+        """Ask no client any more, because it is decided."""
         self._is_decided = True
         asked, self._asked = self._asked, {}
         for client, pending in asked.values():
@@ -153,7 +153,7 @@ class HostedQuestion:
 
 
 def read_choice(method: Method, params: dict[str, Any], result: Any) -> dict[str, Any] | None:
-    """The answer for the agent if the client made a choice; None if it did not, or chose what was not offered."""
+    """Return the answer for the agent; None if the client made no choice, or chose what was not offered."""
     if not isinstance(result, dict):
         return None
     if method == "elicitation/create":
@@ -166,12 +166,12 @@ def read_choice(method: Method, params: dict[str, Any], result: Any) -> dict[str
 
 
 def cancelled_answer(method: Method) -> dict[str, Any]:
-    """What the agent is answered when the user made no choice."""
+    """Return what the agent is answered when the user made no choice."""
     return {"action": "cancel"} if method == "elicitation/create" else {"outcome": {"outcome": "cancelled"}}
 
 
 def chosen_option(answer: dict[str, Any]) -> str | None:
-    """What was chosen: the id of an option, or what was done with a form."""
+    """Return what was chosen: the id of an option, or what was done with a form."""
     outcome = answer.get("outcome")
     found = outcome.get("optionId") if isinstance(outcome, dict) else answer.get("action")
     return found if isinstance(found, str) else None

@@ -100,7 +100,7 @@ class ServedTerminals:
     # From the session
 
     def owned_by(self, client: HostConnection) -> dict[str, str]:
-        """The terminals that this client runs itself: their ids here, and its own."""
+        """Return the terminals that this client runs itself: their ids here, and its own."""
         return {
             id: opened.theirs
             for id, opened in self._open.items()
@@ -108,7 +108,7 @@ class ServedTerminals:
         }
 
     async def release_all(self) -> None:
-        """The turn is over: what the agent did not release is ended."""
+        """End what the agent did not release, because the turn is over."""
         for opened in list(self._open.values()):
             if opened.delegate is not None and not opened.delegate.is_here:
                 self._forget(opened)  # its terminals went with the client
@@ -121,7 +121,7 @@ class ServedTerminals:
                 _log.warning("a terminal was not released: %s", error)
 
     def end_session(self, session: Session) -> Coroutine[Any, Any, None]:
-        """The agent is gone: what its terminals showed is logged before they are ended."""
+        """Log what the terminals of an agent that is gone showed, then end them."""
         opened = list(self._open.values())
         for terminal in opened:
             self._forget(terminal)
@@ -137,7 +137,7 @@ class ServedTerminals:
                     await self._ask(terminal, terminal.delegate, "terminal/release")
 
     def _forget(self, opened: _Open) -> None:
-        """A terminal that is gone: what it showed is logged."""
+        """Forget a terminal that is gone, and log what it showed."""
         self._open.pop(opened.id, None)
         if opened.watching is not None:
             opened.watching.cancel()

@@ -80,7 +80,7 @@ _read_update: Final = msgspec.json.Decoder(_Line).decode
 
 
 class SessionAgent:
-    """Starts, loses and ends the agent of one session."""
+    """The agent of one session, which is started, lost and ended."""
 
     def __init__(self, session: HostedSession, host: Host) -> None:
         self.run: GuardedRun | None = None
@@ -135,7 +135,7 @@ class SessionAgent:
         self._adopt(run)
 
     def release_early(self, *, keeps: bool = True) -> None:
-        """The session has its record in the log: what came before is logged now, unless it is a replay."""
+        """Log what came before the session had its record in the log, unless it is a replay."""
         early, self._early = self._early or [], None
         if not keeps:
             self._dropping_until = monotonic() + _QUIET_SECONDS
@@ -143,7 +143,7 @@ class SessionAgent:
             self._take_one(agent_session, update, line)
 
     async def ensure(self) -> GuardedRun:
-        """The running agent; one that is gone is started again.
+        """Return the running agent; one that is gone is started again.
 
         Raises:
             RequestError: it cannot be started, or cannot come back.
@@ -294,7 +294,7 @@ class SessionAgent:
         self._watching = asyncio.get_running_loop().create_task(self._watch(run))
 
     def _require_servers(self) -> None:
-        """MCP servers hold secrets and are in no log, so that a host that was started again does not have them."""
+        """Require the MCP servers: they hold secrets and are in no log, so that a host started again lacks them."""
         names = self._session.facts.get("servers") or []
         if names and not self._session.servers:
             data = {"reason": "servers_missing", "servers": names}
@@ -407,7 +407,7 @@ class SessionAgent:
 
     @contextmanager
     def forking(self) -> Iterator[None]:
-        """While the agent copies the session, what it sends for the copy is not for this one."""
+        """Keep apart what the agent sends for a copy of the session while it makes it."""
         self._forks += 1
         try:
             yield
@@ -506,7 +506,7 @@ def _with_child(update: bytes, child_id: Callable[[str], str]) -> bytes:
 
 
 async def _ask_client(session: HostedSession, method: str, params: Any) -> object:
-    """The answer of the one client that can answer an extension request of the agent.
+    """Return the answer of the one client that can answer an extension request of the agent.
 
     A client that announced the vendor is asked before the one whose prompt runs, because only it is known to have the
     method. Nothing is sent to a second client: an extension may do something, and must do it once.
@@ -526,7 +526,7 @@ async def _ask_client(session: HostedSession, method: str, params: Any) -> objec
 
 
 def _choose_client(session: HostedSession, method: str) -> HostConnection | None:
-    """The client that is asked: one that announced the method, preferably the owner of the turn; else the owner."""
+    """Return the client to ask: one that announced the method, preferably the owner of the turn; else the owner."""
     attached = [at for at in session.attachments if at.client.peer.is_open and at.client.may("answer", session.id)]
     able = sorted(attached, key=lambda attachment: not _owns_turn(session, attachment))
     for attachment in able:

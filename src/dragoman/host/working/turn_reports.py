@@ -137,12 +137,12 @@ class TurnReports:
             self._reports.popitem(last=False)
 
     def find(self, prompt_id: str) -> dict[str, Any]:
-        """The report of a prompt; empty for none."""
+        """Return the report of a prompt; empty for none."""
         return self._reports.get(prompt_id, {})
 
 
 def change_sentence(change: ProtectedChange, command: str | None) -> str:
-    """What happened to a protected file, for the clients and the log of the host."""
+    """Return what happened to a protected file, for the clients and the log of the host."""
     done = f"{change.happened} and then put back" if change.is_restored else change.happened
     who = "the agent" if command is None else f"the command: {shorten(command, _COMMAND_CHARACTERS)}"
     kept = (

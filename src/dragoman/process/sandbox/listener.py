@@ -52,7 +52,7 @@ class SocketAttempt(msgspec.Struct, frozen=True):
 
     @property
     def is_network(self) -> bool:
-        """False for Unix sockets, which stay on this machine."""
+        """Whether it may leave this machine; false for Unix sockets, which stay on it."""
         return self.wanted != "unix"
 
 

@@ -1,4 +1,4 @@
-"""Notices changes of protected files by comparing them before and after a command, and puts the old content back.
+"""A tripwire for protected files: it compares them around a command, and puts the old content back.
 
 Works without any sandbox. It is the only guard of files that did not exist before the command, and, on the restricted
 thread, of all protected files.

@@ -49,7 +49,7 @@ _OCSF_OTHER: Final = (6003, "API Activity", 6)
 
 
 def export(records: Iterable[AuditRecord], form: str) -> Iterator[str]:
-    """The records in one of `FORMS`, in pieces of text."""
+    """Yield the records in one of `FORMS`, in pieces of text."""
     if form == "csv":
         yield from _csv(records)
         return
@@ -59,7 +59,7 @@ def export(records: Iterable[AuditRecord], form: str) -> Iterator[str]:
 
 
 def subject(fields: dict[str, Any]) -> str:
-    """What a record is about, in a few words."""
+    """Return what a record is about, in a few words."""
     tool, file = fields.get("tool"), fields.get("file")
     violation, agent = fields.get("violation"), fields.get("agent")
     found = fields.get("command") or fields.get("why")
@@ -96,7 +96,7 @@ def _csv(records: Iterable[AuditRecord]) -> Iterator[str]:
 
 
 def _cell(value: object) -> object:
-    """A cell that no spreadsheet takes for a formula: what an agent names must not run in one."""
+    """Return a cell that no spreadsheet takes for a formula: what an agent names must not run in one."""
     text = "" if value is None else str(value)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
 

@@ -55,12 +55,12 @@ class AuditRecord(msgspec.Struct, frozen=True):
 
 
 def file_name(day: str, number: int) -> str:
-    """The name of a file."""
+    """Return the name of a file."""
     return f"audit-{day}-{number:03}.jsonl"
 
 
 def read_name(name: str) -> tuple[str, int]:
-    """The day and the number of a file. Raises: ValueError for another name."""
+    """Return the day and the number of a file. Raises: ValueError for another name."""
     found = _NAME.fullmatch(name)
     if found is None:
         raise ValueError(name)
@@ -68,7 +68,7 @@ def read_name(name: str) -> tuple[str, int]:
 
 
 def list_files(folder: Path) -> list[Path]:
-    """The files of a log, in order. Raises: AuditError if there is no such folder."""
+    """Return the files of a log, in order. Raises: AuditError if there is no such folder."""
     try:
         names = [name for name in os.listdir(folder) if _NAME.fullmatch(name)]
     except OSError as error:
@@ -77,7 +77,7 @@ def list_files(folder: Path) -> list[Path]:
 
 
 def make_line(fields: dict[str, Any]) -> tuple[bytes, str]:
-    """A record as a line with its end, and its hash."""
+    """Return a record as a line with its end, and its hash."""
     try:
         body = msgspec.json.encode(fields, order="sorted")
     except UnicodeEncodeError:  # half a character, which UTF-8 does not have
@@ -87,7 +87,7 @@ def make_line(fields: dict[str, Any]) -> tuple[bytes, str]:
 
 
 def read_line(line: bytes) -> tuple[dict[str, Any], str] | None:
-    """The fields of a line and its hash; None if it is not a record or was changed."""
+    """Return the fields of a line and its hash; None if it is not a record or was changed."""
     end = _END.fullmatch(line[-_END_BYTES:])
     if end is None:
         return None
@@ -102,7 +102,7 @@ def read_line(line: bytes) -> tuple[dict[str, Any], str] | None:
 
 
 def read_head(folder: Path) -> AuditHead | None:
-    """The head, if there is one. Raises: AuditError if it cannot be read."""
+    """Return the head, if there is one. Raises: AuditError if it cannot be read."""
     try:
         data = (folder / HEAD).read_bytes()
     except FileNotFoundError:
@@ -116,7 +116,7 @@ def read_head(folder: Path) -> AuditHead | None:
 
 
 def last_line(fd: int) -> tuple[bytes, bytes]:
-    """The last whole line of a file, without its end, and what follows it because a program was killed."""
+    """Return the last whole line of a file, without its end, and what follows it because a program was killed."""
     at = os.fstat(fd).st_size
     tail = b""
     while at > 0 and tail.count(b"\n") < 2:

@@ -1,4 +1,4 @@
-"""Writes the audit log, off the path of the messages.
+"""The audit log, written off the path of the messages.
 
 Theory of operation
 -------------------
@@ -155,7 +155,7 @@ class AuditLog:
             self._changed.notify_all()
 
     def _wait_again(self) -> bool:
-        """After a failure: wait a little, unless the log ends. Returns whether it ends."""
+        """Wait a little after a failure, unless the log ends. Returns whether it ends."""
         with self._changed:
             if not self._is_closing:
                 self._changed.wait(_AGAIN_SECONDS)

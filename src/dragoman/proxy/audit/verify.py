@@ -91,7 +91,7 @@ def verify(folder: Path, *, anchor: str | None = None) -> Verification:
 
 
 def read_records(folder: Path) -> Iterator[AuditRecord]:
-    """The records of a log that can be read, in order. Raises: AuditError if the log cannot be read."""
+    """Yield the records of a log that can be read, in order. Raises: AuditError if the log cannot be read."""
     for path, number, line, _ in _lines(list_files(folder)):
         record = read_line(line)
         if record is not None:
@@ -99,7 +99,7 @@ def read_records(folder: Path) -> Iterator[AuditRecord]:
 
 
 def _lines(files: list[Path]) -> Iterator[tuple[Path, int, bytes, bool]]:
-    """Every line of the files, and whether it has its end."""
+    """Yield every line of the files, and whether it has its end."""
     for path in files:
         try:
             with open(path, "rb") as file:

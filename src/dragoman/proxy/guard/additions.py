@@ -31,7 +31,7 @@ class Additions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def offer_services(params: dict[str, Any], additions: Additions) -> dict[str, Any]:
-    """The params of `initialize`, with files and terminals offered and version 1 asked for."""
+    """Return the params of `initialize`, with files and terminals offered and version 1 asked for."""
     version = params.get("protocolVersion")
     if isinstance(version, int) and version > VERSION:
         params["protocolVersion"] = VERSION
@@ -58,7 +58,7 @@ def _offer(capabilities: dict[str, Any], name: str, is_offered: bool, *, is_with
 def complete_session(
     params: dict[str, Any], additions: Additions, capabilities: dict[str, Any]
 ) -> tuple[dict[str, Any], list[str]]:
-    """The params of a request that opens a session, with servers and instructions; and notes for the user.
+    """Return the params of a request that opens a session, with servers and instructions; and notes for the user.
 
     Args:
         capabilities: those of the agent.
@@ -94,7 +94,7 @@ def takes_instructions(additions: Additions, capabilities: dict[str, Any]) -> bo
 
 
 def instruct(params: dict[str, Any], instructions: str) -> dict[str, Any]:
-    """The params of a prompt, with the instructions as its first block."""
+    """Return the params of a prompt, with the instructions as its first block."""
     given = params.get("prompt")
     params["prompt"] = [{"type": "text", "text": instructions}, *(given if isinstance(given, list) else [])]
     return params

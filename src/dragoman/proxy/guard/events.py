@@ -44,7 +44,7 @@ class AuditSink(Protocol):
 
 
 class NoAudit:
-    """Keeps nothing."""
+    """The sink that keeps nothing."""
 
     problem = ""
     waiting = 0
@@ -54,7 +54,7 @@ class NoAudit:
 
 
 class GuardEvents:
-    """Turns what happens into records.
+    """The events of a guard, turned into records.
 
     Args:
         sink: gets the records.
@@ -76,31 +76,31 @@ class GuardEvents:
         self.sink.add(kind, _masked(fields), is_important=is_important)
 
     def digest(self, data: bytes) -> str:
-        """The digest of a content."""
+        """Return the digest of a content."""
         if self._digest_key:
             return hmac.new(self._digest_key, data, hashlib.sha256).hexdigest()
         return hashlib.sha256(data).hexdigest()
 
     def _digest_of(self, value: object) -> str | None:
-        """The digest of a JSON value; None if there is none."""
+        """Return the digest of a JSON value; None if there is none."""
         return None if value is None or value is UNSET else self.digest(encode(value))
 
     def started(self, facts: dict[str, Any]) -> None:
-        """The guard runs: the agent, the rules, what is enforced."""
+        """Record that the guard runs: the agent, the rules, what is enforced."""
         self._add("start", facts, is_important=True)
 
     def introduced(self, editor: Any, agent: Any, protocol: Any) -> None:
-        """Both sides gave their names."""
+        """Record the names that both sides gave."""
         self._add("peers", {"editor": _peer(editor), "agent": _peer(agent), "protocol": protocol})
 
     def session(self, session: GuardedSession, method: str) -> None:
-        """A session was opened."""
+        """Record that a session was opened."""
         folders = [session.cwd, *session.additional_directories]
         fields = {"session": session.id, "method": method, "cwd": session.cwd, "folders": folders}
         self._add("session", fields | {"repository": describe_repository(session.cwd)})
 
     def prompt(self, session: GuardedSession, params: bytes, blocks: list[Any]) -> None:
-        """A prompt passes to the agent."""
+        """Record a prompt that passes to the agent."""
         uris = [_uri(block) for block in blocks]
         fields: dict[str, Any] = {
             "session": session.id,
@@ -117,11 +117,11 @@ class GuardEvents:
         self._add("prompt", fields)
 
     def limit(self, session_id: str, why: str, action: str) -> None:
-        """A limit was reached: a request was `refused`, or the turn `cancelled`."""
+        """Record that a limit was reached: a request was `refused`, or the turn `cancelled`."""
         self._add("limit", {"session": session_id, "why": why, "action": action}, is_important=True)
 
     def tool_call(self, call: ToolCallState, session: GuardedSession, update: bytes) -> None:
-        """A tool call was reported: when it is new, and when it has ended."""
+        """Record a tool call that was reported: when it is new, and when it has ended."""
         key = (session.id, session.turn, call.id)
         status = str(call.status)
         known = self._reported.get(key)
@@ -147,7 +147,7 @@ class GuardEvents:
         self._add("tool_call", fields)
 
     def decision(self, decision: Decision, session: GuardedSession | None, waited_ms: int = 0) -> None:
-        """A permission was decided about."""
+        """Record what was decided about a permission."""
         fields: dict[str, Any] = {
             "session": decision.session_id,
             "turn": 0 if session is None else session.turn,
@@ -167,7 +167,7 @@ class GuardEvents:
         self._add("decision", fields, is_important=True)
 
     def command(self, started: StartedCommand, session: GuardedSession) -> None:
-        """A command was started for the agent."""
+        """Record that a command was started for the agent."""
         fields = {
             "session": session.id,
             "turn": session.turn,
@@ -181,12 +181,12 @@ class GuardEvents:
         self._add("command", fields)
 
     def command_ended(self, terminal_id: str, session_id: str, exit_code: Any, signal: Any) -> None:
-        """A command has ended."""
+        """Record that a command has ended."""
         fields = {"session": session_id, "terminal": str(terminal_id), "exit": exit_code, "signal": signal}
         self._add("command_end", fields)
 
     def file(self, access: FileAccess, session: GuardedSession) -> None:
-        """A file was read or written for the agent."""
+        """Record that a file was read or written for the agent."""
         fields = {
             "session": session.id,
             "turn": session.turn,
@@ -204,7 +204,7 @@ class GuardEvents:
         self._add("file", fields)
 
     def violation(self, violation: Violation, session_id: str, turn: int, action: str) -> None:
-        """Something happened although a rule denies it."""
+        """Record something that happened although a rule denies it."""
         what = {
             "rule": violation.rule,
             "by": violation.decided_by,
@@ -218,16 +218,16 @@ class GuardEvents:
         self._add("violation", {"session": session_id, "turn": turn, "violation": what}, is_important=True)
 
     def turn_end(self, session: GuardedSession, stop_reason: str | None, error: Any, usage: dict[str, Any]) -> None:
-        """The agent answered a prompt."""
+        """Record that the agent answered a prompt."""
         fields = {"session": session.id, "turn": session.turn, "stop_reason": stop_reason, "error": error}
         self._add("turn_end", {**fields, "usage": usage}, is_important=True)
 
     def noise(self, side: str, why: str) -> None:
-        """A side sent what was not passed on."""
+        """Record that a side sent what was not passed on."""
         self._add("refused_line", {"side": side, "why": why})
 
     def ended(self, why: str, exit_code: int | None) -> None:
-        """The guard ends."""
+        """Record that the guard ends."""
         self._add("exit", {"why": why, "exit": exit_code}, is_important=True)
 
 
@@ -265,7 +265,7 @@ _LOGIN: Final = re.compile(r"(?<=://)[^/@\s]*@")
 
 
 def describe_repository(folder: str) -> dict[str, str] | None:
-    """The remote `origin` without a login, the branch and the commit; None without a repository."""
+    """Return the remote `origin` without a login, the branch and the commit; None without a repository."""
     place = _git_folder(folder)
     if place is None:
         return None

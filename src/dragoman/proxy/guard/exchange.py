@@ -1,4 +1,4 @@
-"""Decides about every line between an editor and its agent.
+"""The decision about every line between an editor and its agent.
 
 Theory of operation
 -------------------
@@ -453,7 +453,7 @@ class GuardExchange:
     # Ends
 
     def editor_ended(self) -> None:
-        """The editor is gone: nothing can be asked any more."""
+        """End all questions: the editor is gone, and nothing can be asked any more."""
         for _, future in self._own.close_all():
             if not future.done():
                 future.set_exception(ConnectionClosed("the editor closed the connection"))
@@ -461,7 +461,7 @@ class GuardExchange:
             session.note_cancel()
 
     def agent_ended(self, why: str) -> None:
-        """The agent is gone: what the editor waits for is answered."""
+        """Answer what the editor waits for: the agent is gone."""
         for request_id, (method, context) in self._asked_by_editor.close_all():
             self._in_order(write_error(request_id, INTERNAL_ERROR, why))
             self._turns.failed(method, context)

@@ -42,7 +42,7 @@ class FileAccess(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GuardedFiles:
-    """Reads and writes text files for the agent.
+    """Text files that are read and written for the agent.
 
     Args:
         permissions: checked before every access.
@@ -70,7 +70,7 @@ class GuardedFiles:
         self._disk = WorkspaceFiles(permissions=permissions, missing=missing, open_workspace=open_workspace)
 
     async def read(self, request: v1.ReadTextFileRequest, session: GuardedSession) -> bytes:
-        """The encoded result of a read."""
+        """Read a file, and return the encoded result."""
         _require_absolute(request.path)
         if self.editor_reads:
             place = _locate(request.path, session)
@@ -89,7 +89,7 @@ class GuardedFiles:
         return result
 
     async def write(self, request: v1.WriteTextFileRequest, session: GuardedSession) -> bytes:
-        """The encoded result of a write."""
+        """Write a file, and return the encoded result."""
         _require_absolute(request.path)
         if self.editor_writes:
             place = _locate(request.path, session)
@@ -170,7 +170,7 @@ def _locate(path: str, session: GuardedSession) -> _Place:
 
 
 def _change_of(place: _Place, text: str) -> Change:
-    """What writing would change on the disk; a file that cannot be read there counts as new."""
+    """Return what writing would change on the disk; a file that cannot be read there counts as new."""
     from dragoman.workspace import Change
 
     before, links = None, 1
@@ -204,7 +204,7 @@ _COMPARED_CHARACTERS: Final = 200_000
 
 
 def _count_lines(before: str, after: str) -> tuple[int, int]:
-    """How many lines were added and removed; of long texts, how many more or fewer there are."""
+    """Count the lines that were added and removed; of long texts, how many more or fewer there are."""
     if len(before) + len(after) > _COMPARED_CHARACTERS:
         more = after.count("\n") - before.count("\n")
         return max(0, more), max(0, -more)
@@ -224,6 +224,6 @@ def _require_absolute(path: str) -> None:
 
 
 def _answer(error: Any) -> RequestError:
-    """The error for the agent about a path that cannot be used."""
+    """Return the error for the agent about a path that cannot be used."""
     code = INTERNAL_ERROR if error.kind in ("busy", "denied", "failed", "forgotten") else INVALID_PARAMS
     return RequestError(code, str(error), {"path": error.path, "kind": error.kind})

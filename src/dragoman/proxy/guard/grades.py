@@ -38,7 +38,7 @@ class GradedRule(Struct, frozen=True):
 def grade_rules(
     rules: Sequence[Rule], facts: AgentFacts | None, seen: SeenConduct, *, is_agent_confined: bool
 ) -> list[GradedRule]:
-    """The grade of each rule with one agent.
+    """Return the grade of each rule with one agent.
 
     Args:
         facts: what is known about the agent.
@@ -85,7 +85,7 @@ def _why_enforced(kind: str, facts: AgentFacts | None, seen: SeenConduct) -> str
 
 
 def summarize(graded: Sequence[GradedRule], agent: str) -> list[str]:
-    """Sentences for the start: how many rules bind the agent, and which ones do not."""
+    """Return sentences for the start: how many rules bind the agent, and which ones do not."""
     restricting = [graded_rule for graded_rule in graded if graded_rule.rule.action != "allow"]
     if not restricting:
         return []

@@ -36,7 +36,7 @@ class Limit(msgspec.Struct, frozen=True):
     most: float
 
     def describe(self, used: float) -> str:
-        """The sentence for the editor when it is reached."""
+        """Return the sentence for the editor when it is reached."""
         return (
             f"limit reached: {_shown(used)} of {_shown(self.most)} {self.measure} "
             f"{'in this session' if self.scope == 'session' else 'today'} "
@@ -71,7 +71,7 @@ class Counters(msgspec.Struct):
     files: set[str] = set()
 
     def of(self, measure: str) -> float:
-        """The number that a limit is compared with."""
+        """Return the number that a limit is compared with."""
         return len(self.files) if measure == "files" else float(getattr(self, measure))
 
     def add(self, amounts: Mapping[str, float], files: Iterable[str] = ()) -> None:
@@ -115,7 +115,7 @@ class GuardLimits:
             self._change_day(amounts, files)
 
     def reached(self, session_id: str, extra: Mapping[str, float] | None = None) -> str | None:
-        """The sentence about a limit that is reached; None if none is.
+        """Return the sentence about a limit that is reached; None if none is.
 
         Args:
             extra: what runs and is not counted yet, such as the seconds of the running turn.
@@ -132,7 +132,7 @@ class GuardLimits:
         return None
 
     def refuses_file(self, session_id: str, path: str) -> str | None:
-        """The sentence about the limit that one more changed file would exceed."""
+        """Return the sentence about the limit that one more changed file would exceed."""
         for limit in self._limits:
             if limit.measure == "files":
                 used = self._used(limit, session_id)
@@ -141,7 +141,7 @@ class GuardLimits:
         return None
 
     def seconds_left(self, session_id: str) -> float | None:
-        """How long a turn may take; None without such a limit."""
+        """Return how long a turn may take; None without such a limit."""
         left = [
             limit.most - self._used(limit, session_id).seconds for limit in self._limits if limit.measure == "seconds"
         ]

@@ -39,10 +39,10 @@ class FindsRules(Protocol):
     """Where the rules of a folder come from."""
 
     def project(self, folder: str) -> str:
-        """The root of the project that a folder belongs to."""
+        """Return the root of the project that a folder belongs to."""
 
     def rules(self, session: Session) -> Sequence[Rule]:
-        """The rules for a session, as they are now. Raises: DragomanError if they cannot be read."""
+        """Return the rules for a session, as they are now. Raises: DragomanError if they cannot be read."""
 
     def remember(self, project: str, text: str, action: Action) -> None:
         """Add the rule of an answer of "always"."""
@@ -107,7 +107,7 @@ class GuardPermissions:
         return verdict.action == "allow" and pattern is not None and pattern.startswith(("/", "~"))
 
     def of(self, session: Session) -> ClientPermissions:
-        """The decisions of a session's project."""
+        """Return the decisions of a session's project."""
         made = self._by_session.get(session)
         if made is None:
             project = self._found.project(session.cwd)
@@ -129,7 +129,7 @@ class GuardPermissions:
         return any(permitted.covers(path) for permitted in self._permitted)
 
     def forget(self, session: Session) -> None:
-        """The session has ended."""
+        """Forget a session that has ended."""
         made = self._by_session.pop(session, None)
         if made is not None and not made.permitted:
             self._permitted.remove(made.permitted)
@@ -158,7 +158,7 @@ class PassedQuestion(Struct):
 
 
 class EditorAsker:
-    """Asks the user through the editor, as the agent would."""
+    """The user, asked through the editor as the agent would ask."""
 
     def __init__(self, editor: AsksEditor) -> None:
         self._editor = editor

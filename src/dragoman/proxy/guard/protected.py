@@ -1,4 +1,4 @@
-"""Compares the protected files of every session's folders before and after each turn.
+"""The protected files of every session's folders, compared before and after each turn.
 
 Sessions name their folders when they are opened, so there is one tripwire for each of them. A home folder is not
 searched, nor one that all users share, such as /tmp: they are not projects, and others change them.

@@ -1,4 +1,4 @@
-"""Reads a line as every other program would read it, or refuses it.
+"""A line as every other program would read it, or its refusal.
 
 A line passes on as the bytes it is, so the guard and its receiver must see the same message in it. JSON leaves open
 what a repeated name means, and some parsers compare names without case: a line with two methods would be an update for
@@ -28,7 +28,7 @@ _WHY: Final = "the message has the same member twice"
 
 
 def read_unambiguous(line: bytes) -> Message:
-    """The message of a line; one that another parser could read differently is malformed. Never raises."""
+    """Return the message of a line; one that another parser could read differently is malformed. Never raises."""
     message = read_message(line)
     if isinstance(message, Malformed):
         return message
@@ -40,7 +40,7 @@ def read_unambiguous(line: bytes) -> Message:
 
 
 def unambiguous_params(params: bytes | Raw) -> bytes:
-    """The params of a request as they came if every program reads the same in them, else with each name once.
+    """Return the params of a request as they came if every program reads the same in them, else each name once.
 
     Raises: MsgspecError or RecursionError if they cannot be read at all.
     """

@@ -1,4 +1,4 @@
-"""Runs the guard between this program's stdin and stdout and an agent's program.
+"""The guard between this program's stdin and stdout and an agent's program.
 
 The exchange speaks version 1. An editor whose `initialize` asks for version 2 is translated; the agent is not asked for
 version 2, because there less goes through its client. When the agent ends, what the editor still waits for is answered

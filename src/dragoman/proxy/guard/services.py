@@ -87,7 +87,7 @@ class GuardServices:
         }
 
     def note_editor(self, capabilities: dict[str, Any]) -> None:
-        """The editor stated what it offers."""
+        """Note what the editor offers, as it stated."""
         files = capabilities.get("fs")
         files = files if isinstance(files, dict) else {}
         self.files.editor_reads = files.get("readTextFile") is True
@@ -95,7 +95,7 @@ class GuardServices:
         self.terminals.is_offered_by_editor = capabilities.get("terminal") is True
 
     async def answer(self, method: str, params: Raw | None) -> bytes:
-        """The encoded result of a request.
+        """Carry out a request, and return its encoded result.
 
         Raises: RequestError or RemoteProtocolError for an error.
         """
@@ -124,7 +124,7 @@ class GuardServices:
         return self._sessions.find(named.session) is not None
 
     def editor_terminal(self, method: str, params: Raw | None) -> _Terminal | None:
-        """What a request is about, if it is about a terminal of the editor, which answers it; else None."""
+        """Return what a request is about, if it is about a terminal of the editor, which answers it; else None."""
         if not method.startswith("terminal/") or method == "terminal/create" or params is None:
             return None
         try:
@@ -135,7 +135,7 @@ class GuardServices:
         return named if session is not None and session.has_editor_terminal(named.terminal) else None
 
     def answered(self, method: str, context: Any, result: Raw | None) -> None:
-        """The editor answered a request of the agent that passed."""
+        """Note the editor's answer to a request of the agent that passed."""
         if not isinstance(context, _Terminal) or result is None:
             return
         # A released terminal stays the editor's: what the agent wants to know of it then, the editor refuses.

@@ -93,7 +93,7 @@ class GuardedSession(Session):
         return len(self._sizes) > MOST_CALLS or self._bytes > MOST_BYTES
 
     def note_editor_terminal(self, terminal_id: str) -> None:
-        """The editor created a terminal for the agent."""
+        """Note that the editor created a terminal for the agent."""
         self._editor_terminals[terminal_id] = None
         while len(self._editor_terminals) > _MOST_TERMINALS:
             del self._editor_terminals[next(iter(self._editor_terminals))]
@@ -103,7 +103,7 @@ class GuardedSession(Session):
         return terminal_id in self._editor_terminals
 
     def begin_turn(self) -> None:
-        """A prompt passes to the agent."""
+        """Begin a turn: a prompt passes to the agent."""
         self.prompts += 1
         if self.prompts > 1:
             return
@@ -116,21 +116,21 @@ class GuardedSession(Session):
             self.state.begin_turn(())
 
     def end_turn(self, stop_reason: str | None) -> None:
-        """The agent answered a prompt."""
+        """End a turn: the agent answered a prompt."""
         self.prompts = max(0, self.prompts - 1)
         if not self.prompts:
             with suppress(LocalProtocolError):
                 self.state.end_turn(stop_reason)
 
     def note_cancel(self) -> None:
-        """The turn was cancelled: questions that are open end."""
+        """Note that the turn was cancelled: questions that are open end."""
         self._own.was_cancelled = True
         self.commands.cancel()
         for callback in list(self._own.on_cancel_calls):
             callback()
 
     def end(self) -> None:
-        """The session was closed, or a connection ended."""
+        """End the session: it was closed, or a connection ended."""
         self._own.is_closed = True
         self.note_cancel()
 

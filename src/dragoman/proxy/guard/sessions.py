@@ -31,7 +31,7 @@ class GuardedSessions:
         return iter(list(self._open.values()))
 
     def find(self, session_id: str) -> GuardedSession | None:
-        """A session, or one that is being opened."""
+        """Return a session, or one that is being opened."""
         return self._open.get(session_id) or self._opening.get(session_id)
 
     def is_opening(self, session_id: str) -> bool:
@@ -39,11 +39,11 @@ class GuardedSessions:
         return session_id in self._opening
 
     def find_open(self, session_id: str) -> GuardedSession | None:
-        """A session whose opening was answered."""
+        """Return a session whose opening was answered."""
         return self._open.get(session_id)
 
     async def wait_for(self, session_id: str) -> GuardedSession:
-        """A session; one that may be named by the response to an open request is waited for.
+        """Return a session; one that may be named by the response to an open request is waited for.
 
         Raises: RequestError if there is none.
         """
@@ -54,14 +54,14 @@ class GuardedSessions:
         return found
 
     def begin(self, session: GuardedSession) -> None:
-        """The editor opens a session; its id is empty if only the response names it."""
+        """Note that the editor opens a session; its id is empty if only the response names it."""
         if session.id:
             self._opening.setdefault(session.id, session)
         else:
             self._unnamed += 1
 
     def end_opening(self, session: GuardedSession) -> None:
-        """The request that opens a session was answered, or failed."""
+        """Note that the request that opens a session was answered, or failed."""
         if session.id:
             self._opening.pop(session.id, None)
         else:
@@ -69,7 +69,7 @@ class GuardedSessions:
         self._wake()
 
     def add(self, session: GuardedSession) -> GuardedSession | None:
-        """A session is open; the same object as before if it was open already, None if there are too many."""
+        """Add an open session; return the same object as before if it was open already, None if there are too many."""
         known = self._open.get(session.id)
         if known is not None and known.folders == session.folders:
             return known
@@ -80,11 +80,11 @@ class GuardedSessions:
         return session
 
     def remove(self, session_id: str) -> GuardedSession | None:
-        """A session was closed."""
+        """Remove a session that was closed."""
         return self._open.pop(session_id, None)
 
     def close(self) -> None:
-        """The connection ends, and all sessions with it."""
+        """End all sessions: the connection ends."""
         for session in (*self._open.values(), *self._opening.values()):
             session.end()
         self._unnamed = 0
@@ -97,5 +97,5 @@ class GuardedSessions:
 
 
 def no_session(session_id: str) -> RequestError:
-    """The error about a session that is not known here."""
+    """Return the error about a session that is not known here."""
     return RequestError.not_found("No such session on this connection", {"sessionId": session_id[:200]})

@@ -58,7 +58,7 @@ class StartedCommand(msgspec.Struct, frozen=True):
 
 
 class GuardedTerminals:
-    """Runs commands for the agent.
+    """Commands that are run for the agent.
 
     Args:
         permissions: checked before a command is started.
@@ -89,7 +89,7 @@ class GuardedTerminals:
         return self._has_sandbox or not self.is_offered_by_editor
 
     async def create(self, request: v1.CreateTerminalRequest, session: GuardedSession) -> bytes:
-        """The encoded result of `terminal/create`."""
+        """Start a command, and return the encoded result of `terminal/create`."""
         if isinstance(request.cwd, str) and not request.cwd.startswith("/"):
             raise RequestError.invalid_params("The path must be absolute", path="$.cwd")
         if not self.run_here:
@@ -114,7 +114,7 @@ class GuardedTerminals:
         return result
 
     def replaced(self, line: bytes) -> bytes:
-        """An update of a tool call, with text in the place of each terminal that only the guard knows."""
+        """Return an update of a tool call, with text in the place of each terminal that only the guard knows."""
         frame: Any = msgspec.json.decode(line)
         params = frame["params"]
         update, content = params["update"], params["update"].get("content")
@@ -127,7 +127,7 @@ class GuardedTerminals:
         return msgspec.json.encode(frame)
 
     def finished(self, terminal_id: str, session: GuardedSession) -> None:
-        """A command has ended: show its whole output."""
+        """Show the whole output of a command that has ended."""
         shown = self._shown.pop(terminal_id, None)
         if shown is None or not isinstance(shown.call, str) or shown.session != session.id:
             return
@@ -136,7 +136,7 @@ class GuardedTerminals:
         self._editor.send_update(session, update)
 
     def _as_shown(self, content: object) -> tuple[list[Any], list[str]]:
-        """The content of a tool call for the editor, and the terminals that were replaced."""
+        """Return the content of a tool call for the editor, and the terminals that were replaced."""
         shown: list[Any] = []
         terminals: list[str] = []
         for item in content if isinstance(content, list) else ():

@@ -1,4 +1,4 @@
-"""Takes the requests of the editor and the answers to them: introduction, sessions, prompts.
+"""The requests of the editor and the answers to them: introduction, sessions, prompts.
 
 Owns which of these requests pass, and what is changed in them (`additions.py`). `exchange.py` calls it with every
 request and response, and with updates of sessions; `watch.py` looks at what happens in a turn.
@@ -153,7 +153,7 @@ class GuardedTurns:
         return encode(instruct(params, instructions)), session
 
     def cancelled(self, params: Raw | None) -> None:
-        """The editor cancelled a turn."""
+        """Note that the editor cancelled a turn."""
         session = self._sessions.find(str(_or_empty(params).get("sessionId")))
         if session is not None:
             session.note_cancel()
@@ -169,7 +169,7 @@ class GuardedTurns:
     # Responses of the agent
 
     def answered(self, method: str, context: Any, message: Response) -> None:
-        """The agent answered a request that `begin` took."""
+        """Take the agent's answer to a request that `begin` took."""
         if message.result is None:
             self.failed(method, context, None if message.error is None else message.error.code)
         elif method == "initialize":
@@ -187,7 +187,7 @@ class GuardedTurns:
             self._close(context)
 
     def failed(self, method: str, context: Any, code: int | None = None) -> None:
-        """A request that `begin` took was answered with an error, or not at all."""
+        """Note that a request that `begin` took was answered with an error, or not at all."""
         if method in OPENING:
             self._sessions.end_opening(context)
         elif method == "session/prompt":
@@ -256,7 +256,7 @@ class GuardedTurns:
             self._watch.look(kind, update, session, is_history=is_history)
 
     def _add_child(self, parent: GuardedSession, update: Raw) -> None:
-        """A session that the agent opened below another one works in the same folders."""
+        """Add a session that the agent opened below another one; it works in the same folders."""
         child = _or_empty(update).get("sessionId")
         if isinstance(child, str) and child and self._sessions.find(child) is None:
             session = GuardedSession(child, parent.cwd, parent.additional_directories)
@@ -270,7 +270,7 @@ def _is_path(value: object) -> TypeGuard[str]:
 
 
 def _members(params: Raw | None) -> dict[str, Any]:
-    """The params of a request. Raises: RequestError if they are not an object."""
+    """Return the params of a request. Raises: RequestError if they are not an object."""
     try:
         return msgspec.json.decode(params or b"{}", type=dict[str, Any])
     except (msgspec.MsgspecError, RecursionError):

@@ -1,4 +1,4 @@
-"""Looks at what the agent reports and does: records it, counts it, and acts on violations and limits.
+"""What the agent reports and does: recorded, counted, and acted on if it is a violation or reaches a limit.
 
 Owns what follows when a rule was violated or a limit is reached: the record, the sentence for the user, and the cancel.
 Nothing here delays a line: updates pass before they are looked at.
@@ -55,7 +55,7 @@ class Outlets(Protocol):
 
 
 class SessionWatch:
-    """Watches all sessions of one guard."""
+    """The watch over all sessions of one guard."""
 
     permissions: GuardPermissions
     terminals: GuardedTerminals
@@ -75,7 +75,7 @@ class SessionWatch:
     # Turns
 
     def begin_turn(self, session: GuardedSession, params: bytes, blocks: list[Any]) -> None:
-        """A prompt passes to the agent.
+        """Begin a turn: a prompt passes to the agent.
 
         Raises: RequestError if a limit is reached.
         """
@@ -94,7 +94,7 @@ class SessionWatch:
     def end_turn(
         self, session: GuardedSession, stop_reason: str | None, usage: dict[str, Any], code: int | None = None
     ) -> None:
-        """The agent answered a prompt; `code` is that of an error."""
+        """End a turn: the agent answered a prompt; `code` is that of an error."""
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
@@ -203,27 +203,27 @@ class SessionWatch:
     # What the services report
 
     def decided(self, decision: Decision, waited_ms: int) -> None:
-        """A permission was decided about; the user took so long to answer."""
+        """Record what was decided about a permission; the user took so long to answer."""
         if decision.decided_by == ASK_DENY:
             decision = replace(decision, reason="no rule allows it, and no user is to be asked")
         self._events.decision(decision, self._sessions.find(decision.session_id), waited_ms)
 
     def accessed(self, access: FileAccess, session: GuardedSession) -> None:
-        """A file was read or written."""
+        """Record and count a file that was read or written."""
         self._events.file(access, session)
         if access.operation != "read":
             self._limits.add(session.id, {}, [access.path])
 
     def started(self, command: StartedCommand, session: GuardedSession) -> None:
-        """A command was started."""
+        """Record that a command was started."""
         self._events.command(command, session)
 
     def command_ended(self, terminal_id: str, session_id: str, exit_code: Any, signal: Any) -> None:
-        """A command in a terminal of the editor has ended."""
+        """Record that a command in a terminal of the editor has ended."""
         self._events.command_ended(terminal_id, session_id, exit_code, signal)
 
     def finished(self, command: FinishedCommand) -> None:
-        """A command that ran here has ended."""
+        """Record that a command that ran here has ended, and show its whole output."""
         self._events.command_ended(command.terminal_id, command.session_id, command.exit_code, command.signal)
         session = self._sessions.find(command.session_id)
         if session is not None:
@@ -235,7 +235,7 @@ class SessionWatch:
         return self.permissions.is_expected(path)
 
     def changed_protected(self, changes: Sequence[ProtectedChange]) -> None:
-        """Protected files were changed while no command ran here: the agent did it."""
+        """Report protected files that were changed while no command ran here: the agent did it."""
         sessions = list(self._sessions)
         running = next((session for session in sessions if session.prompts), None)
         self._report_changes(changes, None, running or next(iter(sessions), None))

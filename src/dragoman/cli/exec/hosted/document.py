@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class DocumentView(TextView):
-    """Shows lines about tool calls, and keeps the updates for a host that makes no result."""
+    """The view that shows lines about tool calls, and keeps the updates for a host that makes no result."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         super().__init__(is_quiet=is_quiet)
@@ -57,7 +57,7 @@ def run_document(request: "TurnRequest", *, is_quiet: bool) -> int:
 
 
 def times(end: "HostedEnd", started: float) -> "dict[str, Any]":
-    """The members about time. The start of the agent is not a part of the turn: the host runs it already."""
+    """Return the members about time. The start of the agent is not a part of the turn: the host runs it already."""
     now = monotonic()
     found: dict[str, int | None] = {"start_ms": None, "session_ms": None, "turn_ms": None}
     opening, working, done = (end.reached.get(name) for name in ("opening", "working", "done"))
@@ -82,7 +82,7 @@ def write_document(document: "dict[str, Any]") -> None:
 
 
 def format_json(value: "Any", indent: str = "\n") -> str:
-    """JSON with two spaces for each level."""
+    """Return JSON with two spaces for each level."""
     inner = indent + "  "
     if isinstance(value, dict) and value:
         members = [f"{encode_basestring(name)}: {format_json(member, inner)}" for name, member in value.items()]

@@ -43,7 +43,7 @@ _USAGE = {
 
 
 def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
-    """What was observed, in the terms of `exec`."""
+    """Return what was observed, in the terms of `exec`."""
     facts = RunFacts(
         signal=end.signal,
         is_timed_out=end.is_timed_out,
@@ -61,7 +61,7 @@ def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
 
 
 def doing_in(tool_updates: list[dict[str, Any]]) -> Doing:
-    """What a turn waits for, by the tool calls that it has reported so far."""
+    """Return what a turn waits for, by the tool calls that it has reported so far."""
     state = SessionState()
     state.begin_turn([])
     for update in tool_updates:
@@ -72,7 +72,7 @@ def doing_in(tool_updates: list[dict[str, Any]]) -> Doing:
 
 
 def as_error(error: Exception, agent: str = "") -> Exception:
-    """The exception of `dragoman.errors` that an answer of the host stands for; `agent` as the host names it."""
+    """Return the exception of `dragoman.errors` that an answer of the host stands for; `agent` as the host names it."""
     if isinstance(error, HostLost):
         return errors.ConnectionClosed(f"{error}; its log says why: dragoman sessions --host")
     if isinstance(error, NoHost):
@@ -101,7 +101,7 @@ def _death(error: HostRefused, agent: str) -> errors.DragomanError:
 
 
 def entry_of(session: dict[str, Any], cwd: str) -> AgentEntry | None:
-    """The agent of a session, as the settings have it; None if they have it no more, or nothing was opened."""
+    """Return the agent of a session, as the settings have it; None if they have it no more, or nothing was opened."""
     from dragoman.host.local.agents import find_entry
 
     try:
@@ -111,7 +111,7 @@ def entry_of(session: dict[str, Any], cwd: str) -> AgentEntry | None:
 
 
 def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options, session: dict[str, Any]) -> Error:
-    """The `error` of a result whose exit code is `code`."""
+    """Return the `error` of a result whose exit code is `code`."""
     result = RunResult.nothing()
     result.permissions = permissions_of(end)
     result.violations = convert(end.report.get("violations") or [], list[RunViolation])
@@ -123,7 +123,7 @@ def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options, sessi
 
 
 def permissions_of(end: HostedEnd) -> list[RunPermission]:
-    """What the host decided in the turn."""
+    """Return what the host decided in the turn."""
     return convert(end.report.get("permissions") or [], list[RunPermission])
 
 

@@ -1,4 +1,4 @@
-"""Opens a named session of the local host, or prepares one whose agent has to be started again.
+"""The opening of a named session of the local host, and of one whose agent has to be started again.
 
 This is where the agent is chosen and the terms of the session are written down: its rules, its sandbox, its MCP
 servers, and the environment of this client. All of that is decided when the session is opened; the options of a later
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def open_plainly(client: ThinClient, request: TurnRequest, found: dict[str, Any] | None) -> dict[str, Any]:
-    """As `SessionOpener` does, without options."""
+    """Open or prepare a session as `SessionOpener` does, without options."""
     return SessionOpener(Options(cwd=request.cwd))(client, request, found)
 
 
@@ -50,7 +50,7 @@ class NewHosted(NamedTuple):
 
 
 class SessionOpener:
-    """Opens or prepares the session that one command line names."""
+    """The opener of the session that one command line names; it may only have to be prepared."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
@@ -76,7 +76,7 @@ class SessionOpener:
     # A new one
 
     def describe(self, name: str | None) -> NewHosted:
-        """What a new session is opened with, and what it is called.
+        """Return what a new session is opened with, and what it is called.
 
         Raises:
             CliError, ConfigError: the agent or an option cannot be used.
@@ -131,7 +131,7 @@ class SessionOpener:
         }
 
     def _agent(self) -> tuple[AgentEntry, Agents, str]:
-        """The agent, and the text that stands for it in the host."""
+        """Return the agent, and the text that stands for it in the host."""
         options = self._options
         entry, agents = find_agent("exec", options.agent, options.command, options.cwd, is_sure=options.is_sure)
         with_model(entry, options.model)  # refuses what the agent does not take
@@ -242,6 +242,6 @@ async def _apply_by_role(socket: str, found: dict[str, Any], options: Options, f
 
 
 def _written(servers: list[v1.McpServer]) -> list[Any]:
-    """As plain JSON values."""
+    """Return the servers as plain JSON values."""
     written: list[Any] = msgspec.json.decode(encode(servers))
     return written

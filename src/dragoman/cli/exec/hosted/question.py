@@ -49,7 +49,7 @@ class _Shown:
 
 
 def subject_of(message: Message) -> tuple[str, str]:
-    """What is waited for while the user is asked, and its name."""
+    """Return what is waited for while the user is asked, and its name."""
     if message["method"] == "elicitation/create":
         return "answer", ""
     call = message["params"].get("toolCall") or {}
@@ -85,7 +85,7 @@ def ask_user(
 async def _watched(
     client: ThinClient, message: Message, asking: Any, others: list[Message], deadline: float | None
 ) -> dict[str, Any] | None:
-    """The answer; None if the question was withdrawn."""
+    """Return the answer; None if the question was withdrawn."""
     loop = asyncio.get_running_loop()
     task = loop.create_task(asking)
     if deadline is not None:

@@ -141,7 +141,7 @@ class HostedRun:
 
 
 def _terms(found: dict[str, Any], request: TurnRequest, entry: AgentEntry | None = None) -> Terms:
-    """As much of a session's terms as the host's description of it has."""
+    """Return as much of a session's terms as the host's description of it has."""
     words = split(str(found.get("agent", "")).removeprefix("-- "))
     chosen = read_terms(found.get("terms")) if found else SessionTerms()
     name = entry.name if entry is not None else words[0] if words else ""
@@ -201,7 +201,7 @@ def write_refusal(form: Form, error: Exception) -> int:
 def _complete_result(
     run: HostedRun, end: HostedEnd, options: Options, started: float, request: TurnRequest
 ) -> results.RunResult:
-    """The result that the host made, or one of what was seen, with exit code, error and times."""
+    """Return the result that the host made, or one of what was seen, with exit code, error and times."""
     facts, document = facts_of(end, fails_on_deny=options.fails_on_deny), end.report.get("result")
     result = (
         msgspec.convert(document, results.RunResult) if isinstance(document, dict) else _folded_result(run, request)
@@ -231,7 +231,7 @@ def _folded_result(run: HostedRun, request: TurnRequest) -> results.RunResult:
 
 
 class ShownTurn:
-    """Shows a turn by the view of plain `exec`, from the same events."""
+    """A turn that is shown by the view of plain `exec`, from the same events."""
 
     def __init__(self, request: TurnRequest, options: Options) -> None:
         self._options = options

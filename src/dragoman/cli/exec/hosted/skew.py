@@ -55,7 +55,7 @@ def settle_versions(client: ThinClient, note: Callable[[str], None]) -> tuple[Th
 
 
 def listed_session(client: ThinClient, name: str, cwd: str) -> dict[str, Any] | None:
-    """The session with a name in a folder, by `session/list` alone; None if there is none."""
+    """Return the session with a name in a folder, by `session/list` alone; None if there is none."""
     cursor: dict[str, str] = {}
     while True:
         page = client.call("session/list", cwd=cwd, **cursor)

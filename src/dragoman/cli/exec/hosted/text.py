@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class TextView:
-    """Collects the answer, and shows in lines what the agent does."""
+    """The view that collects the answer, and shows in lines what the agent does."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_quiet = is_quiet
@@ -89,7 +89,7 @@ class TextView:
         return not self._has_more and not self._tools and not any(item[2].strip() for item in self._messages())
 
     def text(self) -> str:
-        """What the agent wrote after its last tool call, or before it if nothing came after."""
+        """Return what the agent wrote after its last tool call, or before it if nothing came after."""
         answer: list[list[Any]] = []
         is_closed = False
         for item in self._items:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from dragoman.rpc import Observer
 
     class TurnView(Protocol):
-        """Shows a turn."""
+        """The view of a turn."""
 
         def opened(self, session: "dict[str, Any]", *, has_events: bool) -> None:
             """Take the session, as the host describes it; the prompt is sent next.
@@ -129,7 +129,7 @@ class TurnRequest:
 
 
 class HostedTurn:
-    """Runs one turn."""
+    """One turn, from its prompt to its end."""
 
     def __init__(self, request: TurnRequest, view: "TurnView") -> None:
         self.request = request

@@ -18,7 +18,7 @@ _VALUES = ("--session", "--cwd", "--output")
 
 
 def read_words(words: "Sequence[str]") -> "dict[str, str] | None":
-    """The options of a plain call; None if there is anything that this does not read."""
+    """Return the options of a plain call; None if there is anything that this does not read."""
     found: dict[str, str] = {}
     rest = list(words)
     while rest:

@@ -136,7 +136,7 @@ class ChatTurn:
             raise
 
     def _note_sent(self, sent: Callable[[], None]) -> None:
-        """A prompt that the host itself refused is not sent: it goes to the agent with the next message."""
+        """Report the prompt as sent. One that the host itself refused is not: it goes along with the next message."""
         if not self._is_sent:
             self._is_sent = True
             sent()
@@ -239,7 +239,7 @@ class ChatTurn:
     # The client's side
 
     async def stream(self, index: int) -> AsyncGenerator[bytes, None]:
-        """The turn from a place of its body on, as events. A stream that is closed early may end the turn."""
+        """Yield the turn from a place of its body on, as events. A stream that is closed early may end the turn."""
         self._readers += 1
         try:
             for chunk in self._projector.begin():
@@ -290,7 +290,7 @@ class ChatTurn:
                 await asyncio.shield(self._task)
 
     def end(self) -> asyncio.Task[None] | None:
-        """The server ends: drop the connection. Gives the task that is still running."""
+        """Drop the connection, because the server ends. Gives the task that is still running."""
         self._stop_timer()
         if self._task is not None and not self._task.done():
             self._task.cancel()
@@ -298,7 +298,7 @@ class ChatTurn:
 
 
 def _reason(error: Exception) -> str:
-    """Why the host refused something; empty for errors of the agent."""
+    """Return why the host refused something; empty for errors of the agent."""
     data = error.data if isinstance(error, RequestError) else None
     return str(data.get("reason", "")) if isinstance(data, dict) else ""
 
@@ -314,7 +314,7 @@ def _question_id(request: v1.RequestPermissionRequest) -> str | None:
 
 
 def _option(request: v1.RequestPermissionRequest, *, allows: bool, reason: str) -> str | None:
-    """The option that an answer means: the one it names in its reason, or the smallest of its kind.
+    """Return the option that an answer means: the one it names in its reason, or the smallest of its kind.
 
     A name counts only if it agrees with the answer: a reason is free text. None, a cancel, if the agent offers none.
     """

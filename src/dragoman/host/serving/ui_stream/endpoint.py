@@ -55,7 +55,7 @@ class ChatUser(NamedTuple):
 
 
 class UiStreamEndpoint:
-    """Serves the chats of a host."""
+    """The endpoint that serves the chats of a host."""
 
     def __init__(
         self,
@@ -198,9 +198,9 @@ class UiStreamEndpoint:
         return user
 
     def _running(self, key: tuple[str, str]) -> ChatTurn | None:
-        for each, turn in list(self._turns.items()):
+        for chat, turn in list(self._turns.items()):
             if turn.state == "over":
-                del self._turns[each]
+                del self._turns[chat]
         return self._turns.get(key)
 
     async def _find_record(self, user: str, chat: str) -> SessionRecord | None:
@@ -208,7 +208,7 @@ class UiStreamEndpoint:
         return found[0] if found else None
 
     def _facts(self, record: SessionRecord) -> dict[str, Any]:
-        """What is kept of a session; one in memory may know more than the log."""
+        """Return what is kept of a session; one in memory may know more than the log."""
         live = self._host.live(record.id)
         facts: dict[str, Any] = msgspec.json.decode(record.facts) if live is None else live.facts
         return facts

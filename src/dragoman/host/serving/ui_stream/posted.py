@@ -68,7 +68,7 @@ class ChatPrompt(NamedTuple):
 
 
 def read_post(body: bytes) -> ChatPost:
-    """The post. Raises: ChatRefusal."""
+    """Read the post. Raises: ChatRefusal."""
     try:
         post = msgspec.json.decode(body, type=ChatPost)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -85,7 +85,7 @@ def read_post(body: bytes) -> ChatPost:
 
 
 def answers_in(message: ChatMessage) -> list[ChatAnswer]:
-    """The answers to permission questions in a message of the agent."""
+    """Return the answers to permission questions in a message of the agent."""
     found = []
     for part in message.parts:
         answer = part.get("approval") if isinstance(part, dict) else None
@@ -96,7 +96,7 @@ def answers_in(message: ChatMessage) -> list[ChatAnswer]:
 
 
 def prompt_in(post: ChatPost, known: Sequence[str], *, is_new: bool) -> ChatPrompt:
-    """What the agent is sent: the last message, and messages of the user before it that never reached the agent.
+    """Return what the agent is sent: the last message, and earlier ones of the user that never reached the agent.
 
     Args:
         post: What was posted; its last message is one of the user.
@@ -126,7 +126,7 @@ def prompt_in(post: ChatPost, known: Sequence[str], *, is_new: bool) -> ChatProm
 
 
 def _check_order(ids: Collection[str], known: Sequence[str]) -> None:
-    """An application may leave out the oldest messages. One that misses later ones has changed the history."""
+    """Refuse a changed history: an application may leave out the oldest messages, but not later ones."""
     places = [place for place, id in enumerate(known) if id in ids]
     if places and len(places) < len(known) - places[0]:
         raise ChatRefusal(409, "Messages that the agent has seen are missing in this chat; begin a new chat.")
