@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
-from tests.cli.exec_kit import SECONDS, Place, read_until
+from tests.cli.exec_kit import SECONDS, Done, Place, read_until
 from tests.cli.ways import place, plain_place, shared_host
 
 __all__ = ["place", "plain_place", "shared_host"]
 
 
-def test_success_is_0_and_stdout_is_the_answer_alone(plain_place: Place) -> None:
-    done = plain_place.run("-a", "scripted", "say hello world", "-q")
+def test_success_is_0_and_stdout_is_the_answer_alone(place: Place) -> None:
+    done = place.run("-a", "scripted", "say hello world", "-q")
     assert (done.code, done.out) == (0, "hello world \n")
     assert done.err == "dragoman: the agent is scripted: it plays a script and calls no model\n"
 
@@ -212,8 +215,8 @@ def test_a_cancelled_run_is_130_however_the_agent_answers(habit: str, place: Pla
     assert '"stop_reason":null' in out
 
 
-def test_the_second_signal_ends_an_agent_that_does_not_listen(plain_place: Place) -> None:
-    with plain_place.started("x", "--output", "events", odd="never-listens") as process:
+def test_the_second_signal_ends_an_agent_that_does_not_listen(place: Place) -> None:
+    with place.started("x", "--output", "events", odd="never-listens") as process:
         read_until(process, '"event":"message"')
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
@@ -226,15 +229,32 @@ def test_the_second_signal_ends_an_agent_that_does_not_listen(plain_place: Place
     assert '"exit_code":130' in out
 
 
-def test_a_signal_before_there_is_a_turn_ends_at_once(plain_place: Place) -> None:
-    with plain_place.started("x", "--output", "json", odd="never-initializes") as process:
-        while not any("odd_agent" in line for line in plain_place.leftovers() if "-m dragoman" not in line):
-            assert process.poll() is None
-            os.sched_yield()
-        process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_before_there_is_a_turn_ends_at_once(number: signal.Signals, code: int, place: Place) -> None:
+    place.name_agent(f"waiting-{code}")
+    with place.started("x", "--output", "json", odd="never-initializes") as process:
+        wait_for_agent(place, is_there=True)
+        process.send_signal(number)
         out, _ = process.communicate(timeout=SECONDS)
-    assert process.returncode == 130
-    assert '"kind": "cancelled"' in out
+    assert process.returncode == code
+    result = Done(code, out, "").result
+    assert result["error"]["kind"] == ("cancelled" if code == 130 else "terminated")
+    assert result["agent"]["command"][-1] == "never-initializes"
+    wait_for_agent(place, is_there=False)
+
+
+def wait_for_agent(place: Place, *, is_there: bool) -> None:
+    """Waits until the agent of this place runs, whoever started it, or does not."""
+    end = time.monotonic() + 10
+    while is_there != any(str(place.agent) in line and "-m dragoman" not in line for line in command_lines()):
+        assert time.monotonic() < end
+        os.sched_yield()
+
+
+def command_lines() -> Iterator[str]:
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):  # it has just ended
+            yield file.read_bytes().replace(b"\0", b" ").decode(errors="replace")
 
 
 def test_a_session_to_continue_that_does_not_exist_is_2(plain_place: Place) -> None:

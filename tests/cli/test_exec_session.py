@@ -207,6 +207,7 @@ def test_a_signal_cancels_the_turn_and_the_session_stays(place: HostPlaceKit, nu
         assert run.wait(60) == code
     with place.started("--session", "s", "slow") as run:
         assert run.stderr is not None
+        assert "the agent is scripted" in run.stderr.readline()
         assert "Waiting" in run.stderr.readline()
         run.send_signal(number)
         assert run.wait(60) == code
@@ -320,7 +321,7 @@ def test_a_warm_prompt_loads_no_event_loop_no_role_and_few_modules(place: HostPl
         check=True,
     )
     assert done.stdout == "hello\n"
-    names = done.stderr.split()
+    names = done.stderr.splitlines()[-1].split()  # behind the note about the scripted agent
     heavy = {
         *(
             "asyncio",

@@ -215,6 +215,8 @@ class LocalHost(Host):
             "hasAgent": session.has_agent,
             "terms": session.facts.get("terms") or {},
         }
+        if getattr(self.find_source(record.agent), "is_scripted", False):
+            found["isScripted"] = True
         if not session.has_agent:  # the client that asks gives its environment to the agent that has to be started
             found["env"] = self._names_for(record)
         return {"session": found}

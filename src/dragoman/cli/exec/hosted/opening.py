@@ -45,6 +45,7 @@ class NewHosted(NamedTuple):
     agent: str
     """The text that stands for the agent in the host."""
     terms: dict[str, Any]
+    is_scripted: bool
     servers: list[v1.McpServer]
     meta: dict[str, Any]
 
@@ -98,11 +99,11 @@ class SessionOpener:
         asked = restricting_rules(rules, entry.name, project)
         if asked and runs_built_in(entry):
             own["agentMeta"] = {"asksAbout": asked}
-        return NewHosted(text, terms, self._servers(agents), {**passed.meta, "dragoman": own})
+        return NewHosted(text, terms, entry.is_scripted, self._servers(agents), {**passed.meta, "dragoman": own})
 
     def _open(self, client: ThinClient, request: TurnRequest) -> dict[str, Any]:
         options = self._options
-        text, terms, servers, meta = self.describe(request.name)
+        text, terms, is_scripted, servers, meta = self.describe(request.name)
         request.session = {"agent": text, "terms": terms}
         try:
             opened = client.call(
@@ -128,6 +129,7 @@ class SessionOpener:
             "isBusy": False,
             "hasAgent": True,
             "terms": terms,
+            "isScripted": is_scripted,
         }
 
     def _agent(self) -> tuple[AgentEntry, Agents, str]:

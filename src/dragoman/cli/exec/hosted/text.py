@@ -27,7 +27,9 @@ class TextView:
     # As `TurnView` has them
 
     def opened(self, session: "dict[str, Any]", *, has_events: bool) -> None:
-        pass
+        if session.get("isScripted"):
+            # Not by `note`: it would load what makes a text safe to show, and this one is.
+            sys.stderr.write("dragoman: the agent is scripted: it plays a script and calls no model\n")
 
     def event(self, event: "dict[str, Any]") -> None:
         pass
