@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from tests.cli.ways import SessionPlace, shared_host
+from tests.cli.exec_kit import Place
+from tests.cli.ways import SessionPlace, place, plain_place, shared_host
 
-__all__ = ["shared_host"]
+__all__ = ["place", "plain_place", "shared_host"]
 
 ODD_NAMES = ("acts-unasked", "shows-diffs", "reports-refusals-as-completed")
 
@@ -58,6 +59,13 @@ def test_events_of_the_scripted_agent_are_the_same_in_both_ways(
     assert hosted.code == plain.code
     assert comparable_events(hosted.events) == comparable_events(plain.events)
     assert hosted.err == plain.err
+
+
+def test_running_call_has_the_command_of_its_terminal_in_both_ways(place: Place) -> None:
+    done = place.run("-a", "scripted", "--output", "events", "--allow", "execute:echo *", "terminal echo hi")
+    calls = [event["tool_call"] for event in done.events if event["event"] == "tool_call"]
+    commands = [call["command"] for call in calls if call["is_open"] and call["terminals"]]
+    assert set(commands) == {"/bin/sh -c 'echo hi'"}
 
 
 def comparable_events(events: list[dict[str, Any]]) -> list[str]:

@@ -88,6 +88,16 @@ class Decided(Struct, frozen=True, kw_only=True, tag=True):
     at: float = field(default_factory=time)
 
 
+class CommandStarted(Struct, frozen=True, kw_only=True, tag=True):
+    """A command runs for the agent. Only a host reports it, to a client that cannot look at the terminal itself."""
+
+    terminal_id: str
+    session_id: str
+    command: str
+    cwd: str
+    at: float = field(default_factory=time)
+
+
 class TerminalOutput(Struct, frozen=True, kw_only=True, tag=True):
     """Output of a command that this program runs for the agent."""
 
@@ -142,6 +152,7 @@ RunEvent: TypeAlias = (
     | Asking
     | Decided
     | TerminalOutput
+    | CommandStarted
     | CommandEnded
     | ProtectedChanged
     | Violated
@@ -163,8 +174,9 @@ def read_event(written: dict[str, Any]) -> RunEvent | None:
             return Decided(decision=convert(written["decision"], Decision), at=written["at"])
         case "CommandEnded":
             return CommandEnded(command=_read_command(written["command"]), hint=written["hint"], at=written["at"])
-        case "Initialized" | "Opened" | "TurnStarted" | "Asking" | "TerminalOutput" | "Violated":
-            return convert(written, Initialized | Opened | TurnStarted | Asking | TerminalOutput | Violated)
+        case "Initialized" | "Opened" | "TurnStarted" | "Asking" | "CommandStarted" | "TerminalOutput" | "Violated":
+            kinds = Initialized | Opened | TurnStarted | Asking | CommandStarted | TerminalOutput | Violated
+            return convert(written, kinds)
         case _:
             return None
 

@@ -75,6 +75,8 @@ class ServedTerminals:
         opened = _Open(id, theirs, session, delegate)
         self._open[opened.id] = opened
         self._hosted.append("terminal", {"terminalId": opened.id, "cwd": request.cwd or session.cwd})
+        if delegate is None:
+            self._hosted.agent.note_command(id)
         opened.watching = self._hosted.run(self._watch(opened))
         return opened.id
 

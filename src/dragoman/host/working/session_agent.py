@@ -36,7 +36,7 @@ from dragoman.host.working.prompts import session_lost
 from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.turn_reports import TurnReports
 from dragoman.runs.agent_run import GuardedRun
-from dragoman.runs.events import EndOfTurn, TurnStarted
+from dragoman.runs.events import CommandStarted, EndOfTurn, TurnStarted
 from dragoman.runs.ledger import RunLedger
 from dragoman.runs.opening import SessionOpening
 from dragoman.schema import Unknown, v1
@@ -377,6 +377,13 @@ class SessionAgent:
                 self.reports.begin(self._prompt, self.run, event)
         else:
             self.reports.take(event)
+
+    def note_command(self, terminal_id: str) -> None:
+        """Report a command that runs here, for a client that shows the turn and cannot look at its terminal."""
+        look = None if self.run is None else self.run.guard.look(terminal_id)
+        if look is not None:
+            found = {"session_id": look.session_id, "command": look.command, "cwd": look.cwd}
+            self.reports.take(CommandStarted(terminal_id=terminal_id, **found))
 
     async def _settle(self, end: EndOfTurn) -> None:
         """End what the turn left running; before it is over, so that no command of the next turn is hit."""

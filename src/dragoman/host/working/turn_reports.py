@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from dragoman.runs.events import (
     Asking,
     CommandEnded,
+    CommandStarted,
     Decided,
     Initialized,
     Noted,
@@ -45,7 +46,7 @@ VIOLATION: Final = "violation"
 _MOST_REPORTS: Final = 16
 _COMMAND_CHARACTERS: Final = 120
 # What the client that sent a prompt gets as it happens; updates have their own messages, with what led to them.
-_PASSED: Final = (TurnStarted, Asking, Decided, TerminalOutput, CommandEnded, Violated)
+_PASSED: Final = (TurnStarted, Asking, Decided, CommandStarted, TerminalOutput, CommandEnded, Violated)
 _PASSED_BYTES: Final = 1024 * 1024  # output of the commands of one turn: it is kept in the log, with everything else
 
 

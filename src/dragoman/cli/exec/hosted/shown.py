@@ -29,6 +29,7 @@ from dragoman.client.terminals import Look
 from dragoman.runs import result as results
 from dragoman.runs.events import (
     CommandEnded,
+    CommandStarted,
     EndOfTurn,
     Initialized,
     Opened,
@@ -86,6 +87,7 @@ class HostedRun:
         self.model: str | None = None
         self._request = request
         self._output: dict[str, bytes] = {}
+        self._running: dict[str, CommandStarted] = {}
         self._ended: dict[str, FinishedCommand] = {}
 
     def open(self, session: dict[str, Any]) -> None:
@@ -105,6 +107,8 @@ class HostedRun:
         match event:
             case Opened(model=model):
                 self.model = model
+            case CommandStarted(terminal_id=id):
+                self._running[id] = event
             case TerminalOutput(terminal_id=id, data=data):
                 self._output[id] = self._output.get(id, b"") + data
             case CommandEnded(command=command):
@@ -112,21 +116,23 @@ class HostedRun:
         self.record.take(event)
 
     def look(self, terminal_id: str) -> Look | None:
-        """Return what the terminal of a command that has ended shows; its output may come behind its end."""
-        command = self._ended.get(terminal_id)
+        """Return what the terminal of a command shows, as far as it was sent; its output may come behind its end."""
+        started, ended = self._running.get(terminal_id), self._ended.get(terminal_id)
+        command = ended or started
         if command is None:
             return None
+        asked = None if ended is None else ended.request.command
         return Look(
             terminal_id=terminal_id,
             session_id=command.session_id,
             command=command.command,
-            cwd="" if command.request.command is None else command.request.command.cwd,
+            cwd=started.cwd if started is not None else "" if asked is None else asked.cwd,
             text=self._output.get(terminal_id, b"").decode(errors="replace").replace("\r\n", "\n"),
             is_truncated=False,
-            is_running=False,
-            is_released=True,
-            exit_code=command.exit_code,
-            signal=command.signal,
+            is_running=ended is None,
+            is_released=ended is not None,
+            exit_code=None if ended is None else ended.exit_code,
+            signal=None if ended is None else ended.signal,
         )
 
     def end(self, end: HostedEnd) -> None:
