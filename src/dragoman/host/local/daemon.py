@@ -32,6 +32,7 @@ from dragoman.host.local.local_host import open_local_host
 from dragoman.host.local.place import HostPlace
 from dragoman.host.local.preload import load_everything
 from dragoman.host.local.start import own_identity
+from dragoman.host.working.turn_reports import AgentWarnings
 from dragoman.settings.places import data_dir
 from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix
 from dragoman.workspace.private import make_private_folder
@@ -110,6 +111,7 @@ def keep_short_log() -> None:
     handler = Limited(sys.stderr)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.getLogger("dragoman").addHandler(handler)
+    logging.getLogger("dragoman").addHandler(AgentWarnings(logging.WARNING))
     logging.getLogger("dragoman").setLevel(logging.INFO)
     logging.getLogger("asyncio").addHandler(handler)
 

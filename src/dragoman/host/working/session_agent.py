@@ -232,7 +232,8 @@ class SessionAgent:
                 if host.keeps_traffic:
                     self.traffic.begin(transport)
                 self._ledger = run.ledger = self._make_ledger(source, run)
-                await run.start(transport)
+                with self.reports.warned():
+                    await run.start(transport)
         except BaseException:
             await _close(run)
             raise

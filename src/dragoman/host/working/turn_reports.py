@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from base64 import b64encode
-from collections import OrderedDict
+from collections import OrderedDict, deque
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -32,6 +34,8 @@ from dragoman.schema import v1
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
     from dragoman.process.sandbox import ProtectedChange
@@ -44,10 +48,23 @@ PROTECTED: Final = "protected_file"
 VIOLATION: Final = "violation"
 """The kind of a notice about something that was done although a rule denies it."""
 _MOST_REPORTS: Final = 16
+_MOST_WARNINGS: Final = 16
 _COMMAND_CHARACTERS: Final = 120
 # What the client that sent a prompt gets as it happens; updates have their own messages, with what led to them.
 _PASSED: Final = (TurnStarted, Asking, Decided, CommandStarted, TerminalOutput, CommandEnded, Violated)
 _PASSED_BYTES: Final = 1024 * 1024  # output of the commands of one turn: it is kept in the log, with everything else
+
+
+_reporting: ContextVar[TurnReports | None] = ContextVar("reporting", default=None)
+
+
+class AgentWarnings(logging.Handler):
+    """A handler for what the library warns of in the tasks of an agent's connection: for the reports of its session."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        reports = _reporting.get()
+        if reports is not None and record.name != _log.name:  # the host's own are for its log
+            reports.warnings.append(f"{record.levelname.lower()}: {record.getMessage()}")
 
 
 class TurnReports:
@@ -60,6 +77,17 @@ class TurnReports:
         self._opened: Opened | None = None
         self._events_for: str | None = None  # the key of the client that gets the events of the turn
         self._passed_bytes = 0
+        self.warnings: deque[str] = deque(maxlen=_MOST_WARNINGS)
+        """About the agent, since the last report."""
+
+    @contextmanager
+    def warned(self) -> Iterator[None]:
+        """Let the tasks that are created while this is entered report their warnings here, for as long as they run."""
+        token = _reporting.set(self)
+        try:
+            yield
+        finally:
+            _reporting.reset(token)
 
     def begin(self, prompt: HostedPrompt, run: GuardedRun, event: TurnStarted) -> None:
         """Send the client of a turn what it would have seen at the start of a run of its own, and what comes next."""
@@ -129,6 +157,9 @@ class TurnReports:
             data, files, left_out = await asyncio.to_thread(run.make_patch)
             patch = {"data": b64encode(data).decode(), "files": files, "left_out": msgspec.to_builtins(left_out)}
             report["patch"] = patch
+        if self.warnings:
+            report["warnings"] = list(self.warnings)
+            self.warnings.clear()
         if prompt.wants_result:
             result = record.result(state)
             result.session_id = self._session.id

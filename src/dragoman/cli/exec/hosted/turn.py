@@ -207,6 +207,8 @@ class HostedTurn:
         )
         client.set_timeout(_CANCEL_SECONDS)
         self.end.report = client.result(answer, self._other).get("report") or {}
+        for warning in self.end.report.get("warnings") or ():
+            self._view.note(str(warning))
         self.end.is_empty = self.end.stop_reason == "end_turn" and self.end.report.get("isEmpty") is True
 
     # The session
