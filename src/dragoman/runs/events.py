@@ -175,8 +175,9 @@ def read_event(written: dict[str, Any]) -> RunEvent | None:
         case "CommandEnded":
             return CommandEnded(command=_read_command(written["command"]), hint=written["hint"], at=written["at"])
         case "Initialized" | "Opened" | "TurnStarted" | "Asking" | "CommandStarted" | "TerminalOutput" | "Violated":
-            kinds = Initialized | Opened | TurnStarted | Asking | CommandStarted | TerminalOutput | Violated
-            return convert(written, kinds)
+            return convert(
+                written, Initialized | Opened | TurnStarted | Asking | CommandStarted | TerminalOutput | Violated
+            )
         case _:
             return None
 

@@ -383,8 +383,9 @@ class SessionAgent:
         """Report a command that runs here, for a client that shows the turn and cannot look at its terminal."""
         look = None if self.run is None else self.run.guard.look(terminal_id)
         if look is not None:
-            found = {"session_id": look.session_id, "command": look.command, "cwd": look.cwd}
-            self.reports.take(CommandStarted(terminal_id=terminal_id, **found))
+            self.reports.take(
+                CommandStarted(terminal_id=terminal_id, session_id=look.session_id, command=look.command, cwd=look.cwd)
+            )
 
     async def _settle(self, end: EndOfTurn) -> None:
         """End what the turn left running; before it is over, so that no command of the next turn is hit."""
