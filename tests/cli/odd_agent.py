@@ -128,6 +128,11 @@ def print_noise() -> None:
     say("clean")
 
 
+def print_prompt() -> None:
+    sys.stdout.write(f"Read: {PROMPT[0]}\n")
+    say("clean")
+
+
 def act_unasked() -> None:
     call = {"toolCallId": "t1", "title": "git push", "kind": "execute", "rawInput": {"command": "git push origin"}}
     update("tool_call", status="in_progress", **call)
@@ -304,6 +309,7 @@ HABITS: dict[str, Callable[[], None]] = {
     "writes-in-mode-full": write_unasked,
     "asks-then-fails": ask_then_fail,
     "prints-noise": print_noise,
+    "prints-the-prompt": print_prompt,
     "dies-with-open-tools": die_with_open_tools,
     "writes-text-everywhere": write_everywhere,
     "runs-the-prompt": run_prompt,

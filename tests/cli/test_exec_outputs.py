@@ -219,6 +219,14 @@ def test_noise_is_a_warning_and_not_in_the_answer(place: Place) -> None:
     assert "Loading model weights..." in warning
 
 
+def test_a_key_in_a_warning_is_masked(place: Place) -> None:
+    place.environment["OPENAI_API_KEY"] = key = "sk-proj-0123456789"
+    done = place.run(f"what is {key}?", odd="prints-the-prompt")
+    assert done.code == 0
+    assert "Read: what is [OPENAI_API_KEY]?" in done.err
+    assert key not in done.err
+
+
 @pytest.mark.parametrize("form", ["events", "raw"])
 def test_a_reader_that_goes_away_ends_the_run(form: str, place: Place) -> None:
     with place.started("-a", "scripted", "flood 1000000", "--output", form) as process:
