@@ -8,7 +8,9 @@ test expects. `tests/conftest.py` passes them from the process that starts the w
 from __future__ import annotations
 
 import shutil
+import sys
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -83,3 +85,9 @@ def needs_sandbox(*backends: str) -> pytest.MarkDecorator:
     found = sandbox()
     is_there = set(backends) <= set(found.backends) if backends else bool(found.backends)
     return pytest.mark.skipif(not is_there, reason=found.describe())
+
+
+def needs_programs_in_sandbox() -> pytest.MarkDecorator:
+    """Mark tests that run a program of this checkout in bubblewrap, where `/tmp` is private."""
+    is_hidden = Path(sys.prefix).resolve().is_relative_to(Path("/tmp").resolve())
+    return pytest.mark.skipif(is_hidden, reason="the checkout is in /tmp, which bubblewrap hides from its programs")

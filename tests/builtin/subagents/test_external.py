@@ -118,6 +118,7 @@ async def test_what_it_asks_is_answered_by_rules_first_and_then_by_the_user(serv
 
 
 @machine.needs_sandbox("bubblewrap")
+@machine.needs_programs_in_sandbox()
 async def test_rules_about_files_bind_its_program_as_well(service: Service) -> None:
     """What it does inside is not asked for: the sandbox hides what it may not read, and keeps what it may not edit."""
     deny = ["read:.env", "read:secrets/**", "edit:kept/**"]
@@ -144,6 +145,7 @@ async def test_rules_about_files_bind_its_program_as_well(service: Service) -> N
 
 
 @machine.needs_sandbox("bubblewrap")
+@machine.needs_programs_in_sandbox()
 async def test_a_rule_that_cannot_be_enforced_completely_is_reported(service: Service) -> None:
     allow_other(service, rules={"deny": ["read:system/**"], "allow": ["execute:subagent *"]})
     (service.project / "system").symlink_to("/usr")
