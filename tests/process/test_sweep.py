@@ -10,7 +10,7 @@ import pytest
 
 from dragoman.process import Child, Patience, proctable, sweep
 from dragoman.process.sweep import Spare, marked
-from tests.process.kit import DAEMON, STUBBORN, Deaths, first_line, python
+from tests.process.kit import DAEMON, STUBBORN, Deaths, first_line, is_alive, python
 
 # The name in its command line is what a quirk entry would hold.
 HUB = python(DAEMON, "--shared-hub-daemon")
@@ -142,3 +142,24 @@ def test_zombies_do_not_keep_a_group_alive() -> None:
     assert not proctable.group_is_alive(pid)
     os.waitpid(pid, 0)
     assert not proctable.group_is_alive(pid)
+
+
+async def test_a_command_in_the_middle_of_its_exec_is_ended_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its environment is empty for a moment, and with that the marker is not seen in one look."""
+    starts = (
+        "import subprocess, sys; print(subprocess.Popen(['sleep', '1000'], start_new_session=True).pid, flush=True)"
+    )
+    moment = time.monotonic()
+    child = Child.spawn(python(f"{starts}; sys.stdin.read()"))
+    command = int(await first_line(child))
+    look, looks = proctable.environment, [0]
+
+    def environment(pid: int) -> bytes:
+        looks[0] += pid == command
+        return b"" if pid == command and looks[0] == 1 else look(pid)
+
+    monkeypatch.setattr(proctable, "environment", environment)
+    await child.end_commands(moment)
+    assert not is_alive(command)
+    assert looks[0] > 1
+    await child.close()

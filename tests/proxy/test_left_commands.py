@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
+from dragoman.process import proctable
+from tests.process.kit import until
 from tests.versions.line_client import DRAGOMAN, LineClient, program
 
 # A stand-in for agents that forget their commands: a prompt starts one in a session of its own, and a cancel answers
@@ -63,8 +66,13 @@ def runs(pid: int) -> bool:
 
 
 async def greet(editor: LineClient) -> int:
+    """Return the pid of what the agent started for itself, when a turn that begins now is seen to be later."""
     greeting: dict[str, Any] = {"protocolVersion": 1, "clientCapabilities": {}}
-    return int((await editor.ask("initialize", greeting))["agentInfo"]["version"])
+    own = int((await editor.ask("initialize", greeting))["agentInfo"]["version"])
+    # The kernel rounds down when a process was started, so two ticks decide which was first.
+    later = proctable.status(own).started + 3 * proctable.TICK_SECONDS
+    await until(lambda: time.clock_gettime(time.CLOCK_BOOTTIME) > later)
+    return own
 
 
 async def test_a_command_that_an_agent_leaves_running_after_a_cancel_is_ended(tmp_path: Path) -> None:

@@ -97,11 +97,22 @@ def end_commands(marker: str, group: int, spare: Spare, moment: float) -> None:
     since = time.clock_gettime(time.CLOCK_BOOTTIME) - (time.monotonic() - moment) - proctable.TICK_SECONDS
     choose = partial(_started_since, group=group, since=since)
     patient_until = time.monotonic() + _TERM_SECONDS
-    while choose(marked(marker)):
-        if time.monotonic() > patient_until:
+    unclear: set[int] = set()
+    looks_left = _LOOKS
+    while True:
+        unclear_before = unclear
+        found, unclear = _scan([marker.encode()])
+        if not choose(found):
+            # One that was just started shows no environment in the middle of its `exec`: it is looked at again.
+            if unclear <= unclear_before or looks_left == 0:
+                return
+            looks_left -= 1
+            time.sleep(_MOMENT_SECONDS)
+        elif time.monotonic() > patient_until:
             sweep({marker: spare}, choose=choose)
             return
-        time.sleep(_PATIENT_SECONDS)
+        else:
+            time.sleep(_PATIENT_SECONDS)
 
 
 def _started_since(pids: Collection[int], group: int, since: float) -> set[int]:
