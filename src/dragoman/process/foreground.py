@@ -46,6 +46,8 @@ async def run_in_foreground(
         settings = termios.tcgetattr(fd)
         process = _start(argv, fd, cwd, env)
         try:
+            # At once, and not on the thread: a Ctrl-C before this would reach us instead of the program.
+            _give(fd, process.pid)
             waiting = asyncio.ensure_future(asyncio.to_thread(_attend, process.pid, fd, settings))
             try:
                 process.returncode = await asyncio.shield(waiting)
@@ -88,8 +90,7 @@ def _start(
 
 
 def _attend(pid: int, fd: int, settings: list[Any]) -> int:
-    """Give the terminal to the program and wait for its end; runs on a thread, because a stop makes no pidfd ready."""
-    _give(fd, pid)
+    """Wait for the end of the program, which has the terminal; runs on a thread: a stop makes no pidfd ready."""
     while True:
         try:
             _, status = os.waitpid(pid, os.WUNTRACED)
