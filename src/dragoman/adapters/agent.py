@@ -318,7 +318,12 @@ class AdapterAgent(Agent):
         try:
             await super()._serve_connection(transport, observers)
         finally:
-            await asyncio.shield(self._disconnected())
+            ending = asyncio.ensure_future(self._disconnected())
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError:
+                await asyncio.wait({ending})  # nothing of a connection outlives the task that served it
+                raise
 
     async def _disconnected(self) -> None:
         """Close the sessions of a connection that has ended, and everything else with the last one."""

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from dragoman._version import __version__
 from dragoman.agent import Agent
-from dragoman.builtin.cancellation import was_asked_for
+from dragoman.builtin.cancellation import complete, was_asked_for
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
@@ -372,7 +372,9 @@ class _CountingAgent(Agent):
         try:
             await super()._serve_connection(transport, observers)
         finally:
-            await asyncio.shield(self._built_in.disconnected())
+            # Nothing of a connection outlives the task that served it, also if that is cancelled meanwhile.
+            if await complete(asyncio.ensure_future(self._built_in.disconnected())):
+                raise asyncio.CancelledError
 
 
 def build_agent(settings: AgentSettings) -> Agent:
