@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.errors import RequestError
 from tests.client.terminal_kit import SLEEP, TerminalAgent, Words, using
-from tests.process.kit import STUBBORN, open_fds, python, survivors
+from tests.process.kit import STUBBORN, open_fds, python, settled_fds, survivors
 
 DAEMON = """
 import os, signal, time
@@ -43,7 +43,7 @@ async def start_three(agent_side: TerminalAgent, words: Words) -> list[str]:
 @pytest.mark.parametrize("how", ["session/close", "the client closes", "the agent is gone", "an exception"])
 async def test_nothing_survives_the_session(how: str, tmp_path: Path) -> None:
     words = Words()
-    before = open_fds()
+    before = settled_fds()
     markers: list[str] = []
     try:
         async with using(tmp_path, on_output=words) as agent_side:

@@ -19,7 +19,7 @@ import pytest
 from dragoman import AgentExited, ConfigError, ConnectionClosed, DragomanError, Limits, spawn
 from dragoman.schema import v1
 from tests.faults.kit import rough_agent, still_alive
-from tests.process.kit import Deaths, open_fds, until, zombie_children
+from tests.process.kit import Deaths, open_fds, settled_fds, until, zombie_children
 
 DIES_IN_A_TURN = """
 request = until("session/prompt")
@@ -327,7 +327,7 @@ async def test_row_20_many_agents_that_end_in_every_way_leave_no_zombie_and_no_d
         except ConnectionClosed:
             pass
 
-    before = open_fds()
+    before = settled_fds()
     for _ in range(5):
         async with asyncio.TaskGroup() as tasks:
             for script in ENDINGS * 2:
@@ -392,7 +392,7 @@ def test_row_21_our_own_kill_9_takes_daemons_along() -> None:
     ],
 )
 async def test_row_22_a_command_that_cannot_be_started_is_a_config_error(command: str, message: str) -> None:
-    before = open_fds()
+    before = settled_fds()
     with pytest.raises(ConfigError, match=message):
         async with spawn(command):
             pytest.fail("there is no agent")
@@ -421,7 +421,7 @@ async def test_row_22_no_memory_and_no_processes_are_clear_errors_too(
     def fail(*args: object, **kwargs: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    before = open_fds()
+    before = settled_fds()
     monkeypatch.setattr(subprocess, "Popen", fail)
     with pytest.raises(DragomanError, match="try again when there is room"):
         async with spawn("sh"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import select
 import signal
@@ -60,6 +61,12 @@ def is_alive(pid: int) -> bool:
 
 def open_fds() -> int:
     return len(os.listdir("/proc/self/fd"))
+
+
+def settled_fds() -> int:
+    """The open descriptors at the beginning of a test, without those that earlier ones have left to the collector."""
+    gc.collect()
+    return open_fds()
 
 
 def survivors(markers: Iterable[str]) -> list[int]:

@@ -24,6 +24,7 @@ from tests.process.kit import (
     open_fds,
     own_threads,
     python,
+    settled_fds,
     survivors,
     until,
     zombie_children,
@@ -165,7 +166,7 @@ def test_a_child_left_behind_by_its_loop_is_killed_when_it_is_forgotten() -> Non
         marker = Child.spawn(["sh", "-c", "sleep 1000 & wait"]).marker
 
     gc.collect()  # what earlier tests left to the collector would be closed here
-    before = open_fds()
+    before = settled_fds()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         asyncio.run(forget())
@@ -242,14 +243,14 @@ async def test_taken_pipes_are_the_callers_to_close() -> None:
 
 
 async def test_nothing_is_left_after_a_failed_spawn() -> None:
-    before = open_fds()
+    before = settled_fds()
     with pytest.raises(ConfigError):
         Child.spawn(["no-such-agent-anywhere"])
     assert open_fds() == before
 
 
 async def test_no_thread_and_no_descriptor_outlives_the_last_child(way_of_noticing: str) -> None:
-    before, others = open_fds(), set(own_threads())  # of tests before this one, in the same process
+    before, others = settled_fds(), set(own_threads())  # of tests before this one, in the same process
     children = [Child.spawn(["sh", "-c", "sleep 1000 & cat"]) for _ in range(3)]
     await asyncio.gather(*(child.close() for child in children))
     await until(lambda: set(own_threads()) <= others)

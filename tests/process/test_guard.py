@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.process import Child
 from dragoman.process.guard import guard
-from tests.process.kit import FRIENDLY, Deaths, open_fds, zombie_children
+from tests.process.kit import FRIENDLY, Deaths, open_fds, settled_fds, zombie_children
 
 # Starts two children, each with a child of its own, tells all pids, then ends in the way its argument says.
 PROGRAM = """
@@ -108,7 +108,7 @@ def test_a_forked_worker_neither_hides_the_death_of_its_program_nor_shares_its_c
 
 
 async def test_a_killed_guard_is_replaced_and_knows_all_groups() -> None:
-    before = open_fds()
+    before = settled_fds()
     first = Child.spawn(FRIENDLY)
     shell = guard._shell
     assert shell is not None

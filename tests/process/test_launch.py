@@ -17,7 +17,7 @@ from dragoman.errors import ConfigError, DragomanError
 from dragoman.process import MARKER_VARIABLE
 from dragoman.process.guard import guard
 from dragoman.process.launch import Launched, launch
-from tests.process.kit import open_fds, python
+from tests.process.kit import open_fds, python, settled_fds
 
 
 def output_of(launched: Launched) -> bytes:
@@ -103,7 +103,7 @@ def test_an_unusable_command_is_a_config_error_that_says_what_to_do(
     (tmp_path / "no-first-line").write_text("echo hello\n")
     for name in ("no-interpreter", "no-first-line"):
         (tmp_path / name).chmod(0o755)
-    before = open_fds()
+    before = settled_fds()
     with pytest.raises(ConfigError) as caught:
         launch([part.format(tmp=tmp_path) for part in argv], cwd=cwd and cwd.format(tmp=tmp_path))
     assert [word for word in words if word not in str(caught.value)] == [], str(caught.value)
@@ -115,7 +115,7 @@ def test_running_out_of_descriptors_is_a_clear_error_and_leaves_none_behind(spar
     highest = max(int(name) for name in os.listdir("/proc/self/fd"))
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     holes = [os.dup(0) for _ in range(highest + 1 - open_fds())]
-    before = open_fds()
+    before = settled_fds()
     resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, os.listdir("/proc/self/fd"))) + spare_fds, hard))
     try:
         with pytest.raises(DragomanError, match="Too many open files") as caught:
@@ -155,7 +155,7 @@ def test_a_starter_decides_on_which_thread_and_with_which_descriptors() -> None:
         assert output_of(launch(python(code), starter=starter)) == b"out\n"
         assert os.read(read_end, 100) == b"given"
         assert starter.threads == ["elsewhere_0"]
-        before = open_fds()
+        before = settled_fds()
         with pytest.raises(ConfigError, match="not found"):
             launch(["no-such-program"], starter=starter)
         assert open_fds() == before

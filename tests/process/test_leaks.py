@@ -17,6 +17,7 @@ from tests.process.kit import (
     open_fds,
     own_threads,
     python,
+    settled_fds,
     survivors,
     until,
     zombie_children,
@@ -53,7 +54,7 @@ async def live_and_die(argv: list[str], way: str) -> str:
 
 
 async def test_many_children_leave_no_process_no_zombie_no_descriptor_and_no_thread() -> None:
-    before, others = open_fds(), set(own_threads())  # of tests before this one, in the same process
+    before, others = settled_fds(), set(own_threads())  # of tests before this one, in the same process
     room = asyncio.Semaphore(AT_ONCE)
 
     async def one(argv: list[str], way: str) -> str:

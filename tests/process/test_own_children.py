@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dragoman.process import Child
-from tests.process.kit import FRIENDLY, open_fds, survivors
+from tests.process.kit import FRIENDLY, open_fds, settled_fds, survivors
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def test_children_work_on_a_loop_in_a_thread_that_ends_before_them() -> None:
         await child[0].close()
         assert survivors([child[0].marker]) == []
 
-    before = open_fds()
+    before = settled_fds()
     asyncio.run(use())
     assert open_fds() == before
 

@@ -15,7 +15,7 @@ import pytest
 from dragoman.process import proctable
 from dragoman.process.guard import guard
 from dragoman.process.launch import launch
-from tests.process.kit import Deaths, open_fds
+from tests.process.kit import Deaths, open_fds, settled_fds
 
 PROGRAM = """
 import asyncio, os, sys
@@ -115,7 +115,7 @@ class Interrupted:
 @pytest.mark.parametrize("starts_before", [True, False])
 def test_a_signal_during_a_start_leaves_nothing(starts_before: bool) -> None:
     starter = Interrupted(starts_before=starts_before)
-    mark, before = os.urandom(8).hex(), open_fds()
+    mark, before = os.urandom(8).hex(), settled_fds()
     with pytest.raises(KeyboardInterrupt):
         launch(["sh", "-c", "sleep 4343 & exec sleep 4344"], env={"MARK": mark}, starter=starter)
     starter.thread.start()

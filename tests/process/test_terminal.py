@@ -19,7 +19,7 @@ from dragoman.process import Patience, proctable
 from dragoman.process import terminal as terminal_module
 from dragoman.process.command import child_environment
 from dragoman.process.terminal import CEILING_BYTES, DEFAULT_BYTES, Terminal
-from tests.process.kit import SECONDS, STUBBORN, Deaths, open_fds, python, survivors, until
+from tests.process.kit import SECONDS, STUBBORN, Deaths, open_fds, python, settled_fds, survivors, until
 
 ways = pytest.mark.parametrize("pty", [True, False], ids=["pty", "pipe"])
 
@@ -177,7 +177,7 @@ async def test_a_program_whose_name_looks_like_an_option_is_run(tmp_path: Path) 
 async def test_a_command_that_cannot_be_started_is_an_error_that_says_why(
     pty: bool, argv: list[str], says: str
 ) -> None:
-    before = open_fds()
+    before = settled_fds()
     with pytest.raises(ConfigError, match=says):
         Terminal.start(argv, cwd="/", env=child_environment({}), pty=pty)
     assert open_fds() == before
@@ -191,7 +191,7 @@ async def test_a_folder_that_does_not_exist_is_an_error_that_names_it(pty: bool,
 
 @ways
 async def test_a_variable_with_an_impossible_name_is_an_error(pty: bool) -> None:
-    before = open_fds()
+    before = settled_fds()
     with pytest.raises(ConfigError, match="cannot start"):
         Terminal.start(["true"], cwd="/", env=child_environment({"A=B": "c"}), pty=pty)
     assert open_fds() == before
@@ -321,7 +321,7 @@ async def test_a_daemon_does_not_survive_a_command_that_ended_by_itself(pty: boo
 
 @ways
 async def test_a_release_wakes_every_waiter_and_leaves_no_descriptor(pty: bool) -> None:
-    before = open_fds()
+    before = settled_fds()
     async with running("sh", "-c", "echo begun; exec sleep 1000", pty=pty) as (terminal, watched):
         await watched.saw(b"begun")
         waiting = asyncio.create_task(terminal.wait())

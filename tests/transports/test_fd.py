@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.transports.fd import READ_BYTES, FdTransport
-from tests.process.kit import open_fds
+from tests.process.kit import open_fds, settled_fds
 from tests.transports.kit import Inbox, settle
 
 
@@ -202,7 +202,7 @@ async def test_a_huge_message_waits_without_being_copied() -> None:
 
 
 def test_an_abandoned_transport_warns_and_gives_its_descriptors_back() -> None:
-    before = open_fds()
+    before = settled_fds()
 
     async def abandon() -> None:
         pipes = Pipes()
@@ -218,7 +218,7 @@ def test_an_abandoned_transport_warns_and_gives_its_descriptors_back() -> None:
 
 
 def test_close_works_after_the_loop_is_gone() -> None:
-    before = open_fds()
+    before = settled_fds()
     kept: list[Pipes] = []
 
     async def abandon() -> None:

@@ -14,7 +14,7 @@ from dragoman.process.command import child_environment
 from dragoman.process.launch import Launched, launch
 from dragoman.process.sandbox import Backend, Sandbox
 from dragoman.process.terminal import Terminal
-from tests.process.kit import open_fds, survivors, until
+from tests.process.kit import open_fds, settled_fds, survivors, until
 from tests.process.sandbox.kit import Place, both, only_bubblewrap, only_thread, shell
 
 ways = pytest.mark.parametrize("pty", [True, False], ids=["pty", "pipe"])
@@ -111,7 +111,7 @@ async def test_a_command_that_cannot_be_started_is_an_error(
 ) -> None:
     sandbox = there.sandbox(name)
     await shell(sandbox, "true")
-    before = open_fds()
+    before = settled_fds()
     with pytest.raises(ConfigError, match=says):
         start_words(sandbox, argv)
     await until(lambda: open_fds() <= before)
