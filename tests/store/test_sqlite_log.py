@@ -299,6 +299,27 @@ async def test_a_large_body_that_cannot_be_a_file_yet_is_committed_once(
     await log.close()
 
 
+async def test_the_thread_that_writes_survives_any_failure_behind_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("not foreseen")
+
+    log = SqliteLog(tmp_path / "events.db")
+    owned = await log.create(record("a"))
+    with monkeypatch.context() as failing:
+        failing.setattr("dragoman.store.sqlite_events.distribute", fail)
+        kinds: tuple[EventKind, ...] = ("update", "prompt")
+        for kind in kinds:
+            owned.append([NewEvent(kind, b'"%b"' % (b"x" * BLOB_BYTES))], ignore)
+            await owned.settle()
+    owned.append([NewEvent("end", b"3")], ignore)
+    async with asyncio.timeout(SECONDS):
+        await owned.settle()
+    assert [event.number for event in await everything(log, "a")] == [1, 2, 3]
+    await log.close()
+
+
 async def test_a_journal_that_cannot_be_emptied_stops_growing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.store.log_writes.RETRY_SECONDS", 0.01)
     monkeypatch.setattr("dragoman.store.sqlite_log._MOST_JOURNAL_BYTES", BLOB_BYTES)

@@ -278,13 +278,12 @@ class SqliteLog:
     def _try_to_distribute(self, db: sqlite3.Connection) -> None:
         """Put the events of the journal in their places, or leave them there: they are committed, and readers see them.
 
-        An error here must not be taken for one of the commit before, which would be made a second time.
+        Whatever fails here must not be taken for an error of the commit before, which would be made a second time, and
+        must not end the thread.
         """
-        import sqlite3
-
         try:
             self._distribute(db)
-        except (sqlite3.Error, OSError) as error:
+        except Exception as error:
             _log.warning("events of %s stay in its journal for now: %s", self.path, error)
 
     def _distribute(self, db: sqlite3.Connection) -> None:
