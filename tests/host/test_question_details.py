@@ -59,10 +59,11 @@ async def test_a_question_of_the_host_itself_names_the_rule_that_it_writes() -> 
         id = asked.agent.call("terminal/create", command="make", args=["all"])
         question = await asked.line.until(ASK)
         own = question["params"]["_meta"]["dragoman"]
-        always = own["options"]["always"]
+        always = own["options"]["allow-session"]
         assert (always["by"], always["kept"], always["action"]) == ("host", "session", "allow")
         assert always["rule"].startswith("execute:make all")
-        asked.line.answer_with(question, "reject")
+        assert set(own["options"]) == {"allow-session", "reject-session"}, "this host keeps no rules for a project"
+        asked.line.answer_with(question, "reject-once")
         assert "Not permitted" in str(await asked.agent.answer(id))
         await asked.end()
 

@@ -13,9 +13,10 @@ import pytest
 from dragoman.client.elicitation.form import UnreadableForm
 from dragoman.errors import ConfigError, ConnectionClosed, RemoteProtocolError, RequestError, StoreError
 from dragoman.host.local.start import NoHost
+from dragoman.host.working.question_details import answers_of
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
-from dragoman.tui.question_lines import answer_lines, answers_of
+from dragoman.tui.question_lines import answer_lines
 from dragoman.tui.questions.failures import Failure, explain, work_of
 from dragoman.tui.questions.form_values import FormDialogue
 from dragoman.tui.questions.logins import login_command, shown_command
@@ -95,7 +96,7 @@ def test_a_rejected_question_says_why_to_the_built_in_agent(place: HostPlaceKit)
     with opened(place, *SCRIPTED) as client:
         client.type("edit a.txt hello => bye\\", "say {result}")
         client.until("why: no rule allows it")
-        client.until("the agent writes the rule: allow edit:a.txt, for this project")
+        client.until("the agent says that it keeps: allow edit:a.txt, for this project")
         client.until("answer with a number")
         wait_for(lambda: _rejected(client))
         client.until("The user refused this call and wrote: use b.txt")

@@ -15,7 +15,7 @@ from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
 from dragoman.process.sandbox.confinement import Confinement
-from dragoman.registry.built_in import runs_commands_at_client
+from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
 from dragoman.runs.events import Asking, CommandEnded, Decided, ProtectedChanged, TerminalOutput, Violated
 from dragoman.runs.opening import current_mode
 from dragoman.runs.result import RunViolation
@@ -108,19 +108,22 @@ class RunGuard:
         from dragoman.client.permission import ClientPermissions, Guarding
 
         terms, asker = self.terms, self._asker
-        entry, remember = terms.entry, terms.remember
+        entry = terms.entry
         return ClientPermissions(
             lambda: terms.rules(self.mode),
             agent=terms.agent,
             asker=None if asker is None else ReportedAsker(asker, self._report),
             # An "always" that no user chose must not outlive the run.
-            remember=None if terms.allows_all or remember is None else lambda text, action, _: remember(text, action),
+            remember=None if terms.allows_all else terms.remember,
+            keeps_rules=terms.keeps_rules,
+            rule_file=terms.rule_file,
             on_decision=lambda decision: self._report(Decided(decision=decision)),
             root=terms.project,
             guarding=Guarding(
                 confines=self._confines,
                 allows_all=terms.allows_all,
                 reads_reasons=lambda: self.reads_reasons,
+                is_built_in=entry is not None and runs_built_in(entry),
                 own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
                 before_permitted=self._copy_before,
             ),
@@ -313,7 +316,7 @@ class ReportedAsker:
 
     async def ask(self, question: Question, session: Session) -> Answer | str | None:
         """Ask the user."""
-        self._report(Asking(title=f"{question.request.kind}: {question.request.title}"))
+        self._report(Asking(title=f"{question.words.kind}: {question.words.title}"))
         try:
             return await self._asker.ask(question, session)
         finally:
