@@ -13,15 +13,15 @@ SHARED = {"v": FORMAT, "run": "r"}
 TIME = "2026-11-18T08:00:00.000Z"
 
 
-def chain(folder: Path, most_bytes: int = 1 << 20, keep_days: int | None = None) -> AuditChain:
-    """The end of a log, as a program has it that begins to write."""
+def chain(folder: Path, most_bytes: int = 1 << 20, keep_days: int | None = None, time: str = TIME) -> AuditChain:
+    """The end of a log, as a program has it that begins to write at this time."""
     folder.mkdir(exist_ok=True)
-    return AuditChain(folder, shared=SHARED, most_bytes=most_bytes, keep_days=keep_days)
+    return AuditChain(folder, shared=SHARED, most_bytes=most_bytes, keep_days=keep_days, now=lambda: time)
 
 
 def append(folder: Path, *numbers: int, end: AuditChain | None = None, time: str = TIME) -> AuditChain:
     """Write records to a log, as one batch of a program."""
-    end = chain(folder) if end is None else end
+    end = chain(folder, time=time) if end is None else end
     records = [{**SHARED, "kind": "decision", "time": time, "number": each} for each in numbers]
     with locked_for_writing(folder):
         end.append(records)

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.proxy.audit import chain as chain_module
 from dragoman.proxy.audit.files import HEAD, NO_HASH, AuditHead, list_files, make_line, read_head
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.audit.verify import read_records, verify
@@ -144,25 +143,19 @@ def test_the_lines_are_synced_before_the_head_names_them(tmp_path: Path, monkeyp
 # Retention
 
 
-def at(day: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Set the clock."""
-    time = f"{day}T08:00:00.000Z"
-    monkeypatch.setattr(chain_module, "now", lambda: time)
-    return time
+def on(day: str) -> str:
+    return f"{day}T08:00:00.000Z"
 
 
-def old_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def old_log(folder: Path) -> None:
     """Files of six days, four of them long ago."""
     for number, day in enumerate(["2020-01-01", "2020-01-02", "2020-01-03", "2020-01-04", "2026-11-17", "2026-11-18"]):
-        append(folder, number, number + 10, time=at(day, monkeypatch)).close()
-    monkeypatch.undo()
+        append(folder, number, number + 10, time=on(day)).close()
     assert verify(folder).is_intact
 
 
-def test_files_that_retention_removes_leave_a_marker_in_the_chain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old_log(tmp_path, monkeypatch)
+def test_files_that_retention_removes_leave_a_marker_in_the_chain(tmp_path: Path) -> None:
+    old_log(tmp_path)
     first, *_, last = [record for record in read_records(tmp_path) if "2020" in record.path.name]
     append(tmp_path, 99, end=chain(tmp_path, 1, 30)).close()
     assert not [path for path in list_files(tmp_path) if "2020" in path.name]
@@ -177,8 +170,8 @@ def test_files_that_retention_removes_leave_a_marker_in_the_chain(
     assert not verify(tmp_path, anchor=NO_HASH).is_intact
 
 
-def test_more_than_retention_removed_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    old_log(tmp_path, monkeypatch)
+def test_more_than_retention_removed_is_a_fault(tmp_path: Path) -> None:
+    old_log(tmp_path)
     append(tmp_path, 99, end=chain(tmp_path, 1, 30)).close()
     whole = Log.read(tmp_path)
     rest = whole.with_lines(whole.lines[1:])
@@ -190,34 +183,30 @@ def test_more_than_retention_removed_is_a_fault(tmp_path: Path, monkeypatch: pyt
         assert not verify(tmp_path).is_intact
 
 
-def test_a_beginning_that_is_missing_does_not_become_a_work_of_retention(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old_log(tmp_path, monkeypatch)
+def test_a_beginning_that_is_missing_does_not_become_a_work_of_retention(tmp_path: Path) -> None:
+    old_log(tmp_path)
     list_files(tmp_path)[0].unlink()
     append(tmp_path, 99, end=chain(tmp_path, 1, 30)).close()
     (fault,) = verify(tmp_path).faults
     assert "records 1 to 2 are missing at the beginning: retention found none" in fault.what
 
 
-def test_retention_goes_on_with_its_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_retention_goes_on_with_its_marker(tmp_path: Path) -> None:
     """The marker of the files that are removed now is the first one for all, so it may be removed itself."""
-    old_log(tmp_path, monkeypatch)
-    append(tmp_path, 99, end=chain(tmp_path, 1, 30), time=at("2026-11-18", monkeypatch)).close()
-    monkeypatch.undo()
-    append(tmp_path, 100, end=chain(tmp_path, 1, 30), time=at("2027-06-01", monkeypatch)).close()
+    old_log(tmp_path)
+    append(tmp_path, 99, end=chain(tmp_path, 1, 30)).close()
+    later = on("2027-06-01")
+    append(tmp_path, 100, end=chain(tmp_path, 1, 30, later), time=later).close()
     found = verify(tmp_path)
     assert (found.is_intact, found.files) == (True, 1)
     (marker,) = fields_of(tmp_path, "retention")
     assert (marker["removed"]["first"]["seq"], marker["removed"]["count"]) == (1, found.first_seq - 1)
 
 
-def test_retention_that_is_killed_in_the_middle_leaves_a_log_that_verifies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_retention_that_is_killed_in_the_middle_leaves_a_log_that_verifies(tmp_path: Path) -> None:
     for count in (1, 2, 4):
         folder = tmp_path / str(count)
-        old_log(folder, monkeypatch)
+        old_log(folder)
         killed(folder, "unlink", count, most_bytes=1, keep_days=30)
         found = verify(folder)
         assert found.is_intact
@@ -228,11 +217,10 @@ def test_retention_that_is_killed_in_the_middle_leaves_a_log_that_verifies(
         assert fields_of(folder, "retention")[-1]["removed"]["first"]["seq"] == 1
 
 
-def test_a_file_is_not_removed_because_of_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    append(tmp_path, 1, 2, time=at("2026-11-17", monkeypatch)).close()
+def test_a_file_is_not_removed_because_of_its_name(tmp_path: Path) -> None:
+    append(tmp_path, 1, 2, time=on("2026-11-17")).close()
     (path,) = list_files(tmp_path)
     path.rename(tmp_path / "audit-2020-01-01-001.jsonl")
-    monkeypatch.undo()
     append(tmp_path, 3, end=chain(tmp_path, 1, 30)).close()
     assert not fields_of(tmp_path, "retention")
     assert "this record began the file audit-2026-11-17-001.jsonl" in verify(tmp_path).faults[0].what
@@ -241,11 +229,9 @@ def test_a_file_is_not_removed_because_of_its_name(tmp_path: Path, monkeypatch: 
 # Clock, disk, other programs
 
 
-def test_a_clock_that_is_set_back_changes_neither_the_order_nor_the_chain(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_clock_that_is_set_back_changes_neither_the_order_nor_the_chain(tmp_path: Path) -> None:
     for day in ("2026-11-18", "2020-01-01", "2026-11-18", "2031-01-01", "2026-11-19"):
-        append(tmp_path, 1, time=at(day, monkeypatch), end=chain(tmp_path, 1)).close()
+        append(tmp_path, 1, time=on(day), end=chain(tmp_path, 1, time=on(day))).close()
     found = verify(tmp_path)
     assert (found.is_intact, found.records, found.notes) == (True, 5, [])
     assert [record.seq for record in read_records(tmp_path)] == [1, 2, 3, 4, 5]
@@ -477,7 +463,7 @@ def test_every_file_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_nothing_that_another_user_planted_is_written_to(
     name: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    time = at("2026-11-18", monkeypatch)
+    monkeypatch.setattr("dragoman.proxy.audit.log.now", lambda: on("2026-11-18"))
     folder, target = tmp_path / "log", tmp_path / "target"
     folder.mkdir()
     target.write_text("precious")
@@ -491,7 +477,7 @@ def test_nothing_that_another_user_planted_is_written_to(
         case _:
             os.mkfifo(folder / name)
     with pytest.raises(OSError, match=r"."):
-        append(folder, 1, time=time)
+        append(folder, 1)
     assert target.read_text() == "precious"
     log = AuditLog(folder)
     log.add("start", {}, is_important=True)

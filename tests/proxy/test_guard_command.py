@@ -197,12 +197,9 @@ async def test_rules_of_the_user_and_of_the_command_line_hold(tmp_path: Path) ->
     assert verify(folder).is_intact
 
 
-async def test_a_guard_prints_the_hash_to_keep_when_it_begins_a_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dragoman.proxy.audit.chain.now", lambda: "2026-01-01T00:00:00.000Z")
+async def test_a_guard_prints_the_hash_to_keep_when_it_begins_a_file(tmp_path: Path) -> None:
     folder = tmp_path / "log"
-    append(folder, 1, 2).close()
+    append(folder, 1, 2, time="2026-01-01T00:00:00.000Z").close()
     kept = verify(folder).last_hash
     async with program(*DRAGOMAN, "guard", "--audit", "log", "--", *PUPPET, cwd=tmp_path) as client:
         await _open(client, tmp_path)

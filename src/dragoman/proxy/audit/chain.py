@@ -3,8 +3,8 @@
 Theory of operation
 -------------------
 All of it happens with the folder locked, so one program at a time is here. Before it appends, a program looks whether
-the newest file is as it left it. If not, another program wrote, was killed while it wrote, or somebody changed the log,
-and these are told apart by two records that must be there: the one that the head names, and the last one that this
+the newest file is as it left it. If not, another program wrote, was killed while it wrote, or the log was changed; which
+of these it is shows by two records that must be there: the one that the head names, and the last one that this
 program wrote itself. Both are compared at the place where they ended, so this does not depend on the length of the log.
 What follows the head was written by a program that was killed before it replaced the head, and stays.
 
@@ -22,7 +22,7 @@ from __future__ import annotations
 import hashlib
 import os
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -50,6 +50,7 @@ from dragoman.proxy.audit.files import (
 from dragoman.workspace.private import open_owned, write_private
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 _STEP_BYTES: Final = 1 << 16
@@ -64,15 +65,19 @@ class AuditChain:
         shared: members of the records that are written here.
         most_bytes: the size from which on a new file is begun; a new day begins one as well.
         keep_days: remove files whose last record is older; None keeps all.
+        now: returns the time as records have it.
     """
 
-    def __init__(self, folder: Path, *, shared: dict[str, Any], most_bytes: int, keep_days: int | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, shared: dict[str, Any], most_bytes: int, keep_days: int | None, now: Callable[[], str]
+    ) -> None:
         self.notices: list[str] = []
         """Sentences for the user: the hash to keep at the end of a file, and what was found to be changed."""
         self._folder = folder
         self._shared = shared
         self._most_bytes = most_bytes
         self._keep_days = keep_days
+        self._now = now
         self._fd = -1
         self._path: Path | None = None
         self._size = -1
@@ -102,7 +107,7 @@ class AuditChain:
             return
         own: list[dict[str, Any]] = []
         if self._broken:
-            own.append({**self._shared, "kind": "broken", "time": now(), "why": self._broken})
+            own.append({**self._shared, "kind": "broken", "time": self._now(), "why": self._broken})
         if self._needs_file():
             own += self._begin_file()
         first: dict[str, Any] = {}
@@ -233,13 +238,15 @@ class AuditChain:
         if self._torn:  # half a line is stated in the file that has it
             return False
         day, _ = read_name(self._path.name)
-        return day < now()[:10] or self._size >= self._most_bytes or self._format != FORMAT
+        return day < self._now()[:10] or self._size >= self._most_bytes or self._format != FORMAT
 
     def _begin_file(self) -> list[dict[str, Any]]:
         """Open a new file. Returns the record about files that are removed now, if there are any."""
         files = list_files(self._folder)
         day, number = read_name(files[-1].name) if files else ("", 0)
-        later = max(day, now()[:10])  # a clock that was set back must not begin a file that sorts before the others
+        later = max(
+            day, self._now()[:10]
+        )  # a clock that was set back must not begin a file that sorts before the others
         path = self._folder / file_name(later, number + 1 if later == day else 1)
         fd = open_owned(path, os.O_RDWR | os.O_APPEND, is_new=True)
         if self._fd >= 0:
@@ -257,7 +264,7 @@ class AuditChain:
         self._removed = removed
         names = [old.name for old in self._old]
         fields = {"removed": msgspec.to_builtins(removed), "files": names, "keep_days": self._keep_days}
-        return [{**self._shared, "kind": "retention", "time": now(), **fields}]
+        return [{**self._shared, "kind": "retention", "time": self._now(), **fields}]
 
     def _find_old(self, files: list[Path]) -> tuple[list[Path], Removed | None]:
         """Return the files to remove, and what the log lacks without them; None if that is nothing.
@@ -266,7 +273,7 @@ class AuditChain:
         """
         if self._keep_days is None:
             return [], None
-        oldest = (date.fromisoformat(now()[:10]) - timedelta(days=self._keep_days)).isoformat()
+        oldest = (date.fromisoformat(self._now()[:10]) - timedelta(days=self._keep_days)).isoformat()
         old: list[Path] = []
         first, last = None, None
         for path in files:
@@ -281,11 +288,6 @@ class AuditChain:
         if self._removed is not None and first.seq <= self._removed.last.seq + 1:
             first = self._removed.first
         return old, Removed(first, last, last.seq - first.seq + 1)
-
-
-def now() -> str:
-    """Return the time as records have it."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _end_of(record: tuple[dict[str, Any], str], path: Path, end: int) -> AuditHead:

@@ -65,7 +65,7 @@ class AuditHead(msgspec.Struct, frozen=True):
 
 
 class RecordName(msgspec.Struct, frozen=True):
-    """What one record is told by from another."""
+    """The number and the hash of a record, and its file if that matters."""
 
     seq: int
     hash: str

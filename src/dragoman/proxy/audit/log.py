@@ -16,9 +16,10 @@ from __future__ import annotations
 import os
 import threading
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from dragoman.proxy.audit.chain import AuditChain, now
+from dragoman.proxy.audit.chain import AuditChain
 from dragoman.proxy.audit.files import FORMAT, locked_for_writing
 from dragoman.workspace.private import make_private_folder
 
@@ -58,7 +59,7 @@ class AuditLog:
         self._folder = folder
         self._shared = {"v": FORMAT, "run": os.urandom(8).hex(), **(shared or {})}
         self._is_best_effort = is_best_effort
-        self._chain = AuditChain(folder, shared=self._shared, most_bytes=most_bytes, keep_days=keep_days)
+        self._chain = AuditChain(folder, shared=self._shared, most_bytes=most_bytes, keep_days=keep_days, now=now)
         self._queue: list[tuple[dict[str, Any], bool]] = []
         self._changed = threading.Condition()
         self._is_closing = False
@@ -172,3 +173,8 @@ class AuditLog:
             if not self._is_closing:
                 self._changed.wait(_AGAIN_SECONDS)
             return self._is_closing
+
+
+def now() -> str:
+    """Return the time as records have it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
