@@ -52,7 +52,7 @@ _WRAPPERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     ("linux64", ("-R", "-B"), ("", "--")),
     ("x86_64", ("-R", "-v"), ("",)),
     ("choom", (), ("-n 0 --", "-n 0", "--adjust 0 --")),
-    ("flock", ("-n", "-w 1", "--verbose", "-x", "-o"), ("lock", ".")),
+    ("flock", ("-n", "-w 1", "--verbose", "-o"), ("-s lock", "--shared .")),
     ("unshare", ("-r", "--user", "--fork"), ("", "--")),
     ("setpriv", ("--no-new-privs", "--nnp"), ("", "--")),
     ("capsh", ("--current",), ("-- -c 'exec \"$@\"' x",)),
