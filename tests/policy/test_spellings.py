@@ -35,7 +35,7 @@ def bash(tmp_path: Path) -> Iterator[RealBash]:
 def actions(bash: RealBash, line: str, rule: str) -> set[str]:
     """What the judge says about a line, sent as a line and as words, if the rule denies and if it asks."""
     root, home = str(bash.place), str(bash.home)
-    found = set()
+    found: set[str] = set()
     for action in ("deny", "ask"):
         rules = [parse_rule("*", "allow", "flag"), parse_rule(rule, action, "flag")]
         for command in (Command(line=line), Command(("bash", "-lc", line))):
