@@ -3,10 +3,10 @@
 Theory of operation
 -------------------
 All of it happens with the folder locked, so one program at a time is here. Before it appends, a program looks whether
-the newest file is as it left it. If not, another program wrote, was killed while it wrote, or the log was changed; which
-of these it is shows by two records that must be there: the one that the head names, and the last one that this
-program wrote itself. Both are compared at the place where they ended, so this does not depend on the length of the log.
-What follows the head was written by a program that was killed before it replaced the head, and stays.
+the newest file is as it left it. If not, another program wrote, was killed while it wrote, or the log was changed.
+Which of these it is, two records show that must be there: the one that the head names, and the last one that this
+program wrote itself. Both are compared at the place where they ended, so the length of the log does not matter. What
+follows the head was written by a program that was killed before it replaced the head, and stays.
 
 If one of the two is not there, or the head is not, the chain is continued from the one with the highest number, behind
 a record of the kind `broken` that states what was found. So a log that was cut off and then written to again does not
