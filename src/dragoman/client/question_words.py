@@ -34,6 +34,11 @@ _BLANKS: Final = re.compile(r" {9,}")  # nobody sees what follows many blanks
 # What is done is named by the kind that can do most.
 _STRONGEST: Final = ("execute", "delete", "move", "edit", "fetch", "switch_mode", "other", "search", "read", "think")
 _VERBS: Final = {"read": "Read", "edit": "Edit", "delete": "Delete", "move": "Move", "search": "Search"}
+_OTHERS: Final = {
+    "think": "Think",
+    "switch_mode": "Switch to another mode",
+    "other": "Something other than files and commands",
+}
 _ALWAYS: Final[dict[str, Literal["allow", "deny"]]] = {"allow_always": "allow", "reject_always": "deny"}
 _MEANINGS: Final = {
     "allow_once": "yes, this time",
@@ -210,9 +215,7 @@ def _subject(request: Request) -> str:
     if request.paths:
         verb = _VERBS.get(request.kind, "Use")
         return f"{verb} {', '.join(_relative(path, request.root) for path in request.paths)}"
-    return {"think": "Think", "switch_mode": "Switch to another mode"}.get(
-        request.kind, f"Do something ({request.kind})"
-    )
+    return _OTHERS.get(request.kind, f"Something of kind {request.kind}")
 
 
 def _relative(path: str, root: str) -> str:
