@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
+from dragoman.cli.console import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,7 @@ def _verify(folder: Path, anchor: str | None, *, is_json: bool) -> int:
         import msgspec
 
         document = {"folder": str(folder), "intact": found.is_intact, **msgspec.to_builtins(found)}
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_json(document)
         return exits.OK if found.is_intact else exits.CHECK_FAILED
     for fault in found.faults:
         sys.stdout.write(f"changed: {one_line(str(fault))}\n")
@@ -86,7 +86,7 @@ def _show(folder: Path, given: Any, *, is_json: bool) -> int:
 
     if is_json:
         records = [{**record.fields, "hash": record.hash} for record in _selected(folder, given)]
-        sys.stdout.write(json.dumps(records, indent=2, ensure_ascii=False) + "\n")
+        write_json(records)
         return exits.OK
     for record in _selected(folder, given):
         fields = record.fields
