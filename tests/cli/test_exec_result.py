@@ -87,10 +87,3 @@ def test_a_write_that_a_tool_call_also_reports_is_one_change() -> None:
     state = state_after(v1.ToolCall("t", "Edit", status="completed", content=[diff]))
     [found] = files_changed([Change("a", b"old\n", b"new\n")], state, state.turns[-1])
     assert found.seen_by == ["workspace", "tool_call"]
-
-
-def test_hidden_characters_are_escaped_in_the_result_and_its_value_is_the_same(place: Place) -> None:
-    text = "a\u200bb\u2028c\u202ed\x85e"
-    done = place.run(text, "--output", "json", odd="plain")
-    assert done.result["text"] == text
-    assert done.out.isascii()

@@ -69,10 +69,7 @@ def test_what_is_printed_to_a_pipe_is_harmless_too(place: Place, line: CommandLi
 HIDDEN = "a\u200bb\u2060c\ufeffd\u2028e\u202ef\u2066g\u061ch\u0085i\x7fj"
 
 
-@pytest.mark.parametrize(
-    "words",
-    [("--output", "json"), ("--output", "events"), ("--progress", "json"), ("--session", "s", "--output", "json")],
-)
+@pytest.mark.parametrize("words", [("--output", "json"), ("--output", "events"), ("--progress", "json")])
 def test_json_on_a_pipe_shows_what_is_hidden_and_keeps_its_value(words: tuple[str, ...], place: Place) -> None:
     done = place.run(HIDDEN, *words, odd="plain")
     assert done.code == 0, done.err
