@@ -54,7 +54,6 @@ def _anchor(given: str | None) -> str | None:
 
 def _head(folder: Path, *, is_json: bool) -> int:
     """Print the hash of the last record, to be kept elsewhere."""
-    import msgspec
 
     from dragoman.proxy.audit.files import holds_end, locked_for_reading, read_head
 
@@ -67,7 +66,10 @@ def _head(folder: Path, *, is_json: bool) -> int:
             raise exits.CliError(
                 f"{folder}: {what}", hint="dragoman audit verify says what is missing", exit_code=exits.CHECK_FAILED
             )
-    sys.stdout.write(json.dumps(msgspec.to_builtins(head), indent=2) + "\n" if is_json else f"{head.hash}\n")
+    if is_json:
+        write_json(head)
+    else:
+        sys.stdout.write(f"{head.hash}\n")
     return exits.OK
 
 
