@@ -371,12 +371,12 @@ class ExecView:
         if self.form == "events":
             self.write(f"{text}\n".encode())
         if self.progress_form == "json" and not isinstance(event, ResultEvent):
-            self._to_stderr(text)
+            self._to_stderr(event)
 
-    def _to_stderr(self, text: str) -> None:
+    def _to_stderr(self, event: Event) -> None:
         """Write an event of `--progress json`."""
         try:
-            sys.stderr.write(self.secrets.mask(text) + "\n")
+            sys.stderr.write(self.secrets.mask(console.json_of(event)) + "\n")
             sys.stderr.flush()
         except OSError:  # as with other progress: the run goes on without it
             self.progress_form = "none"
