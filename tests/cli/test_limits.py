@@ -42,7 +42,7 @@ def test_an_answer_that_is_too_long_to_be_read_is_named_as_the_reason(place: Pla
     assert "32 MiB" in done.result["error"]["hint"]
 
 
-def test_an_agent_is_told_that_its_request_was_too_long(place: Place) -> None:
+def test_an_agent_whose_request_was_too_long_gets_an_error(place: Place) -> None:
     done = place.run("x", odd="asks-too-much")
     assert done.code == 0, done.err
     assert "was dropped: one may have 33554432 bytes; send it in smaller parts" in done.out

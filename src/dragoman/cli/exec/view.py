@@ -360,16 +360,23 @@ class ExecView:
 
     def _event(self, event: Event, key: str | None = None) -> None:
         """Write an event, unless it has a key and is the same as the last one with this key."""
+        from msgspec import json
+
         from dragoman.cli.exec.events import ResultEvent
 
-        text = console.json_of(event)
+        try:
+            data = json.encode(event)
+        except UnicodeEncodeError:
+            data = console.json_of(event).encode()
+        if not data.isascii() or b"\x7f" in data:  # else there is nothing to escape; this is the path of every update
+            data = console.json_text(data).encode()
         if key is not None:
-            known = hash(text)
+            known = hash(data)
             if self._written.get(key) == known:
                 return
             self._written[key] = known
         if self.form == "events":
-            self.write(f"{text}\n".encode())
+            self.write(data + b"\n")
         if self.progress_form == "json" and not isinstance(event, ResultEvent):
             self._to_stderr(event)
 
