@@ -152,8 +152,10 @@ async def enter_asking_mode(session: Session, facts: AgentFacts | None) -> list[
     before = current_mode(session)
     asking = next((choice.value for choice in _offered_modes(session) if _is_mode(choice.value, facts.asking_mode)), "")
     for option in session.state.config_options:
-        asks = dict(facts.asking_options).get(getattr(option, "id", ""))
-        if asks is not None and getattr(option, "current_value", asks) != asks:
+        if not isinstance(option, v1.SessionConfigSelect | v1.SessionConfigBoolean):
+            continue
+        asks = dict(facts.asking_options).get(option.id, option.current_value)
+        if asks != option.current_value:
             try:
                 await session.set_config_option(option.id, asks)
                 notes.append(f"the option {option.id} of the agent is {_shown(asks)}, so that it asks")
