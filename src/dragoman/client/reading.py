@@ -84,7 +84,7 @@ class ShownChange(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """What a permission request is about: one request for the rules per kind and command, all of which have to be
     allowed, and what was shown of changes and commands. `problem` states why something could not be read,
-    `tool_call_id` is the call that it belongs to. `suspected` is what a call that has ended only tells users, such as a
+    `tool_call_id` is the call that it belongs to. `suspected` is what a call that has ended only shows users, such as a
     command in its title: that may show something denied, but not that there was nothing else.
     """
 
@@ -180,9 +180,9 @@ def read_call(
     if evidence.problem and call.kind == "other" and _is_todo_list(call, announced, agent):
         return Evidence((), tool_call_id=call.id)
     if evidence.problem and not evidence.commands:
-        commands = [Command(line=line) for line in _told_lines(call)]
-        told = (Request(agent, "execute", call.title, command=command) for command in commands)
-        evidence = replace(evidence, suspected=tuple(folders.settle_request(request, agent) for request in told))
+        commands = [Command(line=line) for line in _shown_lines(call)]
+        shown = (Request(agent, "execute", call.title, command=command) for command in commands)
+        evidence = replace(evidence, suspected=tuple(folders.settle_request(request, agent) for request in shown))
     return evidence
 
 
@@ -205,7 +205,7 @@ def _is_steps(value: Any) -> bool:
     )
 
 
-def _told_lines(call: ToolCallState) -> Iterator[str]:
+def _shown_lines(call: ToolCallState) -> Iterator[str]:
     """Yield what may be the command of a call that sends none: in its title, and where a shell shows it."""
     title = call.title.strip()
     tool = _TITLE_TOOL.match(title)

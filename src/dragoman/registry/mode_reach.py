@@ -1,8 +1,8 @@
 """How far a session mode reaches: whether the agent still asks in it.
 
-A mode of a well-known agent is limited or unlimited as the table says. Of an agent that is not in the table only a name
-that everybody means the same with is limited. A name or a description that promises to act without asking is unlimited,
-whoever offers it. Of anything else it is not known what it permits. Pure: it starts no agent and reads no file.
+A mode of a well-known agent is limited or unlimited as the table says. Of an agent that is not in the table only a
+usual name is limited. A name or a description that promises to act without asking is unlimited, of any agent. Of
+anything else it is not known what it permits. Pure: it starts no agent and reads no file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LIMITED_NAMES: Final = frozenset(
 )
 _UNLIMITED_WORDS: Final = re.compile(
     r"yolo|bypass|danger|unrestricted|autopilot|full.?(?:access|auto)|(?:auto|always|all).?(?:approv|accept|allow)"
-    r"|allow.?all|approve.?all|(?:dont|never|no).?ask"
+    r"|allow.?all|approv\w*.?all|(?:dont|never|no).?ask"
     r"|(?:without|no|never|not|don.?t|skips?) (?:\w+ ){0,3}?(?:ask|prompt|approv|confirm|permission)",
     re.IGNORECASE,
 )

@@ -83,7 +83,7 @@ def _drop_modes(preferences: Preferences, note: Callable[[str], None]) -> None:
 
 
 async def _begin_in(session: Session, mode: str, note: Callable[[str], None]) -> None:
-    """Set the mode that the command line names: whoever types it there has chosen it."""
+    """Set the mode that the command line names: a user who types it there has chosen it."""
     found = named(modes_of(session.state), mode)
     if len({value.value for value in found}) != 1:
         names = ", ".join(label(str(value.value), 30) for value in modes_of(session.state))

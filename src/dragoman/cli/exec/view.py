@@ -324,7 +324,7 @@ class ExecView:
             console.write_note(sentence)
 
     def _note_mode(self, mode: str) -> None:
-        """Warn of a mode in which the agent acts without asking."""
+        """Show the user that the agent acts without asking in its mode."""
         if self.run is None:
             return
         from dragoman.registry.mode_reach import reach_of

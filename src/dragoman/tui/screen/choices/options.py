@@ -1,4 +1,7 @@
-"""Model, mode and options of the agent, chosen from lists; the harmless ones are remembered for its new sessions."""
+"""Model, mode and options of the agent, chosen from lists; the harmless ones are remembered for its new sessions.
+
+Loaded with the first of these lists: most sessions open none.
+"""
 
 from __future__ import annotations
 
