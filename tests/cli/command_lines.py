@@ -160,7 +160,7 @@ LINES = (
     _given("conduct", "--", "TEXT"),
     CommandLine("guard", ("--deny", "other"), "agent", "data", is_interactive=True, habit=EVERYWHERE),
     _given("guard", "--limit", "TEXT", "--", "x"),
-    *(_given("audit", action, "TEXT") for action in ("verify", "show", "export")),
+    *(_given("audit", action, "TEXT") for action in ("verify", "head", "show", "export")),
     _given("connect", "TEXT"),
     _given("connect", "unix:/nothing", "--map", "TEXT"),
     _given("serve", "--listen", "TEXT"),

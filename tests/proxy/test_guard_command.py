@@ -16,7 +16,9 @@ import pytest
 
 from dragoman.cli.main import main
 from dragoman.process.sandbox import available
+from dragoman.proxy.audit.files import list_files
 from dragoman.proxy.audit.verify import read_records, verify
+from tests.proxy.audit_kit import append
 from tests.versions.line_client import AGENTS, DRAGOMAN, SECONDS, LineClient, one_turn, program
 
 PUPPET = [sys.executable, str(Path(__file__).parent / "puppet.py")]
@@ -193,6 +195,29 @@ async def test_rules_of_the_user_and_of_the_command_line_hold(tmp_path: Path) ->
     assert kinds[-1] == "exit"
     assert kinds.count("decision") == 4
     assert verify(folder).is_intact
+
+
+async def test_a_guard_prints_the_hash_to_keep_when_it_begins_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    append(folder, 1, 2, time="2026-01-01T00:00:00.000Z").close()
+    kept = verify(folder).last_hash
+    async with program(*DRAGOMAN, "guard", "--audit", "log", "--", *PUPPET, cwd=tmp_path) as client:
+        await _open(client, tmp_path)
+        _, log = await client.finish()
+    assert f"keep the hash of the record before it elsewhere: {kept}" in log
+    assert verify(folder, anchor=kept).is_intact
+
+
+async def test_a_guard_says_that_the_log_was_changed_and_it_stays_so(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    append(folder, 1, 2, 3).close()
+    (path,) = list_files(folder)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    async with program(*DRAGOMAN, "guard", "--audit", "log", "--", *PUPPET, cwd=tmp_path) as client:
+        await _open(client, tmp_path)
+        _, log = await client.finish()
+    assert "the audit log was changed: record 3, which head.json named, was not there" in log
+    assert "records 2 to 3 are missing" in verify(folder).faults[0].what
 
 
 async def _gone(pid: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +23,11 @@ from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.start import ScreenStart
 from dragoman.tui.start.preferences import Preferences
 from dragoman.view.rails import UNICODE
-from tests.host.local.kit import HostPlaceKit, local_place
+from tests.host.local.kit import HostPlaceKit
 from tests.tui.grids import grid
+from tests.tui.here import SCRIPTED, UserHere
 from tests.tui.opened import opened, painted
-from tests.tui.test_plain import SCRIPTED
-from tests.tui.test_plain import opened as opened_plainly
+from tests.tui.test_terminal import SCRIPTED as SCRIPTED_WORDS
 from tests.tui.test_terminal import Terminal
 
 WORDS = "acts without asking"
@@ -265,36 +264,40 @@ def test_an_option_that_permits_everything_is_shown_like_a_mode() -> None:
 # As a user meets it
 
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path_factory.mktemp("place")) as found:
-        yield found
+async def test_a_mode_of_one_session_is_not_that_of_the_next(user: UserHere) -> None:
+    async with user.host_here():
+        async with user.plain(**SCRIPTED) as client:
+            await client.until("note: session")
+            client.type("/mode full")
+            await client.until(
+                f"warning: mode Full: dragoman {WORDS}, until you choose another mode or the session ends"
+            )
+            client.type("/mode full")
+            assert "\x1b" not in await client.until(f"warning: mode Full: {WORDS}")
+            client.type("/new")
+            await client.until("note: session")
+            client.type("/mode")
+            await client.until("1: Ask (ask), chosen")
+        async with user.plain(**SCRIPTED, mode="full") as client:
+            await client.until(f"warning: mode Full: {WORDS}")
+            client.type("/mode ask")
+            await client.until("note: the agent asks again")
 
 
-def test_a_mode_of_one_session_is_not_that_of_the_next(place: HostPlaceKit) -> None:
-    with opened_plainly(place, *SCRIPTED) as client:
-        client.until("note: session")
-        client.type("/mode full")
-        client.until(f"warning: mode Full: dragoman {WORDS}, until you choose another mode or the session ends")
-        client.type("/mode full")
-        shown = client.until(f"warning: mode Full: {WORDS}")
-        assert "\x1b" not in shown
-        client.type("/new")
-        client.until("note: session")
-        client.type("/mode")
-        client.until("1: Ask (ask), chosen")
-        client.type("/leave")
-        client.until("brings you back")
-    with opened_plainly(place, *SCRIPTED, "--mode", "full") as client:
-        client.until(f"warning: mode Full: {WORDS}")
-        client.type("/mode ask")
-        client.until("note: the agent asks again")
-        client.type("/leave")
-        client.until("brings you back")
+async def test_inline_mode_passes_it_by_and_keeps_it_in_sight(user: UserHere) -> None:
+    async with user.host_here(), user.inline(**SCRIPTED) as client:
+        await client.until("Enter send")
+        for name in ("Edit", "Plan", *(["Auto"] if available().backends else []), "Ask", "Edit"):
+            client.type("\x1b[Z")
+            await client.until(f"{name} · ")
+        for shown in ("type the same again", f"Full: {WORDS} · "):
+            client.type("/mode full\r")
+            await client.until(shown)
+        assert f"\x1b[33mwarning: mode Full: {WORDS}" in client.raw
 
 
 def test_the_full_screen_shows_it_in_colour_and_asks_first(place: HostPlaceKit, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(place, *SCRIPTED))
+    terminals.append(terminal := Terminal(place, *SCRIPTED_WORDS))
     terminal.until("F1 help")
     terminal.until("Ask")
     for name in ("Edit", "Plan", *(["Auto"] if available().backends else []), "Ask", "Edit"):

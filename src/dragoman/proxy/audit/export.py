@@ -37,7 +37,14 @@ _OTEL_NAMES: Final = {
     "host": "host.name",
     "error": "error.type",
 }
-_SEVERE: Final = {"violation": (17, "ERROR"), "unjudged": (13, "WARN"), "limit": (13, "WARN"), "gap": (17, "ERROR")}
+_SEVERE: Final = {
+    "violation": (17, "ERROR"),
+    "unjudged": (13, "WARN"),
+    "limit": (13, "WARN"),
+    "gap": (17, "ERROR"),
+    "broken": (17, "ERROR"),
+    "retention": (13, "WARN"),
+}
 # (class_uid, class_name, category_uid): OCSF has no class for agents.
 _OCSF: Final = {
     "command": (1007, "Process Activity", 1),

@@ -42,6 +42,9 @@ class AuditSink(Protocol):
     def add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
         """Write a record later; an important one is synced with those before it."""
 
+    def take_notices(self) -> list[str]:
+        """Return sentences about the log for the user, each once."""
+
 
 class NoAudit:
     """The sink that keeps nothing."""
@@ -51,6 +54,10 @@ class NoAudit:
 
     def add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
         """Drop the record."""
+
+    def take_notices(self) -> list[str]:
+        """Return nothing: there is no log."""
+        return []
 
 
 class GuardEvents:

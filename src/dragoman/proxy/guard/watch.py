@@ -99,11 +99,13 @@ class SessionWatch:
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
+        used: dict[str, float] = {}
         if session.prompts == 1:
-            self._limits.add(session.id, {"seconds": time.monotonic() - session.turn_began})
+            used["seconds"] = time.monotonic() - session.turn_began
         total = usage.get("totalTokens")
         if isinstance(total, int) and total > 0:
-            self._limits.add(session.id, {"tokens": total})
+            used["tokens"] = total
+        self._limits.add(session.id, used)
         if session.currency:
             usage |= {"cost": session.cost, "currency": session.currency}
         self._events.turn_end(session, stop_reason, code, usage)
