@@ -264,6 +264,12 @@ def test_an_option_that_permits_everything_is_shown_like_a_mode() -> None:
 # As a user meets it
 
 
+def colour_of(screen: Any, text: str) -> str:
+    """The colour of a text in the terminal emulator."""
+    row = next(number for number, line in enumerate(screen.display) if text in line)
+    return str(screen.buffer[row][screen.display[row].index(text)].fg)
+
+
 async def test_a_mode_of_one_session_is_not_that_of_the_next(user: UserHere) -> None:
     async with user.host_here():
         async with user.plain(**SCRIPTED) as client:
@@ -293,7 +299,7 @@ async def test_inline_mode_passes_it_by_and_keeps_it_in_sight(user: UserHere) ->
         for shown in ("type the same again", f"Full: {WORDS} · "):
             client.type("/mode full\r")
             await client.until(shown)
-        assert f"\x1b[33mwarning: mode Full: {WORDS}" in client.raw
+        assert colour_of(client.screen, f"Full: {WORDS} · ") != "default"
 
 
 def test_the_full_screen_shows_it_in_colour_and_asks_first(place: HostPlaceKit, terminals: list[Terminal]) -> None:
@@ -307,8 +313,6 @@ def test_the_full_screen_shows_it_in_colour_and_asks_first(place: HostPlaceKit, 
     terminal.until("yes, Full for this session")
     terminal.type("\x1b[B\r")
     terminal.until(f"Full: {WORDS}")
-    row = next(number for number, line in enumerate(terminal.screen.display) if WORDS in line)
-    place_in_row = terminal.screen.display[row].index("Full:")
-    assert terminal.screen.buffer[row][place_in_row].fg != "default"
+    assert colour_of(terminal.screen, f"Full: {WORDS}") != "default"
     terminal.type("\x04")
     assert terminal.wait() == 0
