@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import contextmanager
 
-from dragoman.text.colour import BOLD, RED, Painter
+from dragoman.text.colour import BOLD, RED, YELLOW, Painter
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
@@ -42,6 +42,14 @@ def write_note(text: str) -> None:
     from dragoman.text.terminal import one_line
 
     sys.stderr.write(f"dragoman: {one_line(text)}\n")
+    sys.stderr.flush()
+
+
+def write_warning(text: str) -> None:
+    """Write one line to stderr that must not be overlooked, at once."""
+    from dragoman.text.terminal import one_line
+
+    sys.stderr.write(f"dragoman: {paint('warning: ' + one_line(text), YELLOW, sys.stderr)}\n")
     sys.stderr.flush()
 
 

@@ -75,6 +75,8 @@ class HostSettings(msgspec.Struct, frozen=True):
     sessions_per_principal: int = 256
     is_shared: bool = False
     """Several principals use this host, so that only administrators log in and out of agents."""
+    enters_asking_mode: bool = False
+    """Put a well-known agent into the mode in which it asks, in each new session; a client may choose another."""
     unstable: bool = False
     """Use the unstable parts of the protocol with agents."""
     forks: bool = False
@@ -316,7 +318,8 @@ class Host:
 
     async def open_session(self, session: HostedSession, meta: Mapping[str, Any] | None) -> None:
         """Start the agent of a new session, and enter the session in the log. Raises: RequestError."""
-        await self._open(session, SessionOpening(servers=session.servers, meta=meta or {}))
+        asks = self.settings.enters_asking_mode
+        await self._open(session, SessionOpening(servers=session.servers, meta=meta or {}, enters_asking_mode=asks))
 
     async def fork_session(self, session: HostedSession, parent: HostedSession) -> None:
         """Open a session that continues another one; the agent must be able to open it in a process of its own."""

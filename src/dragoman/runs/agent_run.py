@@ -184,7 +184,7 @@ class GuardedRun:
         session, is_loaded = await open_session(agent, opening, self.terms.roots, replays_late=replays_late)
         self.guard.session = session
         await apply_settings(session, opening, self._models)
-        if opening.enters_asking_mode and entry is not None:
+        if opening.enters_asking_mode and entry is not None and not self.terms.allows_all:
             for note in await enter_asking_mode(session, entry.facts):
                 self._note(note)
         self._report(

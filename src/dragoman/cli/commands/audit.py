@@ -122,7 +122,7 @@ def _show(folder: Path, given: Any, *, is_json: bool) -> int:
         return exits.OK
     for record in _selected(folder, given):
         fields = record.fields
-        decision = fields.get("decision") or fields.get("violation") or {}
+        decision = fields.get("decision") or fields.get("violation") or fields.get("unjudged") or {}
         outcome = " ".join(
             str(part)
             for part in (decision.get("outcome") or decision.get("action"), decision.get("rule") or decision.get("by"))

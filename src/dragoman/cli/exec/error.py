@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from dragoman.cli.exec.options import Options
     from dragoman.registry.agents import AgentEntry
-    from dragoman.runs.result import RunPermission, RunResult, RunViolation
+    from dragoman.runs.result import RunPermission, RunResult, RunUnjudged, RunViolation
 
 
 def explain(
@@ -51,7 +51,9 @@ def explain(
         stderr_tail: the end of what the agent wrote to stderr.
     """
     message, hint = _sentence(code, facts, error, result, options, entry, unasked_hint)
-    found = Error(kind=KINDS[code], message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
+    is_unjudged = code == exits.VIOLATION and not result.violations
+    kind = "unjudged" if is_unjudged else KINDS[code]
+    found = Error(kind=kind, message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
     if isinstance(error, errors.RequestError):
         found.code, found.data, found.cause = error.code, error.data, cause_of(error.data)
     if isinstance(error, errors.AgentExited):
@@ -81,8 +83,8 @@ def _sentence(
             return "cancelled by Ctrl-C" if code == exits.CANCELLED else "ended by SIGTERM", ""
         case exits.TIMED_OUT:
             return _timed_out(facts, None if options is None else options.timeout_seconds)
-        case exits.VIOLATION if result.violations:
-            return _violated(result.violations)
+        case exits.VIOLATION if result.violations or result.unjudged:
+            return _violated(result.violations) if result.violations else _unjudged(result.unjudged)
         case exits.CANNOT_ASK | exits.DENIED:
             return _refused(code, result.permissions, unasked_hint)
         case exits.STOPPED_EARLY:
@@ -145,6 +147,15 @@ def _violated(violations: Sequence[RunViolation]) -> tuple[str, str]:
         )
     return (
         f"the agent did what {first.decided_by} denies: {first.kind}: {first.title}{_more(len(violations))}",
+        "this agent acts without asking: set its own permissions, or limit it with --sandbox-agent",
+    )
+
+
+def _unjudged(unjudged: Sequence[RunUnjudged]) -> tuple[str, str]:
+    first = unjudged[0]
+    return (
+        f"the agent did what cannot be judged: {first.kind}: {first.title}: {first.why}, and {first.decided_by} may "
+        f"concern it{_more(len(unjudged))}",
         "this agent acts without asking: set its own permissions, or limit it with --sandbox-agent",
     )
 

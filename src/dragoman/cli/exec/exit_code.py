@@ -26,6 +26,8 @@ class RunFacts(Struct):
     is_wrong_usage: bool = False
     has_violation: bool = False
     """The agent did something although a rule denies it."""
+    has_unjudged: bool = False
+    """The agent did something that cannot be judged, and `--stop-on-violation` makes that a failure."""
     is_agent_gone: bool = False
     is_login_needed: bool = False
     is_agent_error: bool = False
@@ -50,7 +52,7 @@ _ORDER: Final[tuple[tuple[Callable[[RunFacts], object], int], ...]] = (
     # After a bug the rest of the contract may not hold, so none of the codes below may be returned.
     (lambda facts: facts.is_bug, exits.BUG),
     (lambda facts: facts.is_wrong_usage, exits.USAGE),
-    (lambda facts: facts.has_violation, exits.VIOLATION),
+    (lambda facts: facts.has_violation or facts.has_unjudged, exits.VIOLATION),
     (lambda facts: facts.is_agent_gone, exits.AGENT_DIED),
     (lambda facts: facts.is_login_needed, exits.AUTH_REQUIRED),
     (lambda facts: facts.is_agent_error, exits.AGENT_ERROR),
