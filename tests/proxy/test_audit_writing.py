@@ -324,6 +324,31 @@ def test_a_log_is_checked_while_another_program_writes_it(tmp_path: Path) -> Non
     assert (running.returncode, verify(tmp_path).records) == (0, 61)
 
 
+def test_a_program_that_is_killed_among_others_harms_nothing(tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from dragoman.proxy.audit.log import AuditLog\n"
+        "log = AuditLog(Path(sys.argv[1]), most_bytes=5_000)\n"
+        "for number in range(int(sys.argv[2])):\n"
+        "    log.add('decision', {'number': number}, is_important=number % 2 == 0)\n"
+        "    log.flush(60)\n"
+        "    print(number, flush=True)\n"
+        "log.close()"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    others = [subprocess.Popen([*command, "50"], stdout=subprocess.DEVNULL) for _ in range(2)]
+    for lines in (1, 7):
+        with subprocess.Popen([*command, "100000"], stdout=subprocess.PIPE) as victim:
+            assert victim.stdout is not None
+            for _ in range(lines):
+                assert victim.stdout.readline()
+            victim.kill()
+    assert [other.wait(SECONDS) for other in others] == [0, 0]
+    append(tmp_path, 1, time="2999-01-01T00:00:00.000Z").close()
+    found = verify(tmp_path)
+    assert found.is_intact, found.faults
+    assert found.records >= 109
+
+
 def test_a_lock_that_another_program_keeps_is_a_problem(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An agent that keeps the log from being written stops the prompts, and not the log alone."""
     import fcntl

@@ -494,3 +494,34 @@ async def test_commands_of_the_agent_run_in_the_sandbox_and_the_editor_sees_thei
         each.fields for each in read_records(tmp_path / "state/dragoman/audit") if each.fields["kind"] == "command"
     ]
     assert [each["grade"] for each in commands] == ["confined"]
+
+
+@pytest.mark.parametrize("options", [("--sandbox-agent",), ("--sandbox", "require")])
+def test_a_log_that_what_is_in_the_sandbox_could_write_is_refused(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not available((str(tmp_path),)).backends:
+        pytest.skip("no sandbox works on this machine")
+    monkeypatch.chdir(tmp_path)
+    assert main(["guard", *options, "--audit", "log", "--", *PUPPET]) == 2
+    assert "what runs in the sandbox can write there" in capsys.readouterr().err
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("folder", [None, "elsewhere"])
+async def test_an_agent_in_the_sandbox_cannot_change_the_log(folder: str | None, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    if not available((str(project),)).backends:
+        pytest.skip("no sandbox works on this machine")
+    places = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    log = tmp_path / (folder or "state/dragoman/audit")
+    words = [] if folder is None else ["--audit", str(log)]
+    attack = f'for file in "{log}"/*; do (: > "$file"); done; rm -rf "{log}"; exec "$@"'
+    agent = ["/bin/sh", "-c", attack, "sh", *PUPPET]
+    async with program(*DRAGOMAN, "guard", "--sandbox-agent", *words, "--", *agent, cwd=project, env=places) as client:
+        await _open(client, project)
+        await client.finish()
+    found = verify(log)
+    assert (found.is_intact, found.first_seq) == (True, 1)
+    assert [record.fields["kind"] for record in read_records(log)][::3] == ["start", "exit"]

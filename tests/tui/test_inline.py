@@ -120,7 +120,7 @@ async def test_only_alt_and_a_number_or_tab_and_a_number_answer_a_question(user:
         await client.until(READY)
         client.type("edit a.txt hello => bye\r")
         await client.until("needs your answer")
-        assert "1: Allow once" in client.text
+        assert "1: yes, this time: Allow once" in client.text
         client.type("1\r")  # a prompt, which waits
         await client.until("❯\n")
         assert (user.project / "a.txt").read_text() == "hello\n"

@@ -69,7 +69,7 @@ async def test_an_agent_that_is_killed_in_a_turn_is_started_again_by_a_key(user:
         client.type("say before\r")
         await client.until("│ before")
         client.type("run sleep 1000\r")
-        await client.until("1: Allow once")
+        await client.until("1: yes, this time: Allow once")
         for pid in user.agent_pids():
             os.kill(pid, signal.SIGKILL)
         await client.until("the agent took it back")

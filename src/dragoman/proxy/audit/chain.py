@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from contextlib import suppress
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 
 _STEP_BYTES: Final = 1 << 16
 _NO_END: Final = AuditHead()
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T")
 
 
 class AuditChain:
@@ -278,7 +280,7 @@ class AuditChain:
         first, last = None, None
         for path in files:
             begin, end = _first_of(path), _last_of(path)
-            if begin is None or end is None or end.time[:10] >= oldest:
+            if begin is None or end is None or not _DAY.match(end.time) or end.time[:10] >= oldest:
                 break
             old.append(path)
             first = first or RecordName(number_of(begin[0]), begin[1])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
@@ -92,10 +93,11 @@ def verify(folder: Path, *, anchor: str | None = None) -> Verification:
 def read_records(folder: Path) -> Iterator[AuditRecord]:
     """Yield the records of a log that can be read, in order. Raises: AuditError if the log cannot be read."""
     for path in list_files(folder):
-        for number, line in _lines(path):
-            record = read_line(line.removesuffix(b"\n"))
-            if record is not None:
-                yield AuditRecord(path, number, number_of(record[0]), record[1], record[0])
+        with suppress(FileNotFoundError):  # retention of a running guard removed it meanwhile
+            for number, line in _lines(path):
+                record = read_line(line.removesuffix(b"\n"))
+                if record is not None:
+                    yield AuditRecord(path, number, number_of(record[0]), record[1], record[0])
 
 
 def _lines(path: Path, size: int | None = None) -> Iterator[tuple[int, bytes]]:
