@@ -162,7 +162,8 @@ def test_a_plain_request_has_all_words_in_what_every_client_shows() -> None:
     always = {"b": AlwaysDetails(action="allow", by="host", rule="execute:id", kept="project", file="/r.json")}
     options = option_words(request.options, always)
     plain = plain_request(shown_request(request, words, asked), words, options)
-    before, text = plain.tool_call.content  # type: ignore[misc]
+    content: Any = plain.tool_call.content
+    before, text = content
     assert before.content.text == "tests"
     assert text.content.text == fenced(plain_text(words, options))
     assert text.content.text.split("\n") == [

@@ -174,7 +174,12 @@ async def test_a_change_that_the_content_does_not_show_is_added_to_it(tmp_path: 
         await guard.open()
         path = f"{guard.folder}/a.py"
         shown = {"type": "diff", "path": path, "newText": "harmless"}
-        call = {"kind": "edit", "title": "Format", "content": [shown], "rawInput": {"path": path, "content": "evil"}}
+        call: dict[str, Any] = {
+            "kind": "edit",
+            "title": "Format",
+            "content": [shown],
+            "rawInput": {"path": path, "content": "evil"},
+        }
         guard.from_agent(
             {"id": 1, "method": "session/request_permission", "params": {"sessionId": "s", **permission(**call)}}
         )

@@ -16,7 +16,7 @@ pytest.importorskip("pyte")
 from tests.client.lying_agent import HIDDEN
 from tests.tui.here import UserHere
 
-LIAR = {"command": (sys.executable, str(Path(__file__).parents[1] / "client/lying_agent.py"))}
+LIAR: dict[str, Any] = {"command": (sys.executable, str(Path(__file__).parents[1] / "client/lying_agent.py"))}
 ANSWERS = ("allow-once", "allow-session", "allow-project", "reject-once", "reject-session", "reject-project")
 
 
