@@ -27,7 +27,7 @@ from dragoman.client.question_words import (
     option_words,
     shown_request,
 )
-from dragoman.client.reading import is_same_text, read_request, still_said
+from dragoman.client.reading import current_report, is_same_text, read_request
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
 from dragoman.policy import Command, Verdict, parse_rule
@@ -347,8 +347,8 @@ class ClientPermissions:
             self._permit_first(evidence.requests, decision)
             decision = self._record(decision, session, tool_call_id)
         else:
-            said = still_said(announced, session.state)
-            question = _question_of_agent(request, evidence, first, verdict, said, folders)
+            reported = current_report(announced, session.state)
+            question = _question_of_agent(request, evidence, first, verdict, reported, folders)
             is_shown = question.words.is_whole
             decision, words = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 _TITLE: Final = 200  # characters; editors show about one line
 _AGENT_TITLE: Final = 2_000
 _LONGEST_LINE: Final = 20_000  # characters; about ten screens
-_MOST_LINES: Final = 2_000  # of one command, file list or input; what is beyond is not read by anyone
-_BLANKS: Final = re.compile(r" {9,}")  # nobody sees what follows many blanks
+_MOST_LINES: Final = 2_000  # of one command, file list or input; a user reads no more
+_BLANKS: Final = re.compile(r" {9,}")  # what follows many blanks is easily overlooked
 # What is done is named by the kind that can do most.
 _STRONGEST: Final = ("execute", "delete", "move", "edit", "fetch", "switch_mode", "other", "search", "read", "think")
 _VERBS: Final = {"read": "Read", "edit": "Edit", "delete": "Delete", "move": "Move", "search": "Search"}
@@ -48,13 +48,13 @@ _MEANINGS: Final = {
 }
 # Names that agents give to options and that say what the kind says; any other gets our words.
 _PLAIN_NAMES: Final = {
-    "allow_once": frozenset(("allow", "allow once", "yes", "approve", "approve once", "accept", "proceed")),
+    "allow_once": frozenset(("allow", "allow once", "yes", "approve", "accept", "proceed")),
     "reject_once": frozenset(("reject", "reject once", "no", "deny", "decline", "refuse")),
 }
 UNKNOWN_KIND: Final = "a kind that this version does not know"
 
 
-class Row(Struct, frozen=True, omit_defaults=True):
+class AskedRow(Struct, frozen=True, omit_defaults=True):
     """One thing that is asked about: our word for it, its lines, and a remark of ours."""
 
     key: str
@@ -77,7 +77,7 @@ class QuestionWords(Struct, frozen=True, omit_defaults=True, rename="camel"):
 
     kind: str
     title: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[AskedRow, ...] = ()
     why: str = ""
     agent_title: str = ""
     command_count: int = 0
@@ -158,7 +158,8 @@ def asked_words(
         raw_input: what the tool gets; shown if nothing else says what it does.
     """
     kinds = sorted({request.kind for request in requests}, key=_strength)
-    rows = [*_rows(requests, env or {})]
+    count = sum(_count(request) for request in requests if request.command is not None)
+    rows = [*_rows(requests, env or {}, count)]
     has_subject = any(request.command is not None or request.paths or request.host for request in requests)
     if not has_subject:
         rows += _input_rows(raw_input)
@@ -173,7 +174,7 @@ def asked_words(
         rows=shown,
         why=why,
         agent_title="" if is_same else one_line(agent_title, _AGENT_TITLE),
-        command_count=sum(map(_count, requests)),
+        command_count=count,
         is_whole=shown == tuple(rows) and not any(request.unreadable for request in requests),
     )
 
@@ -183,7 +184,9 @@ def with_folder(words: QuestionWords, folder: str) -> QuestionWords:
     at = next((number for number, row in enumerate(words.rows, 1) if row.key in ("runs", "shell")), 0)
     if not folder or not at or any(row.key == "in" for row in words.rows):
         return words
-    return structs.replace(words, rows=(*words.rows[:at], Row("in", (_visible(quoted(folder)),)), *words.rows[at:]))
+    return structs.replace(
+        words, rows=(*words.rows[:at], AskedRow("in", (_visible(quoted(folder)),)), *words.rows[at:])
+    )
 
 
 def _strength(kind: str) -> int:
@@ -223,42 +226,38 @@ def _relative(path: str, root: str) -> str:
     return path.removeprefix(below) if root not in ("", "/") and path != below else path
 
 
-def _rows(requests: Sequence[Request], env: Mapping[str, str]) -> Iterator[Row]:
+def _rows(requests: Sequence[Request], env: Mapping[str, str], count: int) -> Iterator[AskedRow]:
     for request in requests:
         if (command := request.command) is None:
             continue
         if command.line is None:
-            yield Row("runs", (_visible(" ".join(map(quoted, command.argv or ()))),))
+            yield AskedRow("runs", (_visible(" ".join(map(quoted, command.argv or ()))),))
         else:
             lines = command.line.replace("\r\n", "\n").strip("\n").split("\n")
-            yield Row("shell", tuple(map(_visible, lines)))
+            yield AskedRow("shell", tuple(map(_visible, lines)))
         if command.cwd:
-            yield Row("in", (quoted(command.cwd),))
-    if (count := sum(map(_count, requests))) > 1:
-        yield Row("", (f"{count} commands run with this answer",))
+            yield AskedRow("in", (quoted(command.cwd),))
+    if count > 1:
+        yield AskedRow("", (f"{count} commands run with this answer",))
     for name, value in sorted(env.items()):
-        yield Row("sets", (_visible(f"{quoted(name)}={quoted(value)}"),))
+        yield AskedRow("sets", (_visible(f"{quoted(name)}={quoted(value)}"),))
     root = requests[0].root if requests else ""
     for path in dict.fromkeys(path for request in requests for path in request.paths):
         is_outside = root not in ("", "/") and not is_below(path, root)
-        yield Row("path", (_visible(quoted(path)),), "outside the project" if is_outside else "")
+        yield AskedRow("path", (_visible(quoted(path)),), "outside the project" if is_outside else "")
     for host in dict.fromkeys(request.host for request in requests if request.host):
-        yield Row("host", (_visible(quoted(host)),))
+        yield AskedRow("host", (_visible(quoted(host)),))
     for server, tool in dict.fromkeys(request.mcp for request in requests if request.mcp):
-        yield Row("mcp", (_visible(f"{quoted(server)} {quoted(tool)}"),))
+        yield AskedRow("mcp", (_visible(f"{quoted(server)} {quoted(tool)}"),))
 
 
 def _count(request: Request) -> int:
     """Count the commands that a request runs; one for a line that cannot be read."""
-    from dragoman.policy.shell import Line
-
-    if request.command is None:
-        return 0
-    runs = request.command.runs
-    return len(runs.commands) if isinstance(runs, Line) else 1
+    runs = None if request.command is None else request.command.runs
+    return 1 if runs is None or isinstance(runs, str) else len(runs.commands)
 
 
-def _input_rows(raw: Any) -> Iterator[Row]:
+def _input_rows(raw: Any) -> Iterator[AskedRow]:
     """Yield what the tool gets, such as the arguments of a tool of an MCP server."""
     if raw is UNSET or raw is None:
         return
@@ -266,7 +265,7 @@ def _input_rows(raw: Any) -> Iterator[Row]:
         text = value if isinstance(value, str) else json.encode(value).decode()
         lines = text.replace("\r\n", "\n").strip("\n").split("\n")
         named = one_line(str(name), 60)
-        yield Row(
+        yield AskedRow(
             "input", tuple(_visible(f"{named}: {line}" if named and not at else line) for at, line in enumerate(lines))
         )
 
@@ -282,8 +281,8 @@ def one_line(text: str, most: int) -> str:
     return cut_middle(" ⏎ ".join(_visible(line.rstrip()) for line in lines), most)
 
 
-def _limited(row: Row) -> Row:
-    """Return the row without what nobody would read: the middle of very long lines, and of very many."""
+def _limited(row: AskedRow) -> AskedRow:
+    """Return the row without what no user would read: the middle of very long lines, and of very many."""
     lines = tuple(cut_middle(line, _LONGEST_LINE) for line in row.lines)
     if len(lines) > _MOST_LINES:
         start, end = _MOST_LINES * 2 // 3, _MOST_LINES // 3
@@ -389,7 +388,8 @@ def shown_request(
     shown = structs.replace(call, kind=words.kind, title=words.title)
     if changes:
         shown = structs.replace(shown, content=[*content_of(call, announced), *changes])
-    commands = list(dict.fromkeys(text for each in requests if (text := each.command_line) is not None))
+    lines = [request.command_line for request in requests if request.command is not None]
+    commands = list(dict.fromkeys(lines))
     stated: dict[str, Any] = {"command": commands[0]} if len(commands) == 1 else {"commands": commands}
     given = raw if isinstance(raw, dict) else {}
     if commands and any(given.get(name) != value for name, value in stated.items()):

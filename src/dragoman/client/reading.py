@@ -264,7 +264,7 @@ def describe(
     return replace(evidence, tool_call_id=request.tool_call.tool_call_id)
 
 
-def still_said(announced: ToolCallState | None, state: SessionState) -> ToolCallState | None:
+def current_report(announced: ToolCallState | None, state: SessionState) -> ToolCallState | None:
     """Return what was reported of a call before a request with its id, if it is about the same call.
 
     An agent may use an id again, in another turn or after the call is over.

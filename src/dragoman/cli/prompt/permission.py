@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from dragoman.cli.prompt.dialogue import Dialogue
     from dragoman.client.permission import Question
-    from dragoman.client.question_words import OptionWords, Row
+    from dragoman.client.question_words import AskedRow, OptionWords
     from dragoman.state import SessionState
     from dragoman.text.colour import Painter
 
@@ -134,7 +134,7 @@ def _head(question: Question, agent: str, paint: Painter, width: int) -> list[st
     return lines
 
 
-def _lines(row: Row, paint: Painter, width: int) -> list[str]:
+def _lines(row: AskedRow, paint: Painter, width: int) -> list[str]:
     """Return one thing that is asked about; each line of a script is behind a vertical bar."""
     bar = "│ " if row.key == "shell" else ""
     pieces = [bar + piece for line in row.lines for piece in wrapped(line, width - _KEY - len(bar))]

@@ -223,11 +223,11 @@ class EditorAsker:
 def with_shown(params: bytes, shown: v1.RequestPermissionRequest) -> bytes:
     """Return the agent's request with what is shown of it, and with everything else as the agent sent it."""
     sent, stated = _members(params), _members(encode(shown))
-    call, told = _members(sent["toolCall"]), _members(stated["toolCall"])
-    call |= {name: told[name] for name in ("kind", "title", "rawInput", "content") if name in told}
+    call, shown_call = _members(sent["toolCall"]), _members(stated["toolCall"])
+    call |= {name: shown_call[name] for name in ("kind", "title", "rawInput", "content") if name in shown_call}
     options = json.decode(sent["options"], type=list[dict[str, Raw]])
-    for option, said in zip(options, shown.options, strict=True):
-        option["name"] = Raw(json.encode(said.name))
+    for option, named in zip(options, shown.options, strict=True):
+        option["name"] = Raw(json.encode(named.name))
     return json.encode({**sent, "toolCall": call, "options": options})
 
 
