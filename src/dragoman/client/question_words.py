@@ -388,8 +388,7 @@ def shown_request(
     shown = structs.replace(call, kind=words.kind, title=words.title)
     if changes:
         shown = structs.replace(shown, content=[*content_of(call, announced), *changes])
-    lines = [request.command_line for request in requests if request.command is not None]
-    commands = list(dict.fromkeys(lines))
+    commands = list(dict.fromkeys(asked.command_line for asked in requests if asked.command is not None))
     stated: dict[str, Any] = {"command": commands[0]} if len(commands) == 1 else {"commands": commands}
     given = raw if isinstance(raw, dict) else {}
     if commands and any(given.get(name) != value for name, value in stated.items()):
