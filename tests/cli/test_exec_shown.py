@@ -55,9 +55,8 @@ def test_every_answer_to_the_built_in_agent_saves_what_it_stated(place: Place, n
     assert (place.project / "made").exists() == (action == "allow")
     assert "no rule is saved here" not in shown
     for each in ("allow", "deny"):
-        rule = f"the agent says that it keeps: {each} execute:touch made"
-        assert f"{rule}, for this session" in shown
-        assert f"{rule}, for this project, in {where(place)}" in shown
+        assert f"keeps: {each} execute:touch made\n" in shown
+        assert f"writes: {each} execute:touch made, in {where(place)}\n" in shown
     assert saved == ([(action, "execute:touch made")] if option.endswith("project") else [])
 
 

@@ -157,10 +157,10 @@ async def test_everything_that_will_happen_is_shown() -> None:
         "  path   /etc/passwd  (outside the project)",
         "  why    no rule is about this",
         "  agent  calls it: Run the tests",
-        "  1 y       yes, this time: Allow",
+        "  1 y       Allow",
         "  2 a       Always allow",
         "            writes: allow execute:npm test, in /rules.json",
-        "  3 n       no: Reject",
+        "  3 n       Reject",
         "  4 never   Never",
         "            writes: deny execute:npm test, in /rules.json",
         "  c         cancel",
@@ -363,7 +363,7 @@ def test_text_of_an_agent_never_stands_where_an_option_stands(attack: str) -> No
 
 
 def test_a_name_that_imitates_the_next_option_stays_behind_its_own_kind() -> None:
-    name = "No\n  2 y       yes, this time: " + " " * 90 + "  3 n       no: Reject"
+    name = "No\n  2 y       Allow" + " " * 90 + "  3 n       Reject"
     sheet = draw(
         question(options=(v1.PermissionOption("a", name, "allow_always"), OPTIONS[2]), proposals=()),
         SessionState(),
@@ -371,8 +371,8 @@ def test_a_name_that_imitates_the_next_option_stays_behind_its_own_kind() -> Non
         paint=Painter(False),
         width=79,
     )
-    assert sheet.foot[1].startswith("  1 a       yes, always: No↵ 2 y yes, this time:")
-    assert sum(line.endswith("no: Reject") and line.startswith("  2 n ") for line in sheet.foot) == 1
+    assert sheet.foot[1].startswith("  1 a       yes, always: No↵ 2 y Allow 3 n Reject")
+    assert sum(line.startswith("  2 n       Reject") for line in sheet.foot) == 1
 
 
 def test_many_paths_cannot_push_the_command_off_the_screen() -> None:

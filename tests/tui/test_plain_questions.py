@@ -95,7 +95,7 @@ async def test_a_rejected_question_says_why_to_the_built_in_agent(user: UserHere
     async with user.host_here(), user.plain(**SCRIPTED) as client:
         client.type("edit a.txt hello => bye\\", "say {result}")
         await client.until("why: no rule allows it")
-        await client.until("the agent says that it keeps: allow edit:a.txt, for this project")
+        await client.until("writes: allow edit:a.txt, in ")
         await client.answer("/why use b.txt")
         await client.until("note: rejected, with your reason")
         await client.until("The user refused this call and wrote: use b.txt")

@@ -229,7 +229,7 @@ async def test_an_answer_without_a_clear_meaning_is_neither_selected_nor_given_b
         ]
         asked = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options), 0.0)
         card, _ = await settled(app, pilot, asked)
-        assert any("❯  3: no: No" in line for line in grid(app))
+        assert any("❯  3: No" in line for line in grid(app))
         assert asked.rejecting is options[2]
         unclear = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options[:2]), 0.0)
         assert unclear.rejecting is None

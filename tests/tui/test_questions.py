@@ -86,9 +86,9 @@ async def test_the_card_says_where_what_why_and_what_always_writes(monkeypatch: 
             "2 commands run with this answer",
             "why: no rule allows it: rm is never allowed by a rule",
             "the agent calls it: Run",
-            "1: yes, this time: Allow once",
+            "1: Allow once",
             "2: Allow for this project: cmake; writes: allow execute:cmake *, in /r.json",
-            "❯  3: no: Reject",
+            "❯  3: Reject",
             "w: reject and say why   v: full screen",
         ):
             assert part in text, text
@@ -239,7 +239,7 @@ async def test_cards_work_at_every_size(monkeypatch: pytest.MonkeyPatch, size: t
         card, clock = await settled(app, pilot, asked)
         lines = grid(app)
         assert any("question: run: rm -rf" in line for line in lines)
-        assert any("[1]" in line or "1: yes, this time: Allow once" in line for line in lines), lines
+        assert any("[1]" in line or "1: Allow once" in line for line in lines), lines
         assert any(line.startswith(" Enter") for line in lines), "the footer stays in sight"
         await pilot.press("tab")
         for _ in range(12):

@@ -100,7 +100,7 @@ def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: lis
     assert terminal.screen.title != "owned", "text of an agent does not act on the terminal"
     terminal.until("Enter send")
     terminal.type("edit a.txt hello => bye\r")
-    terminal.until("1: yes, this time: Allow once")
+    terminal.until("1: Allow once")
     terminal.until("needs your answer")
     terminal.type("1\x7f\t")  # typed, removed, and into the card
     terminal.until("type the number of an answer")

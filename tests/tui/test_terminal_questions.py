@@ -69,7 +69,7 @@ async def test_an_agent_that_is_killed_in_a_turn_is_started_again_by_a_key(user:
         client.type("say before\r")
         await client.until("│ before")
         client.type("run sleep 1000\r")
-        await client.until("1: yes, this time: Allow once")
+        await client.until("1: Allow once")
         for pid in user.agent_pids():
             os.kill(pid, signal.SIGKILL)
         await client.until("the agent took it back")
@@ -95,7 +95,7 @@ def test_keys_that_were_typed_before_the_card_never_answer(
     terminal.until("F1 help")
     # Into the conversation and on: whatever part has the keyboard, these keys come before the card.
     terminal.type("edit a.txt hello => bye\r1\r\x1b1\x1b1\x1b1")
-    terminal.until("1: yes, this time: Allow once")
+    terminal.until("1: Allow once")
     terminal.until("needs your answer")
     assert (place.project / "a.txt").read_text() == "hello\n"
     terminal.type("\x1b[200~1\r1\r\x1b[201~")  # a paste

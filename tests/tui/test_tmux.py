@@ -126,7 +126,7 @@ def test_the_full_screen_answers_resizes_and_leaves_its_last_exchange(tmux: Tmux
     window.key("Enter")
     window.until("needs your answer")
     window.resize(60, 20)
-    window.until("1: yes, this time: Allow once")
+    window.until("1: Allow once")
     window.resize(80, 24)
     window.key("Tab")
     window.until("type the number")

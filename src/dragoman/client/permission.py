@@ -104,6 +104,7 @@ class Question(Struct, frozen=True, dict=True):
         rule_file: where ours for the project are written.
         sent: the request as the agent sent it; None for a question of the client's own.
         announced: the tool call as it was reported before the request.
+        is_built_in: whether the built-in agent asks, which keeps rules as it says.
         stated: the words, if a host made them.
     """
 
@@ -121,6 +122,7 @@ class Question(Struct, frozen=True, dict=True):
     rule_file: str | None = None
     sent: v1.RequestPermissionRequest | None = None
     announced: ToolCallState | None = None
+    is_built_in: bool = False
     stated: tuple[QuestionWords, Mapping[str, AlwaysDetails]] | None = None
 
     @cached_property
@@ -142,8 +144,11 @@ class Question(Struct, frozen=True, dict=True):
         if self.stated is not None:
             return self.stated[1]
         ours = {option.id: _kept(option, self.rule_file) for option in self.options if option.rule is not None}
-        of_agent = {option.option_id: found for option in self.permission.options if (found := always_of(option))}
-        return {**of_agent, **ours}
+        for option in self.permission.options:
+            if option.option_id not in ours and (found := always_of(option)) is not None:
+                is_certain = self.is_built_in and found.rule is not None
+                ours[option.option_id] = replace(found, is_certain=True) if is_certain else found
+        return ours
 
     @cached_property
     def answers(self) -> tuple[OptionWords, ...]:
@@ -349,6 +354,7 @@ class ClientPermissions:
         else:
             reported = current_report(announced, session.state)
             question = _question_of_agent(request, evidence, first, verdict, reported, folders)
+            question = replace(question, is_built_in=self._guarding.is_built_in)
             is_shown = question.words.is_whole
             decision, words = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:

@@ -93,6 +93,13 @@ class AlwaysDetails(Struct, frozen=True, kw_only=True, omit_defaults=True):
     kept: Literal["project", "session", "agent"] | None = None
     file: str | None = None
     """Where it is written."""
+    is_certain: bool = False
+    """Whether it is known that the agent does what it says: it is the built-in one."""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether dragoman keeps the rule, in this program or as the agent."""
+        return self.by == "host" or self.is_certain
 
 
 class OptionWords(Struct, frozen=True):
@@ -124,6 +131,11 @@ class OptionWords(Struct, frozen=True):
         return not self.kind.startswith("reject")
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its label is known to say what it means."""
+        return self.is_ours or self.label.strip().lower() in _PLAIN_NAMES.get(self.kind, ())
+
+    @property
     def short(self) -> str:
         """The answer in a word or two, for a screen without room."""
         kept = None if self.always is None else self.always.kept
@@ -133,8 +145,8 @@ class OptionWords(Struct, frozen=True):
 
     def text(self, width: int) -> str:
         """Return the answer in one line: what it means comes before what the agent calls it."""
-        name = label(self.label, max(8, min(100, width - (0 if self.is_ours else len(self.meaning) + 2))))
-        return name if self.is_ours else f"{self.meaning}: {name}"
+        name = label(self.label, max(8, min(100, width - (0 if self.is_plain else len(self.meaning) + 2))))
+        return name if self.is_plain else f"{self.meaning}: {name}"
 
 
 # What is asked
@@ -333,7 +345,7 @@ def option_words(
                 option.name,
                 _meaning(option.kind, details),
                 "" if details is None else effect_of(details),
-                details is not None and details.by == "host",
+                details is not None and details.is_ours,
                 len(twins) == 1 and option.kind in _MEANINGS,
                 details,
             )
@@ -353,7 +365,7 @@ def effect_of(details: AlwaysDetails) -> str:
         return "the agent remembers this in its own way; dragoman writes no rule"
     rule = _visible(f"{details.action} {details.rule}")
     where = "" if details.file is None else f", in {_visible(quoted(_from_home(details.file)))}"
-    if details.by == "agent":
+    if not details.is_ours:
         kept = {"project": "for this project", "session": "for this session"}.get(details.kept or "", "in its own way")
         return f"the agent says that it keeps: {rule}, {kept}{where}"
     return f"writes: {rule}{where}" if details.kept == "project" else f"keeps: {rule}"
@@ -451,5 +463,4 @@ def plain_name(option: OptionWords) -> str:
         return option.label
     if option.always is not None:
         return f"{option.label} ({option.meaning}; the agent remembers it)"
-    is_plain = option.label.strip().lower() in _PLAIN_NAMES.get(option.kind, ())
-    return option.label if is_plain else f"{option.label} ({option.meaning})"
+    return option.label if option.is_plain else f"{option.label} ({option.meaning})"

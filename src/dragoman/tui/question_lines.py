@@ -14,7 +14,7 @@ from dragoman.host.working.question_details import answers_of, words_of
 from dragoman.schema import v1
 from dragoman.text.colour import BOLD, GREEN, RED, YELLOW, Painter
 from dragoman.text.terminal import cells
-from dragoman.text.visible import label, spelled, wrapped
+from dragoman.text.visible import label, quoted, spelled, wrapped
 from dragoman.view.build import piece_of
 from dragoman.view.diffs import diff_piece
 from dragoman.view.labels import kind_word
@@ -30,7 +30,11 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
     call, words = request.tool_call, words_of(request)
     shown = label(words.title, max(20, width - 30))
     yield paint("question:", YELLOW) + f" {label(kind_word(words.kind), 20)}: {shown}"
+    content = call.content if isinstance(call.content, list | tuple) else ()
+    changed = {quoted(item.path) for item in content if isinstance(item, v1.Diff)}
     for row in words.rows:
+        if row.key == "path" and not row.note and changed.issuperset(row.lines):
+            continue  # above the change, which is shown whole
         lead = f"  {row.key}: " if row.key else "  "
         note = f" ({row.note})" if row.note else ""
         lines = [part for line in row.lines for part in wrapped(line, max(20, width - len(lead) - len(note)))]
@@ -41,7 +45,6 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
         yield from _spelled("why", words.why, width)
     if words.agent_title:
         yield from _spelled("the agent calls it", words.agent_title, width)
-    content = call.content if isinstance(call.content, list | tuple) else ()
     for item in content:
         if isinstance(item, v1.Diff):
             yield from _diff(item, width, paint)
