@@ -27,6 +27,7 @@ from dragoman.policy.safe import is_quiet
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from dragoman.policy.identify import Identified
     from dragoman.policy.parts import Part, Reading
     from dragoman.policy.request import Request
     from dragoman.policy.rule import Action, Pattern
@@ -67,7 +68,13 @@ class Judgement(Struct, frozen=True, dict=True):
 def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     """Return the verdict of the rules about a request that has been read; nothing more is looked up."""
     rules = tuple(rules)
-    concerns = {rule: _concern(read_pattern(rule.text), request) for rule in rules if rule.action != "allow"}
+    restricting = [(rule, read_pattern(rule.text)) for rule in rules if rule.action != "allow"]
+    found: tuple[Identified, ...] = ()
+    if request.kind == "execute" and restricting:
+        from dragoman.policy.concern import identify_parts
+
+        found = identify_parts(request.reading, request.root, request.home, {})
+    concerns = {rule: _concern(pattern, request, found) for rule, pattern in restricting}
     denying = _first(rule for rule, concern in concerns.items() if rule.action == "deny" and concern == "yes")
     if denying is not None:
         return Verdict("deny", denying, f"denied by {named(denying)}")
@@ -84,7 +91,8 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
         return Verdict("ask", asking, f"asked because of {named(asking)}")
     possible = _first(rule for rule, concern in concerns.items() if concern == "maybe")
     if possible is not None:
-        return Verdict("ask", possible, f"{_why_maybe(request)}, and {named(possible)} may concern it")
+        why = _why_maybe(read_pattern(possible.text), request, found)
+        return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
     return _allow(rules, request)
 
 
@@ -109,10 +117,15 @@ def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
     return Verdict("ask", None, why or "no rule allows it", is_uncovered=True)
 
 
-def _why_maybe(request: Request) -> str:
+def _why_maybe(pattern: Pattern, request: Request, found: tuple[Identified, ...]) -> str:
     if request.kind == "execute":
+        from dragoman.policy.concern import doubt_about
+
         reason = request.unreadable or request.reading.unreadable
-        return f"the command cannot be read ({reason})" if reason else "it cannot be seen all that the command does"
+        if reason:
+            return f"the command cannot be read ({reason})"
+        doubt = doubt_about(pattern.command, request.reading, found) if pattern.command is not None else ""
+        return doubt or "it cannot be seen all that the command does"
     return f"it could not be read what this is about{f' ({request.unreadable})' if request.unreadable else ''}"
 
 
@@ -291,19 +304,24 @@ def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool
     return any(_covers(rule, edit) for rule in rules)
 
 
-def _concern(pattern: Pattern, request: Request) -> commands.Concern:
-    """Return whether a deny or ask rule concerns any part of the request."""
+def _concern(pattern: Pattern, request: Request, found: tuple[Identified, ...]) -> commands.Concern:
+    """Return whether a deny or ask rule concerns any part of the request.
+
+    `found` is what the parts of a command run.
+    """
     if pattern.agent is not None and pattern.agent != request.agent:
         return "no"
     if request.kind == "execute" and pattern.kind in PATH_KINDS:
-        return _concern_paths(pattern.kind, pattern.pattern, request)
+        return _concern_paths(pattern.kind, pattern.pattern, request, found)
     if not _is_meant(pattern, request):
         may_be = pattern.kind in PATH_KINDS or pattern.kind == "execute"
         return "maybe" if request.unreadable and may_be else "no"
     if pattern.pattern is None:
         return "yes"
     if pattern.command is not None:
-        return commands.concern(pattern.command, request.reading)
+        from dragoman.policy.concern import concern
+
+        return concern(pattern.command, request.reading, found)
     if pattern.kind in PATH_KINDS:
         if not request.paths:
             return "maybe"
@@ -408,7 +426,7 @@ def _named_from(part: Part) -> Iterator[str]:
                 yield from (f"{folder}/{word.text}" for folder in part.folders)
 
 
-def _concern_paths(kind: str, glob: str | None, request: Request) -> commands.Concern:
+def _concern_paths(kind: str, glob: str | None, request: Request, found: tuple[Identified, ...]) -> commands.Concern:
     """Return whether a deny or ask rule about files concerns a command.
 
     A redirection is an edit or a read of its file. What programs do with the files they are given is not known: a
@@ -435,7 +453,8 @@ def _concern_paths(kind: str, glob: str | None, request: Request) -> commands.Co
                         glob, value, folder, request.root, request.home, is_start=word.fixed is not None
                     ):
                         return "maybe"
-    return "no"
+    # A program that is not known may read or change any file.
+    return "maybe" if any(identified.unknown for identified in found) else "no"
 
 
 # Rules for "always"
