@@ -54,13 +54,18 @@ def concern(pattern: CommandPattern, reading: Reading, found: Sequence[Identifie
     return "yes" if "yes" in concerns else "maybe" if "maybe" in concerns else "no"
 
 
-def doubt_about(pattern: CommandPattern, reading: Reading, found: Sequence[Identified]) -> str:
-    """Return why a rule may concern a command, as the beginning of a sentence; "" if there is nothing to name."""
+def doubt_about(pattern: CommandPattern | None, reading: Reading, found: Sequence[Identified]) -> str:
+    """Return why a rule may concern a command, as the beginning of a sentence; "" if there is nothing to name.
+
+    `pattern` is None for a rule about files.
+    """
     for part, identified in zip(reading.parts, found, strict=True):
-        if _concern_part(pattern, part, identified) == "maybe":
-            rule = identify_rule(pattern.words)
-            vague = next((run.vague for run in identified.runs if run.vague and run.path[0] == rule[0].path[0]), "")
-            return identified.unknown or (f"`{vague[:80]}` is not known" if vague else "")
+        if identified.unknown and (pattern is None or _concern_part(pattern, part, identified) == "maybe"):
+            return identified.unknown
+        if pattern is not None and _concern_part(pattern, part, identified) == "maybe":
+            program = identify_rule(pattern.words)[0].path[0]
+            vague = next((run.vague for run in identified.runs if run.vague and run.path[0] == program), "")
+            return f"`{vague[:80]}` is not known" if vague else ""
     return ""
 
 

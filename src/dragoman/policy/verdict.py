@@ -69,11 +69,7 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     """Return the verdict of the rules about a request that has been read; nothing more is looked up."""
     rules = tuple(rules)
     restricting = [(rule, read_pattern(rule.text)) for rule in rules if rule.action != "allow"]
-    found: tuple[Identified, ...] = ()
-    if request.kind == "execute" and restricting:
-        from dragoman.policy.concern import identify_parts
-
-        found = identify_parts(request.reading, request.root, request.home, {})
+    found = _identified(request) if restricting else ()
     concerns = {rule: _concern(pattern, request, found) for rule, pattern in restricting}
     denying = _first(rule for rule, concern in concerns.items() if rule.action == "deny" and concern == "yes")
     if denying is not None:
@@ -94,6 +90,35 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
         why = _why_maybe(read_pattern(possible.text), request, found)
         return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
     return _allow(rules, request)
+
+
+def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
+    """Return the deny that may concern what was done, although that cannot be seen; None if no deny may.
+
+    For something that has happened the kind counts that was stated: a search that names no folder is not a command.
+    """
+    any_kind = request.kind in ("other", "execute")
+    denying = [(rule, read_pattern(rule.text)) for rule in rules if rule.action == "deny"]
+    found = _identified(request) if denying else ()
+    return _first(
+        rule
+        for rule, pattern in denying
+        if (any_kind or _is_meant(pattern, request)) and _concern(pattern, request, found) == "maybe"
+    )
+
+
+def why_unseen(request: Request) -> str:
+    """Return why it cannot be seen what a request is about, as a sentence."""
+    return _why_maybe(None, request, _identified(request))
+
+
+def _identified(request: Request) -> tuple[Identified, ...]:
+    """Return what the parts of a command run."""
+    if request.kind != "execute":
+        return ()
+    from dragoman.policy.concern import identify_parts  # loads the table of known programs
+
+    return identify_parts(request.reading, request.root, request.home, {})
 
 
 def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
@@ -117,15 +142,15 @@ def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
     return Verdict("ask", None, why or "no rule allows it", is_uncovered=True)
 
 
-def _why_maybe(pattern: Pattern, request: Request, found: tuple[Identified, ...]) -> str:
+def _why_maybe(pattern: Pattern | None, request: Request, found: tuple[Identified, ...]) -> str:
     if request.kind == "execute":
         from dragoman.policy.concern import doubt_about
 
         reason = request.unreadable or request.reading.unreadable
         if reason:
             return f"the command cannot be read ({reason})"
-        doubt = doubt_about(pattern.command, request.reading, found) if pattern.command is not None else ""
-        return doubt or "it cannot be seen all that the command does"
+        command = None if pattern is None else pattern.command
+        return doubt_about(command, request.reading, found) or "it cannot be seen all that the command does"
     return f"it could not be read what this is about{f' ({request.unreadable})' if request.unreadable else ''}"
 
 
@@ -443,7 +468,8 @@ def _concern_paths(kind: str, glob: str | None, request: Request, found: tuple[I
     if any(_in_glob(glob, path, request, ignore_case=True) for path in touched):
         return "yes"
     for part in reading.parts:
-        if kind != "read" and commands.is_reading(part):
+        # A `cd` opens nothing: its folder counts for the words after it.
+        if part.argv[0] == "cd" or (kind != "read" and commands.is_reading(part)):
             continue
         for word in part.command.words[1:]:
             text = word.path if word.fixed is None else word.fixed
