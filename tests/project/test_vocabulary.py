@@ -75,6 +75,12 @@ FOREIGN: dict[str, str] = {
     '"approve"': "LangChain: a decision about a tool call",
     "state.approve": "openai-agents: a method of a run's state",
     "always_approve": "openai-agents: an argument of that method",
+    "always-approve": "OpenHands: a mode",
+    "llm-approve": "OpenHands: a mode",
+    "auto-approve": "Vibe: a mode",
+    "auto_approve": "Cline: an option",
+    "smart_approve": "goose: a mode",
+    "`approve`": "goose: a mode",
     "forwardedProps": "AG-UI: a member of a run's input",
     "approval policy": "Codex: the name of a setting",
     "Approval policy": "Codex: the same at the beginning of a sentence",
@@ -101,6 +107,7 @@ FOREIGN: dict[str, str] = {
 QUOTES = {
     "docs/spec": "the protocol's rules, in its own words",
     "src/dragoman/builtin/models/catalogue.json": "generated: the names of models are those of their makers",
+    "src/dragoman/policy/known.json": "the words of programs are those of their makers",
     "src/dragoman/registry/known_agents.json": "the names of agents and packages are those of their makers",
     "src/dragoman/schema/v1": "generated from the protocol's schema",
 }
