@@ -54,10 +54,11 @@ def _given(verb: str, *words: str) -> CommandLine:
     return CommandLine(verb, words, "argument", "json" if "--json" in words else "text")
 
 
+EXEC_FORMS: tuple[tuple[str, Stdout], ...] = (("text", "data"), ("json", "json"), ("events", "json"), ("raw", "data"))
 LINES = (
     *(
-        _asking("exec", "--output", form, how, "--deny", "other", "hello", stdout="data")
-        for form in ("text", "json", "events", "raw")
+        _asking("exec", "--output", form, how, "--deny", "other", "hello", stdout=stdout)
+        for form, stdout in EXEC_FORMS
         for how in ("--verbose", "--quiet")
     ),
     _asking("sessions", "list"),

@@ -15,6 +15,9 @@ from typing import Any
 HABIT = sys.argv[1] if len(sys.argv) > 1 else "plain"
 TEXT = os.environ.get("ODD_TEXT", "")  # what "writes-text-everywhere" writes
 NEXT_ID = 100
+LATE = ("replays-late", "replays-much-late")
+LONG = 20_000_000  # of a message that is accepted
+TOO_LONG = 34_000_000  # of one that is not
 RESUMED: list[str] = []
 PROMPT: list[str] = []
 MODE: list[str] = [HABIT.removeprefix("starts-in-").removeprefix("comes-back-in-")]
@@ -358,6 +361,9 @@ HABITS: dict[str, Callable[[], None]] = {
     "asks-then-touches": ask_then_touch,
     "prints-environment": lambda: say(json.dumps(dict(os.environ))),
     "writes-letters": write_letters,
+    "says-much": lambda: say("x" * LONG),
+    "says-too-much": lambda: say("x" * TOO_LONG),
+    "asks-too-much": lambda: say(str(ask("_odd/ask", text="x" * TOO_LONG)["error"]["message"])),
     "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
 }
 
@@ -378,6 +384,10 @@ def work(prompt: list[dict[str, Any]]) -> dict[str, Any]:
         say(f"resumed {RESUMED[0]}")
     else:
         say("".join(block.get("text", f"[{block['type']}]") for block in prompt))
+    if HABIT == "says-too-much":
+        return {"stopReason": "end_turn"}
+    if HABIT == "answers-too-much":
+        return {"stopReason": "end_turn", "_meta": {"text": "x" * TOO_LONG}}
     reason = "_something_new" if HABIT == "stops-oddly" else "end_turn"
     return {"stopReason": reason, "usage": {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}}
 
@@ -395,7 +405,7 @@ def initialize() -> dict[str, Any]:
     elif HABIT == "resumes-badly" or HABIT.startswith("comes-back-in-"):
         sessions = {"resume": {}}
     capabilities = {
-        "loadSession": HABIT in ("resumes-badly", "only-loads", "replays-late"),
+        "loadSession": HABIT in ("resumes-badly", "only-loads", *LATE),
         "sessionCapabilities": sessions,
     }
     login: list[dict[str, Any]] = [{"id": "key", "name": "API key"}, {"id": "web", "name": "Browser"}]
@@ -477,7 +487,7 @@ def authenticate(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def load(params: dict[str, Any]) -> dict[str, Any]:
-    if HABIT != "replays-late":
+    if HABIT not in LATE:
         say("old text")
     return {}
 
@@ -486,7 +496,7 @@ def replay_late() -> None:
     """After the answer to session/load; in real life that takes a while."""
     update("user_message_chunk", content={"type": "text", "text": "old prompt"})
     time.sleep(0.2)
-    say("old text")
+    say("old text" if HABIT == "replays-late" else "x" * LONG)
     update("available_commands_update", availableCommands=[{"name": "help", "description": "Helps"}])
 
 
@@ -548,7 +558,7 @@ def main() -> None:
             continue
         try:
             send({"id": message["id"], "result": answer(message)})
-            if HABIT == "replays-late" and message["method"] == "session/load":
+            if HABIT in LATE and message["method"] == "session/load":
                 replay_late()
         except Refused as refused:
             send({"id": message["id"], "error": refused.error})

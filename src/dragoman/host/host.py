@@ -32,6 +32,7 @@ from dragoman.host.session_log import read_page
 from dragoman.host.working.agent_end import end_members
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
+from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -89,9 +90,9 @@ class HostSettings(msgspec.Struct, frozen=True):
     """How long an agent may take to end a cancelled turn."""
     restart_seconds: float = 1.0
     """The pause after the first start of an agent that failed; it grows with each."""
-    behind_bytes: int = 16 * 1024 * 1024
+    behind_bytes: int = LIMIT_BYTES + 16 * 1024 * 1024
     behind_seconds: float = 60.0
-    """A client that is further behind is cut off."""
+    """A client that is further behind is cut off; one message of any permitted size is not too far."""
     kept_seconds: float = KEPT_SECONDS
     kept_bytes: int = KEPT_BYTES
     """Events of a session are kept as they came for so long; older turns are joined."""

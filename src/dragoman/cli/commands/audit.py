@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
+from dragoman.cli.console import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +54,6 @@ def _anchor(given: str | None) -> str | None:
 
 def _head(folder: Path, *, is_json: bool) -> int:
     """Print the hash of the last record, to be kept elsewhere."""
-    import msgspec
 
     from dragoman.proxy.audit.files import holds_end, locked_for_reading, read_head
 
@@ -67,7 +66,10 @@ def _head(folder: Path, *, is_json: bool) -> int:
             raise exits.CliError(
                 f"{folder}: {what}", hint="dragoman audit verify says what is missing", exit_code=exits.CHECK_FAILED
             )
-    sys.stdout.write(json.dumps(msgspec.to_builtins(head), indent=2) + "\n" if is_json else f"{head.hash}\n")
+    if is_json:
+        write_json(head)
+    else:
+        sys.stdout.write(f"{head.hash}\n")
     return exits.OK
 
 
@@ -80,7 +82,7 @@ def _verify(folder: Path, anchor: str | None, *, is_json: bool) -> int:
         import msgspec
 
         document = {"folder": str(folder), "intact": found.is_intact, **msgspec.to_builtins(found)}
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_json(document)
         return exits.OK if found.is_intact else exits.CHECK_FAILED
     for fault in found.faults:
         sys.stdout.write(f"fault: {one_line(str(fault))}\n")
@@ -116,7 +118,7 @@ def _show(folder: Path, given: Any, *, is_json: bool) -> int:
 
     if is_json:
         records = [{**record.fields, "hash": record.hash} for record in _selected(folder, given)]
-        sys.stdout.write(json.dumps(records, indent=2, ensure_ascii=False) + "\n")
+        write_json(records)
         return exits.OK
     for record in _selected(folder, given):
         fields = record.fields

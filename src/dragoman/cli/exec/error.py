@@ -17,6 +17,7 @@ from dragoman.cli.prompt.subject import subject
 from dragoman.policy.decide import ASKING_FAILED, NO_USER
 from dragoman.registry.built_in import is_built_in
 from dragoman.runs.result import Error, RunWaiting
+from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -164,6 +165,12 @@ def _more(count: int) -> str:
 
 
 def _stopped(facts: RunFacts) -> tuple[str, str]:
+    if facts.is_empty and facts.lost_messages:
+        count = f"{facts.lost_messages} messages" if facts.lost_messages > 1 else "a message"
+        return (
+            f"nothing of the agent's answer is left: {count} of this turn could not be read",
+            f"a warning on stderr says why; a message of an agent may have {LIMIT_BYTES >> 20} MiB",
+        )
     if facts.is_empty:
         return (
             "the agent ended its turn without an answer: no text, no tool call and no usage",

@@ -139,6 +139,7 @@ class Run:
                 raise end.error
             self.facts.stop_reason = run.record.stop_reason
             self.facts.is_empty = run.record.is_empty(run.session.state)
+            self.facts.lost_messages = run.lost_messages
             if not self._can_retry():
                 self._write_result()
                 if options.holds_agent:

@@ -385,16 +385,14 @@ class ExecView:
             if self.on_failure is not None:
                 self.on_failure()
 
-    def write_json(self, data: bytes) -> None:
-        """Write JSON to stdout as it is, but to a terminal without anything that acts on it."""
+    def write_frame(self, data: bytes) -> None:
+        """Write a frame to stdout: literally, but to a terminal without anything that acts on it."""
         self.write(console.json_text(data).encode() if sys.stdout.isatty() else data)
 
     def _write_result(self, result: RunResult) -> None:
-        from msgspec import json
-
         match self.form:
             case "json":
-                self.write_json(json.format(json.encode(result), indent=2) + b"\n")
+                self.write(f"{console.json_of(result, indent=2)}\n".encode())
             case "events":
                 from dragoman.cli.exec.events import ResultEvent
 
@@ -414,28 +412,26 @@ class ExecView:
 
         from dragoman.cli.exec.events import ResultEvent
 
-        data = json.encode(event)
+        try:
+            data = json.encode(event)
+        except UnicodeEncodeError:
+            data = console.json_of(event).encode()
+        if not data.isascii() or b"\x7f" in data:  # else there is nothing to escape; this is the path of every update
+            data = console.json_text(data).encode()
         if key is not None:
             known = hash(data)
             if self._written.get(key) == known:
                 return
             self._written[key] = known
         if self.form == "events":
-            self.write_json(data + b"\n")
+            self.write(data + b"\n")
         if self.progress_form == "json" and not isinstance(event, ResultEvent):
             self._to_stderr(event)
 
     def _to_stderr(self, event: Event) -> None:
         """Write an event of `--progress json`."""
-        from msgspec import json
-
-        text = json.encode(event).decode(errors="replace")
-        if sys.stderr.isatty():
-            from dragoman.text.terminal import escape_json
-
-            text = escape_json(text)
         try:
-            sys.stderr.write(self.secrets.mask(text) + "\n")
+            sys.stderr.write(self.secrets.mask(console.json_of(event)) + "\n")
             sys.stderr.flush()
         except OSError:  # as with other progress: the run goes on without it
             self.progress_form = "none"
@@ -540,9 +536,9 @@ def _frames(view: ExecView) -> Observer:
         """The frames, each written as it is; the direction of each follows from its content."""
 
         def received(self, line: bytes) -> None:
-            view.write_json(line + b"\n")
+            view.write_frame(line + b"\n")
 
         def sent(self, line: bytes) -> None:
-            view.write_json(line + b"\n")
+            view.write_frame(line + b"\n")
 
     return Frames()

@@ -154,6 +154,7 @@ class TurnReports:
             "unjudged": msgspec.to_builtins(record.unjudged),
             "unaskedHint": run.guard.unasked_hint if any(made.is_unasked for made in record.decisions) else "",
             "isEmpty": state is not None and record.is_empty(state),
+            "lostMessages": run.lost_messages,
             "mayHaveChanged": record.may_have_changed,
         }
         if record.stop_reason is None or report["isEmpty"]:  # the agent's log may be the only place that says why

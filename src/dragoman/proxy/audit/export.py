@@ -11,6 +11,8 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.text.terminal import escape_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -63,7 +65,7 @@ def export(records: Iterable[AuditRecord], form: str) -> Iterator[str]:
         return
     make = {"jsonl": _plain, "cloudevents": _cloud_event, "otlp": _otlp, "ocsf": _ocsf}[form]
     for record in records:
-        yield json.dumps(make(record), ensure_ascii=False, separators=(",", ":")) + "\n"
+        yield escape_json(json.dumps(make(record), ensure_ascii=False, separators=(",", ":"))) + "\n"
 
 
 def subject(fields: dict[str, Any]) -> str:

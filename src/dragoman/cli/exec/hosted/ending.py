@@ -49,6 +49,7 @@ def facts_of(end: HostedEnd, *, fails_on_deny: bool = False, stops_on_violation:
         is_timed_out=end.is_timed_out,
         waiting_for=end.waiting_for,
         is_empty=end.is_empty,
+        lost_messages=int(end.report.get("lostMessages") or 0),
         stop_reason=end.stop_reason,
     )
     if end.error is not None:
