@@ -94,6 +94,7 @@ class Request(Struct, frozen=True, dict=True):
     command: Command | None = None
     host: str | None = None
     mcp: tuple[str, str] | None = None  # server, tool
+    tool: str = ""  # the name that the agent states for the tool; what the tool does is not known from it
     root: str = "/"  # the project; relative paths start here
     home: str = ""
     caution: str = ""  # why the user must be asked whatever the rules allow; set by the caller
