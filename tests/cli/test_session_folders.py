@@ -57,7 +57,7 @@ def new_sessions(place: Place, command: tuple[str, ...], folders: list[dict[str,
 def test_a_new_session_needs_folders_that_exist(name: str, place: Place) -> None:
     (place.project / "file").write_text("")
     here, missing, file = (str(place.project / part) for part in ("", "missing", "file"))
-    wrong = [
+    wrong: list[tuple[dict[str, Any], str]] = [
         ({"cwd": missing}, f"{missing} does not exist"),
         ({"cwd": file}, f"{file} is not a folder"),
         ({"cwd": "relative"}, "absolute"),
