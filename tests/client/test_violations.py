@@ -30,8 +30,9 @@ class Seen:
 
 def look(folder: Path, *decisions: Decision, rules: tuple[Rule, ...] = DENIED, **call: Any) -> Violation | None:
     session = Seen(**call)
-    evidence = read_call(session.state.tool_calls["c"], session, SessionFolders(str(folder)), agent="a")
-    return violation_in(evidence, rules, decisions)
+    folders = SessionFolders(str(folder))
+    evidence = read_call(session.state.tool_calls["c"], session, folders, agent="a")
+    return violation_in(evidence, rules, decisions, folders)
 
 
 def refused(**members: Any) -> Decision:

@@ -270,7 +270,7 @@ class RunGuard:
         folders = SessionFolders(session.cwd, session.additional_directories, project=self.terms.project)
         evidence = read_call(call, session, folders, agent=self.terms.agent)
         refused = [decision for decision in self.decisions if not decision.is_allowed]
-        found = violation_in(evidence, self._turn_rules, refused)
+        found = violation_in(evidence, self._turn_rules, refused, folders)
         if found is None:
             return
         self._violating.add(call.id)

@@ -146,9 +146,11 @@ class SessionWatch:
         key = (session.id, session.turn, call.id)
         if key in self._reported:
             return
-        evidence = read_call(call, session, SessionFolders(session.cwd, project=root), agent=self._plan.agent)
+        folders = SessionFolders(session.cwd, session.additional_directories, project=root)
+        evidence = read_call(call, session, folders, agent=self._plan.agent)
         decisions = [decision for decision in permissions.decisions if decision.session_id == session.id]
-        violation = violation_in(evidence, rules, [decision for decision in decisions if not decision.is_allowed])
+        refused = [decision for decision in decisions if not decision.is_allowed]
+        violation = violation_in(evidence, rules, refused, folders)
         if violation is not None:
             if len(self._reported) < _MOST_REPORTED:
                 self._reported.add(key)
