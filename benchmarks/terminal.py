@@ -36,6 +36,7 @@ class Nowhere:
 
     cwd = "/home/user/project"
     worktree = ""
+    mode = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         raise AssertionError("nothing is opened here")

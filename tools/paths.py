@@ -373,6 +373,7 @@ class _Folder:
     """How the full screen opens a session."""
 
     worktree = ""
+    mode = ""
 
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd

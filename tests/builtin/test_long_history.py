@@ -28,7 +28,7 @@ from tests.builtin.http_service import Service, ask, recording_model
 from tests.builtin.test_past import stored
 
 FEW, MANY = 100, 10_000
-LOADS, PROMPTS = 4, 5
+LOADS, PROMPTS, TRIES = 2, 5, 4
 
 
 def messages_of(count: int, **answers: Any) -> list[UIMessage]:
@@ -96,19 +96,23 @@ def hello(request: ModelRequest) -> Iterable[c.Chunk | StepEnd]:
     yield StepEnd("stop", Usage(input=50_000, output=1))
 
 
-@pytest.mark.alone
 async def test_a_prompt_behind_ten_thousand_messages_costs_at_most_twice_one_behind_a_hundred(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = ScriptedModel(hello)
     monkeypatch.setattr("dragoman.builtin.session.find_model", lambda name: model)
-    found = {}
+    opened = {}
     for count in (FEW, MANY):
         service = Service(tmp_path / str(count))
         service.home.mkdir()
-        found[count] = await costs(service, await stored(service, messages_of(count)))
-    for moment, few, many in zip(("first", "next"), found[FEW], found[MANY], strict=True):
-        assert many <= 2 * few, f"{moment} prompt: {few * 1000:.1f} ms behind {FEW}, {many * 1000:.1f} ms behind {MANY}"
+        opened[count] = service, await stored(service, messages_of(count))
+    found = {count: [float("inf"), float("inf")] for count in opened}
+    for _ in range(TRIES):  # next to other tests the least that a prompt ever cost says what it costs
+        for count, (service, session_id) in opened.items():
+            found[count] = list(map(min, found[count], await costs(service, session_id)))
+        if all(many <= 2 * few for few, many in zip(found[FEW], found[MANY], strict=True)):
+            return
+    pytest.fail(f"CPU seconds of the first and of a next prompt, behind so many messages: {found}")
 
 
 class Work:

@@ -38,7 +38,6 @@ def folding_seconds(kind: str, count: int) -> float:
     return min(seconds)
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("kind", FOLDED)
 def test_folding_a_text_of_200_000_chunks_takes_time_in_proportion_to_its_length(kind: str) -> None:
     # Four times the chunks take four times as long, and sixteen times if each copies the text before it.

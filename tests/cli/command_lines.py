@@ -54,10 +54,11 @@ def _given(verb: str, *words: str) -> CommandLine:
     return CommandLine(verb, words, "argument", "json" if "--json" in words else "text")
 
 
+EXEC_FORMS: tuple[tuple[str, Stdout], ...] = (("text", "data"), ("json", "json"), ("events", "json"), ("raw", "data"))
 LINES = (
     *(
-        _asking("exec", "--output", form, how, "--deny", "other", "hello", stdout="data")
-        for form in ("text", "json", "events", "raw")
+        _asking("exec", "--output", form, how, "--deny", "other", "hello", stdout=stdout)
+        for form, stdout in EXEC_FORMS
         for how in ("--verbose", "--quiet")
     ),
     _asking("sessions", "list"),
@@ -160,7 +161,7 @@ LINES = (
     _given("conduct", "--", "TEXT"),
     CommandLine("guard", ("--deny", "other"), "agent", "data", is_interactive=True, habit=EVERYWHERE),
     _given("guard", "--limit", "TEXT", "--", "x"),
-    *(_given("audit", action, "TEXT") for action in ("verify", "show", "export")),
+    *(_given("audit", action, "TEXT") for action in ("verify", "head", "show", "export")),
     _given("connect", "TEXT"),
     _given("connect", "unix:/nothing", "--map", "TEXT"),
     _given("serve", "--listen", "TEXT"),

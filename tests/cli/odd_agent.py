@@ -15,9 +15,17 @@ from typing import Any
 HABIT = sys.argv[1] if len(sys.argv) > 1 else "plain"
 TEXT = os.environ.get("ODD_TEXT", "")  # what "writes-text-everywhere" writes
 NEXT_ID = 100
+LATE = ("replays-late", "replays-much-late")
+LONG = 20_000_000  # of a message that is accepted
+TOO_LONG = 34_000_000  # of one that is not
 RESUMED: list[str] = []
 PROMPT: list[str] = []
-MODE: list[str] = [HABIT.removeprefix("starts-in-")]
+MODE: list[str] = [HABIT.removeprefix("starts-in-").removeprefix("comes-back-in-")]
+OPTIONS: dict[str, Any] = {
+    "allow_all": "on",
+    "auto_approve": True,
+    "mode": "https://acp.example/modes#autopilot" if "allow_all" in HABIT else "act",
+}
 
 
 def send(message: dict[str, Any]) -> None:
@@ -140,6 +148,35 @@ def act_unasked() -> None:
     if HABIT == "acts-until-cancelled":
         wait_for("session/cancel")
         update("agent_message_chunk", content={"type": "text", "text": "stopped"})
+
+
+def act_like_hermes() -> None:
+    """Runs the prompt as Hermes 0.19 shows it: in the title, cut, and as a content that the output replaces."""
+    line = PROMPT[0]
+    title = f"terminal: {line if len(line) <= 80 else line[:77] + '...'}"
+    content = [{"type": "content", "content": {"type": "text", "text": f"$ {line}"}}]
+    update("tool_call", toolCallId="tc-1", title=title, kind="execute", status="pending", content=content)
+    finish_quietly("tc-1")
+
+
+def act_by_title() -> None:
+    """Runs something that only the title tells of."""
+    update("tool_call", toolCallId="t1", title=PROMPT[0], kind="execute", status="in_progress")
+    finish_quietly("t1")
+
+
+def finish_quietly(call: str) -> None:
+    output = [{"type": "content", "content": {"type": "text", "text": "done"}}]
+    update("tool_call_update", toolCallId=call, kind="execute", status="completed", content=output)
+    if HABIT.endswith("until-cancelled"):
+        wait_for("session/cancel")
+        say("stopped")
+
+
+def keep_todos() -> None:
+    """Keeps a list of steps, which is neither a file nor a command."""
+    steps = [{"content": "git push", "status": "pending", "id": "1"}]
+    update("tool_call", toolCallId="t1", title="todos", kind="other", status="completed", rawInput={"todos": steps})
 
 
 def ask_then_act() -> None:
@@ -303,6 +340,10 @@ HABITS: dict[str, Callable[[], None]] = {
     "writes-unasked": write_unasked,
     "acts-unasked": act_unasked,
     "acts-until-cancelled": act_unasked,
+    "acts-like-hermes": act_like_hermes,
+    "acts-by-title": act_by_title,
+    "acts-by-title-until-cancelled": act_by_title,
+    "keeps-todos": keep_todos,
     "reports-refusals-as-completed": ask_then_act,
     "shows-other": show_other,
     "patches-quietly": patch_quietly,
@@ -320,6 +361,9 @@ HABITS: dict[str, Callable[[], None]] = {
     "asks-then-touches": ask_then_touch,
     "prints-environment": lambda: say(json.dumps(dict(os.environ))),
     "writes-letters": write_letters,
+    "says-much": lambda: say("x" * LONG),
+    "says-too-much": lambda: say("x" * TOO_LONG),
+    "asks-too-much": lambda: say(str(ask("_odd/ask", text="x" * TOO_LONG)["error"]["message"])),
     "is-killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
 }
 
@@ -329,12 +373,21 @@ def work(prompt: list[dict[str, Any]]) -> dict[str, Any]:
     PROMPT[:] = ["".join(block.get("text", "") for block in prompt)]
     if HABIT in HABITS:
         HABITS[HABIT]()
-    elif HABIT.startswith("starts-in-"):
+    elif HABIT.startswith(("starts-in-", "comes-back-in-")):
+        if PROMPT[0] == "die":
+            os._exit(3)
         say(f"in mode {MODE[0]}")
+    elif HABIT.startswith("has-option-"):
+        name = HABIT.removeprefix("has-option-").partition("=")[0]
+        say(f"{name}={OPTIONS[name]}; in mode {OPTIONS['mode']}")
     elif RESUMED:
         say(f"resumed {RESUMED[0]}")
     else:
         say("".join(block.get("text", f"[{block['type']}]") for block in prompt))
+    if HABIT == "says-too-much":
+        return {"stopReason": "end_turn"}
+    if HABIT == "answers-too-much":
+        return {"stopReason": "end_turn", "_meta": {"text": "x" * TOO_LONG}}
     reason = "_something_new" if HABIT == "stops-oddly" else "end_turn"
     return {"stopReason": reason, "usage": {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}}
 
@@ -349,10 +402,10 @@ def initialize() -> dict[str, Any]:
     sessions: dict[str, Any] = {}
     if HABIT in ("remembers", "lists-a-folder") or TEXT:
         sessions = {"list": {}, "resume": {}, "delete": {}}
-    elif HABIT == "resumes-badly":
+    elif HABIT == "resumes-badly" or HABIT.startswith("comes-back-in-"):
         sessions = {"resume": {}}
     capabilities = {
-        "loadSession": HABIT in ("resumes-badly", "only-loads", "replays-late"),
+        "loadSession": HABIT in ("resumes-badly", "only-loads", *LATE),
         "sessionCapabilities": sessions,
     }
     login: list[dict[str, Any]] = [{"id": "key", "name": "API key"}, {"id": "web", "name": "Browser"}]
@@ -375,14 +428,40 @@ def new_session() -> dict[str, Any]:
     if HABIT == "writes-in-mode-full":
         modes = {"currentModeId": "full", "availableModes": [{"id": "full", "name": "Full"}]}
         return {"sessionId": "s", "modes": modes}
-    if HABIT.startswith("starts-in-"):
-        names = ["ask", "accept-edits", "default", "dont_ask", "full-access"]
-        modes = {"currentModeId": HABIT[10:], "availableModes": [{"id": name, "name": name} for name in names]}
-        return {"sessionId": "s", "modes": modes}
+    if HABIT.startswith(("starts-in-", "comes-back-in-")):
+        return {"sessionId": "s", "modes": own_modes()}
+    if HABIT.startswith("has-option-"):
+        return {"sessionId": "s", "configOptions": permission_options()}
     if HABIT != "has-legacy-models":
         return {"sessionId": "s"}
     models = [{"modelId": "small", "name": "Small"}, {"modelId": "large-2", "name": "Large"}]
     return {"sessionId": "s", "models": {"currentModelId": "small", "availableModels": models}}
+
+
+def own_modes() -> dict[str, Any]:
+    """The modes of an agent; each of its processes begins in the same one."""
+    names = ["ask", "accept-edits", "default", "dont_ask", "full-access", "auto-approve"]
+    return {"currentModeId": MODE[0], "availableModes": [{"id": name, "name": name} for name in names]}
+
+
+def permission_options() -> list[dict[str, Any]]:
+    """The modes of Copilot or Cline, and the option with which it does not ask."""
+    name = HABIT.removeprefix("has-option-").partition("=")[0]
+    option: dict[str, Any] = {"id": name, "name": name, "currentValue": OPTIONS[name]}
+    prefix = "https://acp.example/modes#" if name == "allow_all" else ""
+    if name == "allow_all":
+        values = [{"value": value, "name": value} for value in ("on", "off")]
+        option |= {"type": "select", "category": "permissions", "options": values}
+    else:
+        option["type"] = "boolean"
+    modes = [{"value": f"{prefix}{id}", "name": id} for id in ("agent", "act", "plan", "autopilot")]
+    mode = {"type": "select", "id": "mode", "name": "Mode", "category": "mode", "options": modes}
+    return [mode | {"currentValue": OPTIONS["mode"]}, option]
+
+
+def set_option(params: dict[str, Any]) -> dict[str, Any]:
+    OPTIONS[params["configId"]] = params["value"]
+    return {"configOptions": permission_options()}
 
 
 def listed() -> list[dict[str, Any]]:
@@ -408,7 +487,7 @@ def authenticate(params: dict[str, Any]) -> dict[str, Any]:
 
 
 def load(params: dict[str, Any]) -> dict[str, Any]:
-    if HABIT != "replays-late":
+    if HABIT not in LATE:
         say("old text")
     return {}
 
@@ -417,7 +496,7 @@ def replay_late() -> None:
     """After the answer to session/load; in real life that takes a while."""
     update("user_message_chunk", content={"type": "text", "text": "old prompt"})
     time.sleep(0.2)
-    say("old text")
+    say("old text" if HABIT == "replays-late" else "x" * LONG)
     update("available_commands_update", availableCommands=[{"name": "help", "description": "Helps"}])
 
 
@@ -425,7 +504,7 @@ def resume(params: dict[str, Any]) -> dict[str, Any]:
     if HABIT == "resumes-badly":
         raise Refused(-32601, "Method not found")
     RESUMED.append(params["sessionId"])
-    return {}
+    return {"modes": own_modes()} if HABIT.startswith("comes-back-in-") else {}
 
 
 def delete(params: dict[str, Any]) -> dict[str, Any]:
@@ -445,6 +524,7 @@ ANSWERS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "session/new": lambda params: new_session(),
     "session/set_model": set_model,
     "session/set_mode": set_mode,
+    "session/set_config_option": set_option,
     "session/load": load,
     "session/resume": resume,
     "session/list": lambda params: {"sessions": listed() if HABIT != "lists-a-folder" or params.get("cwd") else []},
@@ -478,7 +558,7 @@ def main() -> None:
             continue
         try:
             send({"id": message["id"], "result": answer(message)})
-            if HABIT == "replays-late" and message["method"] == "session/load":
+            if HABIT in LATE and message["method"] == "session/load":
                 replay_late()
         except Refused as refused:
             send({"id": message["id"], "error": refused.error})

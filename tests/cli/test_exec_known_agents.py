@@ -65,6 +65,34 @@ def test_the_mode_of_an_unknown_agent_is_its_own_matter(place: Place) -> None:
     assert "in its mode" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("agent", "odd", "text"),
+    [
+        ("copilot", "has-option-allow_all=on", "allow_all=off; in mode https://acp.example/modes#agent"),
+        ("cline", "has-option-auto_approve=true", "auto_approve=False; in mode act"),
+    ],
+)
+def test_an_option_that_keeps_a_known_agent_from_asking_is_switched_off(
+    place: Place, agent: str, odd: str, text: str
+) -> None:
+    place.name_agent(agent)
+    done = place.run("--output", "json", "go", odd=odd)
+    assert done.result["text"] == text
+    assert "so that it asks" in done.err
+    done = place.run("--dangerously-allow-all", "--output", "json", "go", odd=odd)
+    assert done.result["text"].startswith(odd.removeprefix("has-option-").replace("true", "True"))
+
+
+@pytest.mark.parametrize(("mode", "is_stated"), [("dont_ask", True), ("default", False)])
+def test_a_mode_in_which_the_agent_acts_without_asking_is_stated(place: Place, mode: str, is_stated: bool) -> None:
+    place.name_agent("hermes-acp")
+    done = place.run("--mode", mode, "--output", "json", "go", odd="starts-in-default")
+    assert done.result["text"] == f"in mode {mode}"
+    sentence = f"dragoman: warning: the agent is in its mode {mode}, in which it acts without asking"
+    assert (sentence in done.err) == is_stated
+    assert "\x1b" not in done.err
+
+
 def test_an_agent_that_runs_commands_without_asking_is_named_as_such(place: Place) -> None:
     place.name_agent("hermes-acp")
     done = place.run("--output", "json", "go", odd="starts-in-default")

@@ -302,3 +302,10 @@ def test_a_key_in_the_environment_is_masked_whatever_an_agent_does_with_it(place
         assert "what is [OPENAI_API_KEY]?" in done.out
         assert key not in done.out + done.err + recording.read_text()
         assert "what is [OPENAI_API_KEY]?" in recording.read_text()
+
+
+def test_hidden_characters_are_escaped_in_the_result_and_its_value_is_the_same(place: Place) -> None:
+    text = "a\u200bb\u2028c\u202ed\x85e"
+    done = place.run(text, "--output", "json", odd="plain")
+    assert done.result["text"] == text
+    assert done.out.isascii()

@@ -411,3 +411,20 @@ def test_the_thin_client_finds_the_same_answer_as_the_state(
     state.end_turn("end_turn")
     assert view.text() == final_text(state, state.turns[-1]) == text
     assert view.is_empty == is_empty
+
+
+@pytest.mark.parametrize(
+    ("chosen", "after"),
+    [((), "ask"), (("--mode", "accept-edits"), "accept-edits"), (("--mode", "auto-approve"), "default")],
+)
+def test_an_agent_that_is_started_again_goes_back_to_the_mode_of_its_session_if_it_asks_there(
+    place: HostPlaceKit, chosen: tuple[str, ...], after: str
+) -> None:
+    """Vibe: `ask` is the mode in which it asks, and nobody has chosen `default`, in which its process begins."""
+    place.name_agent("vibe-acp")
+    name = ("--session", f"back-to-{after}")
+    first = place.run(*name, *chosen, "go", odd="comes-back-in-default")
+    assert first.out.strip() == f"in mode {chosen[1] if chosen else 'ask'}", first.err
+    assert place.run(*name, "die").code == 4
+    again = place.run(*name, "go")
+    assert again.out.strip() == f"in mode {after}", again.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,26 @@ def test_what_is_printed_to_a_pipe_is_harmless_too(place: Place, line: CommandLi
     assert_harmless(done.err)
     if line.stdout != "data":
         assert_harmless(done.out)
+
+
+HIDDEN = "a\u200bb\u2060c\ufeffd\u2028e\u202ef\u2066g\u061ch\u0085i\x7fj"
+
+
+@pytest.mark.parametrize("words", [("--output", "json"), ("--output", "events"), ("--progress", "json")])
+def test_json_on_a_pipe_shows_what_is_hidden_and_keeps_its_value(words: tuple[str, ...], place: Place) -> None:
+    done = place.run(HIDDEN, *words, odd="plain")
+    assert done.code == 0, done.err
+    found = done.err if "--progress" in words else done.out
+    assert not set(HIDDEN) & set(found) - set(HIDDEN) & set("abcdefghij")
+    values = [json.loads(found)] if words[-1] == "json" and "--output" in words else map(json.loads, found.splitlines())
+    assert HIDDEN in [text for value in values for text in (value.get("text"), value.get("result", {}).get("text"))]
+
+
+def test_a_file_name_that_is_not_utf8_is_escaped_in_json(place: Place) -> None:
+    done = place.run("explain", "--json", "execute", "--", "cat \udcff", verb="rules")
+    assert done.code == 0, done.err
+    assert done.out.isascii()
+    json.loads(done.out)
 
 
 def test_replay(place: Place, tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_output_that_cannot_be_written_is_an_error_not_a_success() -> None:
             [*DRAGOMAN, "--help"], stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=30
         )
     assert done.returncode == exits.USAGE
-    assert done.stderr == "dragoman: error: No space left on device\n"
+    assert done.stderr == "dragoman: error: No space left on device\nhint: free some space, and try again\n"
 
 
 def test_ctrl_c_ends_a_running_verb_with_130_and_no_traceback() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -94,6 +95,18 @@ def test_a_protected_file_that_a_hosted_agent_changed_itself_is_reported_before_
     with guarded(home, "touches-the-prompt") as url:
         done = ask(home, url, str(home.project / "AGENTS.md"), "--verbose")
     assert f"The protected file {home.project}/AGENTS.md was created" in done.err
+
+
+def test_a_known_agent_of_a_host_is_put_into_the_mode_in_which_it_asks(home: Home) -> None:
+    program = home.project.parent / "vibe-acp"
+    shutil.copy(AGENT, program)
+    python = os.path.realpath(sys.executable)
+    words = ("--listen", "127.0.0.1:0", "--", python, str(program), "starts-in-accept-edits")
+    with home.serving(*words) as (_, url):
+        done = ask(home, url, "go")
+        assert json.loads(done.out)["text"] == "in mode ask", done.err
+        chosen = ask(home, url, "go", "--mode", "accept-edits")
+        assert json.loads(chosen.out)["text"] == "in mode accept-edits", chosen.err
 
 
 def test_terminals_and_files_are_not_offered_if_the_host_says_so(home: Home) -> None:

@@ -15,7 +15,7 @@ from tests.client.fixtures import AgentLine, by_one_stream, client_and_agent, in
 if TYPE_CHECKING:
     from dragoman.client import RemoteAgent, Session
 
-LIMITS = Limits(in_mark_bytes=4_000, in_resume_bytes=1_000, in_limit_bytes=60_000)
+LIMITS = Limits(in_mark_bytes=4_000, in_resume_bytes=1_000, in_limit_bytes=50_000, message_bytes=10_000)
 
 
 async def _turns(count: int = 100) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -244,18 +243,15 @@ sleep_for_ever()
 """
 
 
-@pytest.mark.alone
 async def test_a_restart_does_not_wait_for_the_old_process_to_end_well() -> None:
     notes = Notes()
     async with supervise(*rough_agent(STUBBORN), clock=FastClock(), on_note=notes) as supervised:
         session = await (await supervised.agent()).new_session("/tmp")
-        started_at = time.monotonic()
         with pytest.raises(ConnectionClosed, match="does not speak the protocol"):
             await session.prompt("go")
         agent = await supervised.agent()
-        assert time.monotonic() - started_at < 1.5
         old = int(session.state.text)
-        assert still_alive(old) == [old], "it ignores all that is asked of it"
+        assert still_alive(old) == [old], "it ignores all that is asked of it, and the new one did not wait for its end"
         await agent.new_session("/tmp")
     assert still_alive(old) == []
 

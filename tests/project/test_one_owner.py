@@ -35,6 +35,14 @@ IMPORTS_BY_NAME = {
     "tui/screen/conversation/pictures/decoding.py": "extras",
 }
 
+# JSON that people and programs read is written by `cli/console.py` (`write_json`, `json_of`, `json_text`), which
+# escapes what a terminal acts on or does not show. The others write no JSON to a stream.
+WRITES_JSON = {
+    "cli/console.py": "the owner",
+    "cli/wrap/editor_settings.py": "words of Lua and Emacs Lisp",
+    "cli/agents/display.py": "a word of a command line, quoted",
+}
+
 
 def moves_of(tree: ast.AST) -> list[int]:
     """The lines in which a file gets the name of another: `os.replace(a, b)`, `os.rename(a, b)`, `path.replace(b)`."""
@@ -73,6 +81,15 @@ def test_whether_a_path_is_below_a_folder_is_compared_by_one_owner() -> None:
 def test_our_own_modules_are_imported_by_statements() -> None:
     names = {path.relative_to(PACKAGE).as_posix() for path in own_sources() if "import_module(" in text_of(path)}
     assert names == IMPORTS_BY_NAME.keys()
+
+
+def test_json_is_written_by_one_owner() -> None:
+    found = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in own_sources()
+        if path.is_relative_to(PACKAGE / "cli") and re.search(r"json\.(dumps|dump|format)\(", text_of(path))
+    }
+    assert found == WRITES_JSON.keys(), "use `write_json` or `json_of` of `cli/console.py`"
 
 
 def test_every_form_of_replacing_is_seen() -> None:

@@ -300,7 +300,9 @@ async def test_bad_lines_of_the_editor_are_answered_and_a_bad_response_ends_the_
         assert (await guard.for_editor())["error"]["code"] == -32700
         guard.from_agent({"id": 5, "method": "_x/y", "params": {}})
         guard.exchange.from_editor(b'{"jsonrpc":"2.0","id":5,"result":{},"error":{"code":1,"message":"m"}}')
-        assert (await guard.for_agent())["error"]["message"] == "the response could not be read"
+        assert (await guard.for_agent())["error"]["message"] == (
+            'the response could not be read: a response has exactly one of "result" and "error"'
+        )
         guard.editor.clear()
         guard.exchange.from_agent(b'{"jsonrpc":"2.0","id":3,"result":')
         assert (await guard.for_editor())["id"] == 3

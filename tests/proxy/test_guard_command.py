@@ -16,7 +16,9 @@ import pytest
 
 from dragoman.cli.main import main
 from dragoman.process.sandbox import available
+from dragoman.proxy.audit.files import list_files
 from dragoman.proxy.audit.verify import read_records, verify
+from tests.proxy.audit_kit import append
 from tests.versions.line_client import AGENTS, DRAGOMAN, SECONDS, LineClient, one_turn, program
 
 PUPPET = [sys.executable, str(Path(__file__).parent / "puppet.py")]
@@ -193,6 +195,29 @@ async def test_rules_of_the_user_and_of_the_command_line_hold(tmp_path: Path) ->
     assert kinds[-1] == "exit"
     assert kinds.count("decision") == 4
     assert verify(folder).is_intact
+
+
+async def test_a_guard_prints_the_hash_to_keep_when_it_begins_a_file(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    append(folder, 1, 2, time="2026-01-01T00:00:00.000Z").close()
+    kept = verify(folder).last_hash
+    async with program(*DRAGOMAN, "guard", "--audit", "log", "--", *PUPPET, cwd=tmp_path) as client:
+        await _open(client, tmp_path)
+        _, log = await client.finish()
+    assert f"keep the hash of the record before it elsewhere: {kept}" in log
+    assert verify(folder, anchor=kept).is_intact
+
+
+async def test_a_guard_says_that_the_log_was_changed_and_it_stays_so(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    append(folder, 1, 2, 3).close()
+    (path,) = list_files(folder)
+    path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
+    async with program(*DRAGOMAN, "guard", "--audit", "log", "--", *PUPPET, cwd=tmp_path) as client:
+        await _open(client, tmp_path)
+        _, log = await client.finish()
+    assert "the audit log was changed: record 3, which head.json named, was not there" in log
+    assert "records 2 to 3 are missing" in verify(folder).faults[0].what
 
 
 async def _gone(pid: int) -> None:
@@ -468,3 +493,34 @@ async def test_commands_of_the_agent_run_in_the_sandbox_and_the_editor_sees_thei
         each.fields for each in read_records(tmp_path / "state/dragoman/audit") if each.fields["kind"] == "command"
     ]
     assert [each["grade"] for each in commands] == ["confined"]
+
+
+@pytest.mark.parametrize("options", [("--sandbox-agent",), ("--sandbox", "require")])
+def test_a_log_that_what_is_in_the_sandbox_could_write_is_refused(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if not available((str(tmp_path),)).backends:
+        pytest.skip("no sandbox works on this machine")
+    monkeypatch.chdir(tmp_path)
+    assert main(["guard", *options, "--audit", "log", "--", *PUPPET]) == 2
+    assert "what runs in the sandbox can write there" in capsys.readouterr().err
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize("folder", [None, "elsewhere"])
+async def test_an_agent_in_the_sandbox_cannot_change_the_log(folder: str | None, tmp_path: Path) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    if not available((str(project),)).backends:
+        pytest.skip("no sandbox works on this machine")
+    places = {"XDG_CONFIG_HOME": str(tmp_path / "config"), "XDG_STATE_HOME": str(tmp_path / "state")}
+    log = tmp_path / (folder or "state/dragoman/audit")
+    words = [] if folder is None else ["--audit", str(log)]
+    attack = f'for file in "{log}"/*; do (: > "$file"); done; rm -rf "{log}"; exec "$@"'
+    agent = ["/bin/sh", "-c", attack, "sh", *PUPPET]
+    async with program(*DRAGOMAN, "guard", "--sandbox-agent", *words, "--", *agent, cwd=project, env=places) as client:
+        await _open(client, project)
+        await client.finish()
+    found = verify(log)
+    assert (found.is_intact, found.first_seq) == (True, 1)
+    assert [record.fields["kind"] for record in read_records(log)][::3] == ["start", "exit"]

@@ -232,6 +232,37 @@ async def test_a_violation_cancels_the_turn_if_that_is_wanted(tmp_path: Path) ->
         assert guard.records("violation")[0]["violation"]["action"] == "cancelled"
 
 
+async def test_what_cannot_be_read_is_unjudged_and_cancels_the_turn_if_that_is_wanted(tmp_path: Path) -> None:
+    async with guarded(tmp_path, deny=["execute:git push *"], cancels_on_violation=True) as guard:
+        await guard.open()
+        guard.editor.clear()
+        call = {"toolCallId": "t", "title": "Tidy up", "kind": "execute"}
+        guard.update(sessionUpdate="tool_call", **call, status="in_progress")
+        guard.update(sessionUpdate="tool_call_update", toolCallId="t", status="completed")
+        guard.update(sessionUpdate="tool_call_update", toolCallId="t", status="completed")
+        [found] = guard.records("unjudged")
+        assert found["unjudged"]["rule"] == "execute:git push *"
+        assert (found["unjudged"]["title"], found["unjudged"]["action"]) == ("Tidy up", "cancelled")
+        assert "unjudged: the agent did this without asking: Tidy up" in guard.sentences[-1]
+        assert any(json.loads(line).get("method") == "session/cancel" for line in guard.agent)
+        assert guard.records("violation") == []
+
+
+async def test_a_command_that_is_only_shown_before_the_output_replaces_it_is_judged(tmp_path: Path) -> None:
+    """The form of Hermes 0.19."""
+    async with guarded(tmp_path, deny=["execute:git push *"]) as guard:
+        await guard.open()
+        for number, line in enumerate(("git push", "ls")):
+            shown, output = (
+                [{"type": "content", "content": {"type": "text", "text": text}}] for text in (f"$ {line}", "ok")
+            )
+            call = {"toolCallId": f"tc-{number}", "kind": "execute"}
+            guard.update(sessionUpdate="tool_call", title=f"terminal: {line}", content=shown, **call)
+            guard.update(sessionUpdate="tool_call_update", status="completed", content=output, **call)
+        assert [each["violation"]["command"] for each in guard.records("violation")] == ["git push"]
+        assert guard.records("unjudged") == []
+
+
 async def test_what_the_guard_refused_is_not_a_violation(tmp_path: Path) -> None:
     async with guarded(tmp_path, deny=["execute:rm *"]) as guard:
         await guard.open()

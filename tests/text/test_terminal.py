@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from unicodedata import category
 
 import pytest
 from hypothesis import given
@@ -65,11 +66,21 @@ def test_many_beginnings_without_an_end_take_no_time(piece: str) -> None:
     assert time.perf_counter() - start < 5
 
 
-@pytest.mark.parametrize("name", [name for name in CORPUS if name != "lone surrogate"])
+@pytest.mark.parametrize("name", CORPUS)
 def test_escaped_json_does_not_act_and_keeps_its_value(name: str) -> None:
     text = json.dumps({CORPUS[name]: CORPUS[name]}, ensure_ascii=False)
     assert not ACTING.search(escape_json(text))
     assert json.loads(escape_json(text)) == json.loads(text)
+
+
+def test_what_is_not_shown_is_escaped_in_json() -> None:
+    """Controls, separators, marks of format and direction, halves of characters; all others are shown."""
+    hidden = [chr(code) for code in range(0x110000) if category(chr(code)) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    hidden.remove("\n")
+    escaped = escape_json(" ".join(hidden))
+    assert escaped.isascii()
+    assert json.loads(f'"{escaped}"') == " ".join(hidden)
+    assert escape_json('"żółć 中 👍🏽 𝔘"') == '"żółć 中 👍🏽 𝔘"'
 
 
 def test_a_line_that_is_not_json_is_escaped_too() -> None:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit, local_place
+from tests.tui.here import UserHere
 
 
 @pytest.fixture(autouse=True)
@@ -22,11 +24,22 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+def place(tmp_path: Path, warm_python: WarmPython) -> Iterator[HostPlaceKit]:
     """A user with a host of their own, and a project with one file."""
-    with local_place(tmp_path) as found:
+    with local_place(tmp_path, warm_python) as found:
         (found.project / "a.txt").write_text("hello\n")
         yield found
+
+
+@pytest.fixture
+def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[UserHere]:
+    """A user whose clients run in this process, and a project with one file."""
+    found = UserHere(tmp_path, monkeypatch)
+    (found.project / "a.txt").write_text("hello\n")
+    try:
+        yield found
+    finally:
+        found.end()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
-"""A copy of a session from the list of sessions, in a real terminal with a real host."""
+"""A copy of a session from the list of sessions, with a real host."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -10,34 +11,37 @@ from typing import Any
 import pytest
 
 pytest.importorskip("textual")
-pytest.importorskip("pyte")
 
 from dragoman.errors import ConfigError
 from dragoman.host.local.thin import HostLost, HostRefused
 from dragoman.tui.local_host import session_rows
-from tests.host.local.kit import HostPlaceKit
+from tests.tui.here import SCRIPTED, UserHere
 from tests.tui.opened import row
-from tests.tui.test_terminal import SCRIPTED, Terminal
 
 
-def test_f_in_the_list_opens_a_copy_and_both_sessions_go_on(place: HostPlaceKit, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(place, *SCRIPTED))
-    terminal.until("F1 help")
-    terminal.type("say one\r")
-    terminal.until("│ one\n  done · ")
-    client = place.connect()
-    original = client.call("session/list")["sessions"][0]["sessionId"]
-    terminal.type("\x10")
-    terminal.until("f fork")
-    terminal.type("f")
-    assert "│ one\n  done · " in terminal.until("(fork)"), "the copy, with its history"
-    terminal.type("say only in the copy\r")
-    terminal.until("│ only in the copy\n  done · ")
-    assert len(client.call("session/list")["sessions"]) == 2
-    words = [{"type": "text", "text": "say only in the original"}]
-    assert client.call("session/prompt", sessionId=original, prompt=words)["stopReason"] == "end_turn"
-    terminal.type("say again\r")
-    assert "only in the original" not in terminal.until("│ again\n  done · ")
+async def test_f_in_the_list_opens_a_copy_and_both_sessions_go_on(user: UserHere) -> None:
+    async with user.host_here(), user.screen(**SCRIPTED) as client:
+        await client.until("F1 help")
+        client.type("say one\r")
+        await client.until("│ one\n  done · ")
+        other = await asyncio.to_thread(user.connect)
+
+        async def call(method: str, **params: Any) -> Any:
+            return await asyncio.to_thread(other.call, method, **params)
+
+        original = (await call("session/list"))["sessions"][0]["sessionId"]
+        client.type("\x10")
+        await client.until("f fork")
+        client.type("f")
+        assert "│ one\n  done · " in await client.until("(fork)"), "the copy, with its history"
+        client.type("say only in the copy\r")
+        await client.until("│ only in the copy\n  done · ")
+        assert len((await call("session/list"))["sessions"]) == 2
+        words = [{"type": "text", "text": "say only in the original"}]
+        assert (await call("session/prompt", sessionId=original, prompt=words))["stopReason"] == "end_turn"
+        client.type("say again\r")
+        assert "only in the original" not in await client.until("│ again\n  done · ")
+        other.close()
 
 
 @pytest.mark.parametrize(

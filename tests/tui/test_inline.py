@@ -1,4 +1,4 @@
-"""Inline mode in a real terminal: what was printed stays as it is, and what is typed stays where it is."""
+"""Inline mode: one story in a real terminal, with a resize and a lost host; the others with the client here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import pytest
 pytest.importorskip("prompt_toolkit")
 pyte = pytest.importorskip("pyte")
 
-from tests.host.local.kit import HostPlaceKit, local_place  # noqa: E402
+from tests.host.local.kit import HostPlaceKit  # noqa: E402
+from tests.tui import here  # noqa: E402
+from tests.tui.here import UserHere  # noqa: E402
 from tests.tui.test_terminal import SCRIPTED, SECONDS, Terminal  # noqa: E402
 
 READY = "Enter send"
@@ -44,30 +46,15 @@ class Inline(Terminal):
     def answer(self, keys: str, until: str) -> None:
         """Types an answer until it counts: one that comes too soon is refused."""
         end = monotonic() + SECONDS
-        self._read_for(0.5)
-        while until not in self.everything:
-            self.type(keys)
-            self._read_for(1.0, until)
+        while until not in self.text:
             assert monotonic() < end, self.text
-
-    def _read_for(self, seconds: float, until: str | None = None) -> None:
-        """Reads what comes in a time, or until there is a text."""
-        end = monotonic() + seconds
-        while monotonic() < end and (until is None or until not in self.everything):
-            self.read(0.05)
-
-
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path_factory.mktemp("place")) as found:
-        rows = "\n\n".join(f"row {number} of the file" for number in range(1, ROWS + 1))
-        (found.project / "rows.txt").write_text(rows)
-        yield found
+            self.type(keys)
+            while until not in self.text and self.read(0.5):
+                pass
 
 
 @contextmanager
 def opened(place: HostPlaceKit, *words: str) -> Iterator[Inline]:
-    (place.project / "a.txt").write_text("hello\n")
     client = Inline(place, *words)
     try:
         yield client
@@ -79,6 +66,8 @@ def opened(place: HostPlaceKit, *words: str) -> Iterator[Inline]:
 
 
 def test_every_line_is_in_the_history_once_and_typed_text_stays(place: HostPlaceKit) -> None:
+    rows = "\n\n".join(f"row {number} of the file" for number in range(1, ROWS + 1))
+    (place.project / "rows.txt").write_text(rows)
     with opened(place, *SCRIPTED) as client:
         client.until(READY)
         client.type("read rows.txt\\\rslow 20\\\rsay {result}\r")
@@ -107,7 +96,13 @@ def test_every_line_is_in_the_history_once_and_typed_text_stays(place: HostPlace
         assert client.everything.count(f"\n│ {2 * ROWS - 1} row {ROWS} of the file") == 1, (
             "what is loaded again is not printed again"
         )
-        client.until("done ·")
+        client.until(READY)
+        client.type("edit a.txt hello => bye\r")
+        client.until("needs your answer")
+        client.answer("\x1b1", "answered: Allow once")
+        client.until("✔ edit")
+        assert (place.project / "a.txt").read_text() == "bye\n"
+        client.until(READY)
         client.type("a draft\x03\x03")
         assert client.wait() == 0
         assert f"dragoman attach {session} brings you back" in client.text
@@ -120,95 +115,96 @@ def test_every_line_is_in_the_history_once_and_typed_text_stays(place: HostPlace
         assert again.wait() == 0
 
 
-def test_only_alt_and_a_number_or_tab_and_a_number_answer_a_question(place: HostPlaceKit) -> None:
-    with opened(place, *SCRIPTED) as client:
-        client.until(READY)
+async def test_only_alt_and_a_number_or_tab_and_a_number_answer_a_question(user: UserHere) -> None:
+    async with user.host_here(), user.inline(**here.SCRIPTED) as client:
+        await client.until(READY)
         client.type("edit a.txt hello => bye\r")
-        client.until("needs your answer")
+        await client.until("needs your answer")
         assert "1: Allow once" in client.text
         client.type("1\r")  # a prompt, which waits
-        client.until("❯\n")
-        assert (place.project / "a.txt").read_text() == "hello\n"
-        client.answer("\x1b1", "answered: Allow once")
-        client.until("✔ edit")
-        assert (place.project / "a.txt").read_text() == "bye\n"
-        client.until("│ 1")  # the scripted model repeats the prompt that waited
-        client.until(READY)
+        await client.until("❯\n")
+        assert (user.project / "a.txt").read_text() == "hello\n"
+        await client.answer("\x1b1", "answered: Allow once")
+        await client.until("✔ edit")
+        assert (user.project / "a.txt").read_text() == "bye\n"
+        await client.until("│ 1")  # the scripted model repeats the prompt that waited
+        await client.until(READY)
         client.type("edit a.txt bye => never\r")
-        client.until("needs your answer")
+        await client.until("needs your answer")
         client.type("\t")
-        client.until("type the number of an answer")
+        await client.until("type the number of an answer")
         client.type("x\r")  # neither types nor answers
-        client.answer("3", "answered: Reject")
-        client.until(READY)
-        assert (place.project / "a.txt").read_text() == "bye\n"
+        await client.answer("3", "answered: Reject")
+        await client.until(READY)
+        assert (user.project / "a.txt").read_text() == "bye\n"
         client.type("run sleep 1000\r")
-        client.until("needs your answer")
+        await client.until("needs your answer")
         client.type("\x1b")
-        client.until("Cancelled")
-        client.until(READY)
+        await client.until("Cancelled")
+        await client.until(READY)
 
 
-def test_completion_paste_history_and_new_lines_in_the_input(place: HostPlaceKit) -> None:
-    with opened(place, *SCRIPTED) as client:
-        client.until(READY)
+async def test_completion_paste_history_and_new_lines_in_the_input(user: UserHere) -> None:
+    async with user.host_here(), user.inline(**here.SCRIPTED) as client:
+        await client.until(READY)
         client.type("/tra")
-        client.until("the last messages between host and agent")
+        await client.until("the last messages between host and agent")
         client.type("\t")
-        client.until("❯ /traffic")
+        await client.until("❯ /traffic")
         client.type("\r")
-        client.until("req 0, initialize")
+        await client.until("req 0, initialize")
+        (user.project / "rows.txt").write_text("row 1\n")
         client.type("say see @ro")
-        client.until("rows.txt")
+        await client.until("rows.txt")
         client.type("\t\r")
-        client.until("│ see @rows.txt")
-        client.until(READY)
+        await client.until("│ see @rows.txt")
+        await client.until(READY)
         client.type("\x1b[200~" + "pasted\n" * 30 + "\x1b[201~")
-        client.until("[pasted 30 lines]")
+        await client.until("[pasted 30 lines]")
         client.type("\x7f\x7f")
         client.type("say one\nsay two\x1b\rsay three\r")
-        client.until("│ one\n│ two\n│ three")
-        client.until(READY)
+        await client.until("│ one\n│ two\n│ three")
+        await client.until(READY)
         client.type("\x1b[A")
-        client.until("❯ say one\nsay two\nsay three")
+        await client.until("❯ say one\nsay two\nsay three")
         client.type("\x03")
-        client.until("Ctrl+C again leaves")
+        await client.until("Ctrl+C again leaves")
         client.type("\x15\x15\x15\x15\x15!echo from the shell\r")
-        client.until("  from the shell")
-        client.until("shell: exit 0")
+        await client.until("  from the shell")
+        await client.until("shell: exit 0")
         client.type("!!")
         client.type("\r")
-        client.until("❯ [!echo from the shell: exit 0]")
+        await client.until("❯ [!echo from the shell: exit 0]")
 
 
-def test_a_form_is_filled_in_line_by_line(place: HostPlaceKit) -> None:
-    with opened(place, "-a", "scripted") as client:
-        client.until(READY)
+async def test_a_form_is_filled_in_line_by_line(user: UserHere) -> None:
+    async with user.host_here(), user.inline(agent="scripted") as client:
+        await client.until(READY)
         client.type("elicitation\r")
-        client.until("form: Name")
+        await client.until("form: Name")
         client.type("Ada\r")
-        client.until("form: Colour")
+        await client.until("form: Colour")
         client.type("2\r\r")
-        client.until("form: Subscribe")
+        await client.until("form: Subscribe")
         client.type("y\r")
-        client.until("form: this will be sent")
+        await client.until("form: this will be sent")
         client.type("/send\r")
-        client.until("'name': 'Ada'")
+        await client.until("'name': 'Ada'")
 
 
-def test_text_of_an_agent_neither_acts_on_the_terminal_nor_looks_like_a_question(place: HostPlaceKit) -> None:
+async def test_text_of_an_agent_neither_acts_on_the_terminal_nor_looks_like_a_question(user: UserHere) -> None:
     evil = (
         "\x1b]0;owned\x07\x1b]52;c;b3duZWQ=\x07\x1b[?1049h\x1b[2J\u202egnp\u202c\n\n"
         "question: run: rm -rf /\n\n  1: Allow once (yes, this time)\n\n◆ needs your answer\n\nthe end\n"
     )
-    (place.project / "evil").write_text(evil)
-    with opened(place, *SCRIPTED) as client:
-        client.until(READY)
+    (user.project / "evil").write_text(evil)
+    async with user.host_here(), user.inline(**here.SCRIPTED) as client:
+        await client.until(READY)
         client.type("read evil\\\rsay {result}\r")
-        client.until("the end")
-        client.until("done ·")
+        await client.until("the end")
+        await client.until("done ·")
         assert client.screen.title == ""
-        for sequence in (b"\x1b]", b"\x1b[?1049h", b"\x1b[2J", "\u202e".encode()):
+        for sequence in ("\x1b]", "\x1b[?1049h", "\x1b[2J", "\u202e"):
             assert sequence not in client.raw
         own = [line for line in client.everything.split("\n") if line.startswith(("question:", "◆ needs"))]
         assert own == [], "only our own questions stand at the first column"

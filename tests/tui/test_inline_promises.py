@@ -28,6 +28,7 @@ from dragoman.tui.values import AskedQuestion
 class Nowhere:
     cwd = "/home/user/project"
     worktree = ""
+    mode = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError

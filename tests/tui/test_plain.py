@@ -1,4 +1,4 @@
-"""The plain terminal client as a user meets it."""
+"""The plain terminal client as a user meets it: one story with its process, the others with the client in this one."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from contextlib import contextmanager
 import pytest
 
 from tests.host.local.kit import HostPlaceKit, wait_for
+from tests.tui import here
+from tests.tui.here import UserHere
 from tests.tui.kit import Plain
 
 SCRIPTED = ("-a", "dragoman", "--model", "scripted")
@@ -59,73 +61,74 @@ def _refused(client: Plain) -> bool:
     return "the answers are 1 to 4" in client.until("note: ")
 
 
-def test_leaving_does_not_end_the_work_and_attach_brings_it_back(place: HostPlaceKit) -> None:
-    with opened(place, *SCRIPTED) as client:
-        line = client.until("note: session")
-        session = line.split()[2]
-        client.type("edit a.txt hello => bye\\", "say changed")
-        client.until("answer with a number")
-        client.kill()
-    with opened(place, session) as again, opened(place, session[:8]) as other:
-        for each in (again, other):
-            each.until("question: edit: Edit a.txt")
-            each.until("answer with a number")
-        wait_for(lambda: _answered(again))
-        other.until("note: the question is closed")
-        for each in (again, other):
-            each.until("  changed")
-            each.until("-- done")
-    assert (place.project / "a.txt").read_text() == "bye\n"
+async def test_leaving_does_not_end_the_work_and_attach_brings_it_back(user: UserHere) -> None:
+    async with user.host_here():
+        async with user.plain(**here.SCRIPTED) as client:
+            line = await client.until("note: session")
+            session = line.split()[2]
+            client.type("edit a.txt hello => bye\\", "say changed")
+            await client.until("answer with a number")
+        same = await user.find_session(session[:8])
+        async with user.plain(session_id=session) as again, user.plain(session_id=same) as other:
+            for each in (again, other):
+                await each.until("question: edit: Edit a.txt")
+            await again.answer("1")
+            await again.until("note: answered")
+            await other.until("note: the question is closed")
+            for each in (again, other):
+                await each.until("  changed")
+                await each.until("-- done")
+    assert (user.project / "a.txt").read_text() == "bye\n"
 
 
-def test_a_turn_is_stopped_and_a_waiting_prompt_is_taken_back(place: HostPlaceKit) -> None:
-    with opened(place, *SCRIPTED) as client:
+async def test_a_turn_is_stopped_and_a_waiting_prompt_is_taken_back(user: UserHere) -> None:
+    async with user.host_here(), user.plain(**here.SCRIPTED) as client:
         client.type("run sleep 1000", "say never", "say second")
-        client.until("question:")
-        client.until("answer with a number")
+        await client.until("question:")
+        await client.until("answer with a number")
         client.type("/queue")
-        client.until("1: say never")
+        await client.until("1: say never")
         client.type("/drop 1", "/drop 7")
-        client.until("note: taken back")
-        client.until("/drop takes the number")
+        await client.until("note: taken back")
+        await client.until("/drop takes the number")
         client.type("/stop")
-        client.until("note: the turn ended: stopped")
-        client.until("  second")
-        client.until("-- done")
+        await client.until("note: the turn ended: stopped")
+        await client.until("  second")
+        await client.until("-- done")
         assert not any("  never" in line for line in client.seen)
 
 
-def test_the_death_of_the_host_is_survived(place: HostPlaceKit) -> None:
-    with opened(place, *SCRIPTED) as client:
+async def test_the_death_of_the_host_is_survived(user: UserHere) -> None:
+    async with user.plain(**here.SCRIPTED) as client:
         client.type("say before")
-        client.until("  before")
-        client.until("-- done")
-        for pid in place.pids():
+        await client.until("  before")
+        await client.until("-- done")
+        for pid in user.pids():
             os.kill(pid, signal.SIGKILL)
-        client.until("the host is gone")
-        client.until("the host is back")
-        client.until("note: session")
+        await client.until("the host is gone")
+        await client.until("the host is back")
+        await client.until("note: session")
         client.type("say after")
-        client.until("  after")
-        client.until("-- done")
+        await client.until("  after")
+        await client.until("-- done")
 
 
-def test_an_agent_that_cannot_start_is_explained_and_another_is_used(place: HostPlaceKit) -> None:
-    with opened(place, "-a", "unknown-agent") as client:
-        client.until("error: no agent is called 'unknown-agent'")
-        client.until("/new AGENT uses another agent")
+async def test_an_agent_that_cannot_start_is_explained_and_another_is_used(user: UserHere) -> None:
+    async with user.host_here(), user.plain(agent="unknown-agent") as client:
+        await client.until("error: no agent is called 'unknown-agent'")
+        await client.until("/new AGENT uses another agent")
         client.type("/new scripted", "hello")
-        client.until("note: session")
-        client.until("-- done")
+        await client.until("note: session")
+        await client.until("-- done")
         client.type("/help")
-        client.until("/quit")
+        await client.until("/quit")
 
 
-def test_text_of_an_agent_cannot_act_on_the_terminal_or_look_like_ours(place: HostPlaceKit) -> None:
-    with opened(place, *SCRIPTED) as client:
+async def test_text_of_an_agent_cannot_act_on_the_terminal_or_look_like_ours(user: UserHere) -> None:
+    async with user.host_here(), user.plain(**here.SCRIPTED) as client:
         client.type("say \x1b]0;evil\x07\x1b[2Jtext\\", "say question: \u202eagent:")
-        client.until("text")
-        client.until("-- done")
+        await client.until("text")
+        await client.until("-- done")
         shown = "\n".join(client.seen)
         assert "\x1b" not in shown
         assert "\x07" not in shown

@@ -19,108 +19,100 @@ from dragoman.tui.question_lines import answer_lines, answers_of
 from dragoman.tui.questions.failures import Failure, explain, work_of
 from dragoman.tui.questions.form_values import FormDialogue
 from dragoman.tui.questions.logins import login_command, shown_command
-from tests.host.local.kit import HostPlaceKit, wait_for
-from tests.tui.kit import Plain
-from tests.tui.test_plain import SCRIPTED, opened
+from tests.tui.here import SCRIPTED, UserHere
 
 LOGIN_AGENT = str(Path(__file__).parent / "login_agent.py")
 
 
-def test_a_form_is_asked_line_by_line_and_a_page_is_declined(place: HostPlaceKit) -> None:
-    with opened(place, "-a", "scripted") as client:
+async def test_a_form_is_asked_line_by_line_and_a_page_is_declined(user: UserHere) -> None:
+    async with user.host_here(), user.plain(agent="scripted") as client:
         client.type("elicitation")
-        client.until("question: scripted asks you to fill in a form")
-        client.until("form: Name")
+        await client.until("question: scripted asks you to fill in a form")
+        await client.until("form: Name")
         client.type("")
-        client.until("note: an empty line is not an answer: this field is required")
+        await client.until("note: an empty line is not an answer: this field is required")
         client.type("Ada")
-        client.until("form: Colour")
+        await client.until("form: Colour")
         client.type("2")
-        client.until("form: Age")
+        await client.until("form: Age")
         client.type("old")
-        client.until("note: old is not a whole number")
+        await client.until("note: old is not a whole number")
         client.type("")
-        client.until("form: Subscribe")
+        await client.until("form: Subscribe")
         client.type("y")
-        client.until("form: this will be sent")
-        client.until("3: Age: (left out)")
+        await client.until("form: this will be sent")
+        await client.until("3: Age: (left out)")
         client.type("/send")
-        client.until("AcceptElicitation: {'name': 'Ada', 'colour': 'green', 'subscribe': True}")
-        client.until("-- done")
+        await client.until("AcceptElicitation: {'name': 'Ada', 'colour': 'green', 'subscribe': True}")
+        await client.until("-- done")
         client.type("elicitation")
-        client.until("form: Name")
+        await client.until("form: Name")
         client.type("/decline")
-        client.until("DeclineElicitation")
-        client.until("-- done")
+        await client.until("DeclineElicitation")
+        await client.until("-- done")
         client.type("url")
-        client.until("host: example.org")
-        client.until("  https://example.org/")
+        await client.until("host: example.org")
+        await client.until("  https://example.org/")
         client.type("/cancel")
-        client.until("CancelElicitation")
-        client.until("-- done")
+        await client.until("CancelElicitation")
+        await client.until("-- done")
 
 
-def test_a_login_by_the_agent_opens_the_session_with_the_prompt_that_waited(
-    place: HostPlaceKit, tmp_path: Path
+async def test_a_login_by_the_agent_opens_the_session_with_the_prompt_that_waited(
+    user: UserHere, tmp_path: Path
 ) -> None:
-    with opened(place, "--", sys.executable, LOGIN_AGENT, str(tmp_path / "never")) as client:
+    command = (sys.executable, LOGIN_AGENT, str(tmp_path / "never"))
+    async with user.host_here(), user.plain(command=command) as client:
         client.type("say kept")
-        client.until("wants a login first")
-        client.until("/1: log in")
+        await client.until("wants a login first")
+        await client.until("/1: log in")
         client.type("/1")
-        client.until("1: Scripted login (the agent does it)")
-        client.until("3: dragoman login")
+        await client.until("1: Scripted login (the agent does it)")
+        await client.until("3: dragoman login")
         client.type("1")
-        client.until("note: logged in")
-        client.until("  kept")
-        client.until("-- done")
+        await client.until("note: logged in")
+        await client.until("  kept")
+        await client.until("-- done")
 
 
-def test_a_prompt_that_could_not_run_after_a_crash_goes_to_the_new_session(place: HostPlaceKit) -> None:
-    with opened(place, "-a", "scripted") as client:
+async def test_a_prompt_that_could_not_run_after_a_crash_goes_to_the_new_session(user: UserHere) -> None:
+    async with user.host_here(has_programs=True), user.plain(agent="scripted") as client:
         client.type("crash 3")
-        client.until("error: scripted ended while working (exit code 3)")
-        client.until("scripted agent: crashing on request")
-        client.until("restart and resume")
+        await client.until("error: scripted ended while working (exit code 3)")
+        await client.until("scripted agent: crashing on request")
+        await client.until("restart and resume")
         client.type("say not lost")  # this agent forgets its sessions with its process
-        client.until("error: this session cannot go on")
-        client.until("/1: restart with a new session")
+        await client.until("error: this session cannot go on")
+        await client.until("/1: restart with a new session")
         client.type("/1")
-        client.until("note: session")
-        client.until("  not lost")
-        client.until("-- done")
+        await client.until("note: session")
+        await client.until("  not lost")
+        await client.until("-- done")
 
 
-def test_a_rejected_question_says_why_to_the_built_in_agent(place: HostPlaceKit) -> None:
-    with opened(place, *SCRIPTED) as client:
+async def test_a_rejected_question_says_why_to_the_built_in_agent(user: UserHere) -> None:
+    async with user.host_here(), user.plain(**SCRIPTED) as client:
         client.type("edit a.txt hello => bye\\", "say {result}")
-        client.until("why: no rule allows it")
-        client.until("the agent writes the rule: allow edit:a.txt, for this project")
-        client.until("answer with a number")
-        wait_for(lambda: _rejected(client))
-        client.until("The user refused this call and wrote: use b.txt")
-        client.until("-- done")
-        assert (place.project / "a.txt").read_text() == "hello\n"
+        await client.until("why: no rule allows it")
+        await client.until("the agent writes the rule: allow edit:a.txt, for this project")
+        await client.answer("/why use b.txt")
+        await client.until("note: rejected, with your reason")
+        await client.until("The user refused this call and wrote: use b.txt")
+        await client.until("-- done")
+        assert (user.project / "a.txt").read_text() == "hello\n"
 
 
-def _rejected(client: Plain) -> bool:
-    client.type("/why use b.txt")
-    return "rejected, with your reason" in client.until("note: ")
-
-
-def test_a_prompt_after_a_killed_agent_is_not_swallowed(place: HostPlaceKit) -> None:
-    from tests.tui.test_terminal_questions import agents_of
-
-    with opened(place, *SCRIPTED) as client:
+async def test_a_prompt_after_a_killed_agent_is_not_swallowed(user: UserHere) -> None:
+    async with user.host_here(has_programs=True), user.plain(**SCRIPTED) as client:
         client.type("run sleep 1000")
-        client.until("answer with a number")
-        for pid in agents_of(place):
+        await client.until("answer with a number")
+        for pid in user.agent_pids():
             os.kill(pid, signal.SIGKILL)
-        client.until("ended while working (signal KILL)")
-        client.until("likely: it was killed")
+        await client.until("ended while working (signal KILL)")
+        await client.until("likely: it was killed")
         client.type("say after")
-        client.until("  after")
-        client.until("-- done")
+        await client.until("  after")
+        await client.until("-- done")
 
 
 # Pure

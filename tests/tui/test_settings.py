@@ -16,7 +16,6 @@ from dragoman.schema import v1
 from dragoman.settings.file import UiMembers
 from dragoman.state import fold
 from dragoman.tui.conversation import HostedConversation
-from dragoman.tui.screen.choices.options import prepare_session
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.keys.actions import ACTIONS, client_action
@@ -46,7 +45,7 @@ MODELS = v1.SessionConfigSelect(
         ),
     ],
 )
-SWITCH = v1.SessionConfigBoolean(id="web", name="Web search", current_value=False)
+SWITCH = v1.SessionConfigBoolean(id="web", name="Web search", category="model_config", current_value=False)
 MODES = v1.SessionModeState(
     current_mode_id="ask",
     available_modes=[v1.SessionMode(id="ask", name="Ask"), v1.SessionMode(id="plan", name="Plan")],
@@ -232,12 +231,13 @@ async def test_the_help_shows_every_key_and_command(monkeypatch: pytest.MonkeyPa
         ("rewind", None),
         ("dragoman:rewind", "rewind"),
         ("queue", "queue"),
+        ("mode full", "mode"),
         ("nothing", None),
     ],
 )
 def test_a_command_of_the_agent_goes_first_but_for_our_lists(text: str, found: str | None) -> None:
     word, _, argument = text.partition(" ")
-    action = client_action(word, argument, {"help", "model", "rewind"})
+    action = client_action(word, argument, {"help", "model", "mode", "rewind"})
     assert (action and action.name) == found
 
 
@@ -343,12 +343,12 @@ async def test_remembered_values_are_set_before_the_first_prompt_and_never_keep_
     async with opened(monkeypatch, start=ScreenStart(preferences=preferences)) as (app, pilot):
         session: Any = FakeSession()
         prepared: Session = session
-        await prepare_session(app, prepared, "claude --acp")
+        await app.prepare_values(prepared, "claude --acp")
         assert session.taken == [("model", "opus")]
         await painted(app, pilot)
         assert any("was not taken: not today" in line for line in grid(app))
         other: Any = FakeSession()
-        await prepare_session(app, other, "codex")
+        await app.prepare_values(other, "codex")
         assert other.taken == []
 
 

@@ -1,10 +1,15 @@
-"""The full screen in a real terminal: a PTY whose output a terminal emulator reads, a real host, a real agent."""
+"""The full screen in a real terminal: a PTY whose output a terminal emulator reads, a real host, a real agent.
+
+One story is in a terminal: keys, what is drawn, job control, and what stays when the screen is left. What needs no
+terminal has the client in this process.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import pty
+import re
 import select
 import signal
 import struct
@@ -18,6 +23,8 @@ pytest.importorskip("textual")
 pyte = pytest.importorskip("pyte")
 
 from tests.host.local.kit import HostPlaceKit, processes, wait_for  # noqa: E402
+from tests.tui import here  # noqa: E402
+from tests.tui.here import UserHere  # noqa: E402
 
 SECONDS = 90.0
 SCRIPTED = ("-a", "dragoman", "--model", "scripted")
@@ -86,16 +93,23 @@ class Terminal:
 def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal(place, *SCRIPTED))
     terminal.until("F1 help")
+    (place.project / "evil").write_text("\x1b]0;owned\x07\x1b[2J\x9b5mthe end\n")
+    terminal.type("read evil\\\rsay {result}\r")
+    terminal.until("the end")
+    assert b"owned\x07" not in terminal.raw
+    assert terminal.screen.title != "owned", "text of an agent does not act on the terminal"
+    terminal.until("Enter send")
     terminal.type("edit a.txt hello => bye\r")
     terminal.until("1: Allow once")
     terminal.until("needs your answer")
     terminal.type("1\x7f\t")  # typed, removed, and into the card
     terminal.until("type the number of an answer")
     end = monotonic() + SECONDS
-    while "✔ edit" not in terminal.text:
+    while b"answered: " not in terminal.raw:
         terminal.type("1" if "Allow once" in terminal.text else "")  # one that comes too soon is refused
         terminal.read(0.5)
         assert monotonic() < end, terminal.text
+    terminal.until("✔ edit")
     assert (place.project / "a.txt").read_text() == "bye\n"
     while "answered: " in terminal.text:  # the place of the question stays empty for a moment, and takes the keys
         assert terminal.read(SECONDS), terminal.text
@@ -117,56 +131,37 @@ def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: lis
     assert terminal.raw.rstrip().endswith(b"back") or b"\x1b[?1049l" in terminal.raw
 
 
-def test_a_killed_client_loses_nothing_and_two_terminals_show_the_same(
-    place: HostPlaceKit, terminals: list[Terminal]
-) -> None:
-    terminals.append(first := Terminal(place, *SCRIPTED))
-    first.until("F1 help")
-    first.type("say before the end\r")
-    first.until("│ before the end")
-    first.kill()
-    terminals.append(again := Terminal(place, "--continue"))
-    terminals.append(other := Terminal(place, "--continue"))
-    for each in (again, other):
-        each.until("│ before the end")
-    again.type("say from the first\r")
-    for each in (again, other):
-        each.until("│ from the first")
+async def test_a_client_that_is_gone_loses_nothing_and_two_clients_show_the_same(user: UserHere) -> None:
+    async with user.host_here():
+        async with user.screen(**here.SCRIPTED) as first:
+            await first.until("F1 help")
+            first.type("say before the end\r")
+            await first.until("│ before the end")
+        last = await user.find_session()
+        async with user.screen(session_id=last) as again, user.screen(session_id=last) as other:
+            for each in (again, other):
+                await each.until("│ before the end")
+            again.type("say from the first\r")
+            for each in (again, other):
+                await each.until("│ from the first")
 
 
-def test_a_command_that_fails_is_shown_with_its_exit_code_its_time_and_its_colours(
-    place: HostPlaceKit, terminals: list[Terminal]
-) -> None:
-    (place.project / "colours").write_text("\x1b[31mred words\x1b[0m\n")
-    terminals.append(terminal := Terminal(place, *SCRIPTED))
-    terminal.until("F1 help")
-    terminal.type("run cat colours; exit 3\r")
-    terminal.until("1: Allow once")
-    terminal.type("\t")
-    end = monotonic() + SECONDS
-    while "exit code 3" not in terminal.text:
-        terminal.type("1" if "Allow once" in terminal.text else "")  # one that comes too soon is refused
-        terminal.read(0.5)
-        assert monotonic() < end, terminal.text
-    text = terminal.until("red words")
-    assert "▸ ✘ run" in text
-    row = next(y for y, line in enumerate(text.split("\n")) if "red words" in line)
-    assert terminal.screen.buffer[row][5].fg == "red"
-    terminal.kill()
-    terminals.append(again := Terminal(place, "--continue"))
-    line = next(line for line in again.until("exit code 3").split("\n") if "exit code 3" in line)
-    assert line.startswith("▸ ✘ run")
-    assert line.endswith(" s"), "from the log: the time that it took"
-
-
-def test_text_of_an_agent_does_not_act_on_the_terminal(place: HostPlaceKit, terminals: list[Terminal]) -> None:
-    terminals.append(terminal := Terminal(place, *SCRIPTED))
-    terminal.until("F1 help")
-    (place.project / "evil").write_text("\x1b]0;owned\x07\x1b[2J\x9b5mthe end\n")
-    terminal.type("read evil\\\rsay {result}\r")
-    terminal.until("the end")
-    assert b"owned\x07" not in terminal.raw
-    assert terminal.screen.title != "owned"
+async def test_a_command_that_fails_is_shown_with_its_exit_code_its_time_and_its_colours(user: UserHere) -> None:
+    (user.project / "colours").write_text("\x1b[31mred words\x1b[0m\n")
+    async with user.host_here():
+        async with user.screen(**here.SCRIPTED) as client:
+            await client.until("F1 help")
+            client.type("run cat colours; exit 3\r")
+            await client.answer("1", "exit code 3")
+            text = await client.until("red words")
+            assert "▸ ✘ run" in text
+            session_id = client.app.conversation.session_id
+            (segment,) = [part for strip in client.strips() for part in strip if "red words" in part.text]
+            assert segment.style.color.number == 1, "the red of the terminal"
+            await client.until("done · ")
+        async with user.screen(session_id=session_id) as again:
+            shown = re.compile(r"^▸ ✘ run .*exit code 3 .* s$", re.MULTILINE)  # from the log: the time that it took
+            await again.wait_until(lambda: shown.search(again.text), lambda: again.text)
 
 
 def test_the_demo_opens_the_client_and_leaves_nothing(place: HostPlaceKit, terminals: list[Terminal]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,22 +13,11 @@ pytest.importorskip("textual")
 pytest.importorskip("pyte")
 
 from tests.host.local.kit import HostPlaceKit
+from tests.tui import here
+from tests.tui.here import UserHere
 from tests.tui.test_terminal import SCRIPTED, Terminal
 
 LOGIN_AGENT = str(Path(__file__).parent / "login_agent.py")
-
-
-def agents_of(place: HostPlaceKit) -> list[int]:
-    """The processes of agents that the host of this place started; their environment is not that of the test."""
-    (host,) = place.pids()
-    found = []
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError, IndexError):
-            parent = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-            if parent == host and b"DRAGOMAN_HOSTED" in (folder / "environ").read_bytes():
-                found.append(int(folder.name))
-    assert found, "no agent runs"
-    return found
 
 
 def enter_card(terminal: Terminal) -> None:
@@ -75,26 +63,27 @@ def test_a_login_runs_in_the_terminal_and_the_session_opens(
     assert "\x1b[?1049h" in terminal.raw.decode(errors="replace").rpartition("the code, please:")[2]
 
 
-def test_an_agent_that_is_killed_in_a_turn_is_started_again_by_a_key(
-    place: HostPlaceKit,
-    terminals: list[Terminal],
-) -> None:
-    terminals.append(terminal := Terminal(place, *SCRIPTED))
-    terminal.until("F1 help")
-    terminal.type("say before\r")
-    terminal.until("│ before")
-    terminal.type("run sleep 1000\r")
-    terminal.until("1: Allow once")
-    for pid in agents_of(place):
-        os.kill(pid, signal.SIGKILL)
-    terminal.until("ended while working (signal KILL)")
-    assert "kept: the conversation" in terminal.text
-    enter_card(terminal)
-    terminal.type("r")
-    terminal.until("The agent was started again.")
-    terminal.type("say after\r")
-    terminal.until("│ after")
-    assert "│ before" in terminal.text
+async def test_an_agent_that_is_killed_in_a_turn_is_started_again_by_a_key(user: UserHere) -> None:
+    async with user.host_here(has_programs=True), user.screen(**here.SCRIPTED) as client:
+        await client.until("F1 help")
+        client.type("say before\r")
+        await client.until("│ before")
+        client.type("run sleep 1000\r")
+        await client.until("1: Allow once")
+        for pid in user.agent_pids():
+            os.kill(pid, signal.SIGKILL)
+        await client.until("the agent took it back")
+        client.clock.let_pass()
+        await client.until("ended while working (signal KILL)")
+        assert "kept: the conversation" in client.text
+        client.clock.let_pass()
+        client.type("\t")
+        await client.until("type a key")
+        client.type("r")
+        await client.until("The agent was started again.")
+        client.type("say after\r")
+        await client.until("│ after")
+        assert "│ before" in client.text
 
 
 @pytest.mark.soak  # test_questions.py has keys that were read before the card was painted

@@ -280,7 +280,9 @@ def test_an_over_long_line_still_names_its_request() -> None:
         (INVALID_REQUEST, "unknown", UNSET),
     ]
     assert refused[0].raw == request[:-1]
-    assert refused[0].why == f"a line of {len(request) - 1} bytes is over the limit of 1024"
+    assert refused[0].why == (
+        f"a message of {len(request) - 1} bytes was dropped: one may have 1024 bytes; send it in smaller parts"
+    )
 
 
 @pytest.mark.rule(13)

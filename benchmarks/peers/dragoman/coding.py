@@ -20,12 +20,11 @@ from dragoman.schema import v1
 
 SCRIPTED_AGENT = [sys.executable, "-m", "dragoman.testing.scripted_agent"]
 BUILT_IN_AGENT = [sys.executable, "-m", "dragoman", "agent", "--model", "scripted"]
-_FILE = "file.txt"
 
 
 async def coding(params: dict[str, Any]) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        _prepare(folder)
+        _prepare(folder, params["calls"])
         result = _starts(params["spawns"])
         async with spawn(*BUILT_IN_AGENT, cwd=folder) as agent:
             session = await agent.new_session(cwd=folder)
@@ -34,9 +33,14 @@ async def coding(params: dict[str, Any]) -> dict[str, float]:
         return result
 
 
-def _prepare(folder: str) -> None:
+def _prepare(folder: str, files: int) -> None:
     os.environ["DRAGOMAN_HOME"] = os.path.join(folder, "home")  # nothing of the user's is read or written
-    Path(folder, _FILE).write_text("a line of text\n" * 50)
+    for number in range(files):
+        Path(folder, _file(number)).write_text("a line of text\n" * 50)
+
+
+def _file(number: int) -> str:
+    return f"file-{number}.txt"
 
 
 def _starts(spawns: int) -> dict[str, float]:
@@ -83,8 +87,9 @@ async def _first_words(session: Session, prompts: int) -> dict[str, float]:
 
 
 async def _tool_calls(session: Session, calls: int, parallel: int) -> dict[str, float]:
-    """One turn that reads a file so often, some of the calls side by side, as models do it."""
-    lines = [f"{'& ' if number % parallel else ''}read {_FILE}" for number in range(calls)]
+    """One turn that reads so many files, some of the calls side by side, as models do it. A turn that repeats one call
+    is ended by the agent."""
+    lines = [f"{'& ' if number % parallel else ''}read {_file(number)}" for number in range(calls)]
     pid = probe.child_pid(BUILT_IN_AGENT)
     usage = probe.Usage(pid)
     start = time.perf_counter()

@@ -9,7 +9,7 @@ import os
 import sys
 from contextlib import contextmanager
 
-from dragoman.text.colour import BOLD, RED, Painter
+from dragoman.text.colour import BOLD, RED, YELLOW, Painter
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
@@ -45,6 +45,14 @@ def write_note(text: str) -> None:
     sys.stderr.flush()
 
 
+def write_warning(text: str) -> None:
+    """Write one line to stderr that must not be overlooked, at once."""
+    from dragoman.text.terminal import one_line
+
+    sys.stderr.write(f"dragoman: {paint('warning: ' + one_line(text), YELLOW, sys.stderr)}\n")
+    sys.stderr.flush()
+
+
 def write_table(header: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> None:
     """Write columns to stdout, for people; programs ask for JSON."""
     from dragoman.text.terminal import cells, fit, one_line
@@ -61,16 +69,30 @@ def write_table(header: "Sequence[str]", rows: "Sequence[Sequence[str]]") -> Non
 
 def write_json(document: object) -> None:
     """Write one JSON document to stdout, indented."""
+    sys.stdout.write(json_of(document, indent=2) + "\n")
+
+
+def json_of(document: object, *, indent: int = 0) -> str:
+    """Return a value as JSON for people and pipes: on one line, or with `indent` spaces for each level.
+
+    Everything of this program that prints JSON takes it from here or from `json_text`.
+    """
     import msgspec
 
-    sys.stdout.write(json_text(msgspec.json.format(msgspec.json.encode(document), indent=2)) + "\n")
+    try:
+        data = msgspec.json.encode(document)
+    except UnicodeEncodeError:  # the name of a file that is not UTF-8: half characters, which are escaped
+        import json
+
+        return json.dumps(msgspec.to_builtins(document, str_keys=True), indent=indent or None)
+    return json_text(msgspec.json.format(data, indent=indent) if indent else data)
 
 
-def json_text(data: bytes) -> str:
-    """Return JSON as it is to be printed: what would act on a terminal is escaped, and the value stays the same."""
+def json_text(data: bytes | str) -> str:
+    """Return JSON as it is to be printed: what is acted on or not shown is escaped, and the value stays the same."""
     from dragoman.text.terminal import escape_json
 
-    return escape_json(data.decode(errors="replace"))
+    return escape_json(data if isinstance(data, str) else data.decode(errors="replace"))
 
 
 @contextmanager

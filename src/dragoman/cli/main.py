@@ -25,9 +25,12 @@ def program() -> "NoReturn":
 
     from dragoman.cli import masked_streams
 
-    masked_streams.protect_streams()
-    masked_streams.mask_keys(os.environ)
-    code = main()
+    try:
+        masked_streams.protect_streams()
+        masked_streams.mask_keys(os.environ)
+        code = main()
+    except Exception as error:
+        code = _report(error)
     masked_streams.finish()
     atexit._run_exitfuncs()
     os._exit(code)
@@ -112,6 +115,18 @@ def _unknown(word: str) -> exits.CliError:
 
 
 def _report(error: Exception) -> int:
+    try:
+        return _write_report(error)
+    except Exception as another:
+        # Memory or descriptors are used up, so that nothing more can be loaded: what is loaded has to do.
+        failure = exits.shortage_of(error) or exits.shortage_of(another)
+        if failure is None:
+            raise
+        os.write(2, f"dragoman: error: {failure.message}\nhint: {failure.hint}\n".encode())
+        return failure.exit_code
+
+
+def _write_report(error: Exception) -> int:
     from dragoman.cli.console import write_error
 
     failure = exits.cli_error_of(error)
@@ -129,6 +144,9 @@ def _report(error: Exception) -> int:
 
 def _forget_output() -> None:
     """Redirect stdout to /dev/null, so that flushing it at exit does not fail again."""
-    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+    except OSError:  # no descriptor is left, so stdout is not what failed
+        return
     os.dup2(null, sys.stdout.fileno())
     os.close(null)

@@ -21,9 +21,12 @@ from dragoman.policy.paths import is_below
 from dragoman.policy.request import PATH_KINDS, Command, Request
 from dragoman.schema import v1
 from dragoman.state import ToolCallState
+from dragoman.state.tools import FINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    from msgspec import UnsetType
 
     from dragoman.state import SessionState
     from dragoman.workspace.folders import SessionFolders
@@ -40,8 +43,18 @@ _KIMI_COMMAND: Final = re.compile(r"Requesting approval to perform: Run command 
 _KIMI_PATH: Final = re.compile(r"Requesting approval to (?:Writing|Editing) (?P<path>/.*[^…])")
 # Gemini CLI and Qwen Code send no input; for their shell tool the title is the command line.
 _GEMINI_SHELL: Final = re.compile(r"run_shell_command[_-].*")
+# Hermes shows a command as the content of the call that it announces; what was cut ends with an ellipsis.
+_SHOWN_LINE: Final = re.compile(r"\$ (?P<line>.*[^\s…])\s*", re.DOTALL)
+# What titles say before a command line, in the recordings: "terminal: LINE", "Shell: LINE", "Run `LINE`".
+_TITLE_TOOL: Final = re.compile(
+    r"(?:terminal|shell|bash|command|execute|run|running)(?::\s*|\s+(?=`))|\$\s+", re.IGNORECASE
+)
+_CUT_TITLE: Final = re.compile(r".*…|.{74,}\.\.\.", re.DOTALL)
 # Gemini asks about its to-do list too, which is neither a file nor a command.
 _GEMINI_TODOS: Final = re.compile(r"write_todos[_-].*")
+# Hermes sends no input with its to-do list either.
+_HERMES_TODOS: Final = re.compile(r"todo(?:: .*| \(\d+ items?\))?")
+_MOST_ANNOUNCED: Final = 10_000  # calls of one session; the texts are those of its state
 _OBJECTS: Final = {"execute": "command", "fetch": "address", **dict.fromkeys(PATH_KINDS, "file")}
 
 
@@ -71,7 +84,8 @@ class ShownChange(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """What a permission request is about: one request for the rules per kind and command, all of which have to be
     allowed, and what was shown of changes and commands. `problem` states why something could not be read,
-    `tool_call_id` is the call that it belongs to.
+    `tool_call_id` is the call that it belongs to. `suspected` is what a call that has ended only shows users, such as a
+    command in its title: that may show something denied, but not that there was nothing else.
     """
 
     requests: tuple[Request, ...]
@@ -79,6 +93,7 @@ class Evidence(Struct, frozen=True):
     commands: tuple[Command, ...] = ()
     problem: str = ""
     tool_call_id: str = ""
+    suspected: tuple[Request, ...] = ()
 
 
 def read_request(
@@ -101,10 +116,50 @@ def read_request(
     return replace(evidence, requests=requests, changes=tuple(changes))
 
 
-def read_call(call: ToolCallState, session: SeenSession, folders: SessionFolders, *, agent: str) -> Evidence:
+class Announcements:
+    """What tool calls showed as content before they ended: some agents send no input, and show it only there."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {}
+
+    def note(self, update: v1.ToolCall | v1.ToolCallUpdate) -> None:
+        """Keep what an update shows of a call that has not ended, before the next one replaces it."""
+        id = update.tool_call_id
+        if isinstance(update, v1.ToolCall):
+            self._texts.pop(id, None)  # an id that is used again
+        text = "" if update.status in FINISHED else next((text for text in _texts(update.content)), "")
+        if not text or (id not in self._texts and len(self._texts) >= _MOST_ANNOUNCED):
+            return
+        # Kimi sends the arguments as JSON that grows. Anything else that comes after the first text is output.
+        known = self._texts.setdefault(id, [text])
+        if known[0].lstrip().startswith("{"):
+            known[:] = [text]
+
+    def of(self, call: ToolCallState) -> list[v1.Content]:
+        """Return what a call showed, in place of the input that it does not have."""
+        if call.raw_input:
+            return []
+        return [v1.Content(v1.TextContent(text)) for text in self._texts.get(call.id, ())]
+
+
+def read_call(
+    call: ToolCallState,
+    session: SeenSession,
+    folders: SessionFolders,
+    *,
+    agent: str,
+    announced: Sequence[v1.Content] = (),
+) -> Evidence:
     """Return what a tool call did, as if permission had been requested for it.
 
     It is all that is known, and each change that the call shows.
+
+    Args:
+        call: as it was reported when it had ended.
+        session: the session that it belongs to.
+        folders: of the session.
+        agent: the agent's name, as rules state it.
+        announced: what the call showed before, from `Announcements`.
     """
     # Texts of a completed call are its output, not what it was about.
     diffs = [item for item in call.content if isinstance(item, v1.Diff)]
@@ -113,7 +168,7 @@ def read_call(call: ToolCallState, session: SeenSession, folders: SessionFolders
         title=call.title,
         kind=call.kind,
         raw_input=call.raw_input,
-        content=diffs,
+        content=[*diffs, *announced],
         locations=list(call.locations),
     )
     asked = v1.RequestPermissionRequest(session.id, patch, [])
@@ -122,7 +177,51 @@ def read_call(call: ToolCallState, session: SeenSession, folders: SessionFolders
     if changed and all(request.kind != "edit" for request in evidence.requests):
         edit = folders.settle_request(Request(agent, "edit", call.title, paths=tuple(changed)), agent)
         evidence = replace(evidence, requests=(*evidence.requests, edit))
+    if evidence.problem and call.kind == "other" and _is_todo_list(call, announced, agent):
+        return Evidence((), tool_call_id=call.id)
+    if evidence.problem and not evidence.commands:
+        commands = [Command(line=line) for line in _shown_lines(call)]
+        shown = (Request(agent, "execute", call.title, command=command) for command in commands)
+        evidence = replace(evidence, suspected=tuple(folders.settle_request(request, agent) for request in shown))
     return evidence
+
+
+def _is_todo_list(call: ToolCallState, announced: Sequence[v1.Content], agent: str) -> bool:
+    """Whether a call only kept a list of steps, which is neither a file nor a command."""
+    if not call.raw_input and agent.partition("-")[0] == "hermes" and _HERMES_TODOS.fullmatch(call.title):
+        return True
+    shown = next((found for text in _texts(announced) if (found := _json_object(text))), None)
+    given = call.raw_input or shown
+    if not isinstance(given, dict):
+        return False
+    steps = [value for key, value in given.items() if _plain(key) in _STEP_LISTS]
+    others = [value for key, value in given.items() if _plain(key) not in _STEP_LISTS | {"explanation", "merge"}]
+    return bool(steps) and not others and all(map(_is_steps, steps))
+
+
+def _is_steps(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(step, dict) and {_plain(key) for key in step} <= _STEP_KEYS for step in value
+    )
+
+
+def _shown_lines(call: ToolCallState) -> Iterator[str]:
+    """Yield what may be the command of a call that sends none: in its title, and where a shell shows it."""
+    title = call.title.strip()
+    tool = _TITLE_TOOL.match(title)
+    if (tool or call.kind == "execute") and not _CUT_TITLE.fullmatch(title):
+        line = title[tool.end() :] if tool else title
+        if line.strip("` "):
+            yield line.strip("` ")
+    text = next((text for text in _texts(call.content)), "")
+    if shown := _SHOWN_LINE.fullmatch(text.partition("\n")[0]):
+        yield shown["line"]
+
+
+def _texts(content: Sequence[v1.ToolCallContent] | UnsetType | None) -> Iterator[str]:
+    for item in content or ():
+        if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
+            yield item.content.text
 
 
 def describe(
@@ -181,12 +280,10 @@ def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallSta
 def _read_source(source: _Source, found: ToolInput, *, is_command: bool) -> None:
     if source.raw_input:
         found.read(source.raw_input, is_command=is_command)
-    texts = []
+    texts = list(_texts(source.content))
     for item in source.content or ():
         if isinstance(item, v1.Diff):
             found.add_change(item.path, item.old_text or None, item.new_text)
-        elif isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
-            texts.append(item.content.text)
     for text in texts:
         if (arguments := _json_object(text)) is not None:
             found.read(arguments, is_command=is_command)
@@ -196,6 +293,8 @@ def _read_source(source: _Source, found: ToolInput, *, is_command: bool) -> None
         elif path := _KIMI_PATH.fullmatch(texts[0]):
             found.kinds["edit"] = None
             found.add_path(path["path"])
+        elif is_command and not found.commands and (shown := _SHOWN_LINE.fullmatch(texts[0])):
+            found.add_line(shown["line"])
     for location in source.locations or ():
         found.add_path(location.path)
     tool_call_id = source.id if isinstance(source, ToolCallState) else source.tool_call_id
@@ -279,6 +378,8 @@ def _keys(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
+_STEP_LISTS: Final = _keys("todos plan todolist")
+_STEP_KEYS: Final = _keys("content text step title description status id priority activeform parent")
 _PATH_KEYS: Final = _keys(
     "path file filepath filename abspath absolutepath notebookpath targetfile source destination oldpath newpath"
 )

@@ -149,6 +149,11 @@ class RemoteAgent:
         """How many lines the agent wrote that are not messages; they were skipped."""
         return self._connection.peer.noise_lines
 
+    @property
+    def lost_messages(self) -> int:
+        """How many messages of the agent could not be read: too long, or broken; each was logged and skipped."""
+        return self._connection.peer.lost_messages
+
     # Sessions
 
     async def new_session(

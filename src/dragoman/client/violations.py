@@ -1,8 +1,9 @@
-"""Violations: what an agent did although a rule denies it.
+"""Violations: what an agent did although a rule denies it, and what it did that cannot be judged.
 
 Rules decide about requests, and some agents act without one. What they did is visible afterwards: a tool call that is
 reported as completed is judged as if permission had been requested for it; only a deny counts. What was refused is not
-a violation: agents report such a call as completed, with the refusal as its result.
+a violation: agents report such a call as completed, with the refusal as its result. A call that cannot be read is not
+innocent: if a deny may concern it, and nothing was decided about it before, it is unjudged.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from dragoman.policy.verdict import named
+from dragoman.policy.verdict import named, possible_deny, why_unseen
 from dragoman.workspace.judging import judge_with_facts
 
 if TYPE_CHECKING:
@@ -35,6 +36,17 @@ class Violation(Struct, frozen=True, kw_only=True):
     command: str | None = None
 
 
+class Unjudged(Struct, frozen=True, kw_only=True):
+    """What happened, of which it cannot be seen whether a rule denies it. `why` is the end of a sentence."""
+
+    title: str
+    kind: str
+    rule: str
+    decided_by: str
+    why: str
+    tool_call_id: str
+
+
 def violation_in(
     evidence: Evidence, rules: Sequence[Rule], refused: Sequence[Decision], folders: SessionFolders
 ) -> Violation | None:
@@ -48,7 +60,7 @@ def violation_in(
     """
     if any(decision.tool_call_id == evidence.tool_call_id for decision in refused):
         return None
-    for request in evidence.requests:
+    for request in (*evidence.requests, *evidence.suspected):
         verdict = judge_with_facts(rules, request, folders).verdict
         if verdict.action == "deny" and verdict.rule is not None and not _was_refused(request, refused):
             return Violation(
@@ -59,6 +71,33 @@ def violation_in(
                 tool_call_id=evidence.tool_call_id,
                 paths=request.paths,
                 command=request.command_line,
+            )
+    return None
+
+
+def unjudged_in(evidence: Evidence, rules: Sequence[Rule], decisions: Sequence[Decision]) -> Unjudged | None:
+    """Return what cannot be judged of a completed tool call that shows no violation.
+
+    Args:
+        evidence: what the call did, from `read_call`.
+        rules: the rules in force.
+        decisions: all decisions of its session: what was decided about is not judged again.
+    """
+    if any(decision.tool_call_id == evidence.tool_call_id for decision in decisions):
+        return None
+    for request in evidence.requests:
+        line = request.command_line
+        if line is not None and any(decision.command == line for decision in decisions):
+            continue
+        rule = possible_deny(rules, request)
+        if rule is not None:
+            return Unjudged(
+                title=request.title,
+                kind=request.kind,
+                rule=rule.text,
+                decided_by=named(rule),
+                why=why_unseen(request),
+                tool_call_id=evidence.tool_call_id,
             )
     return None
 

@@ -32,6 +32,7 @@ from dragoman.host.session_log import read_page
 from dragoman.host.working.agent_end import end_members
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
+from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
@@ -74,6 +75,8 @@ class HostSettings(msgspec.Struct, frozen=True):
     sessions_per_principal: int = 256
     is_shared: bool = False
     """Several principals use this host, so that only administrators log in and out of agents."""
+    enters_asking_mode: bool = False
+    """Put a well-known agent into the mode in which it asks, in each new session; a client may choose another."""
     unstable: bool = False
     """Use the unstable parts of the protocol with agents."""
     forks: bool = False
@@ -87,9 +90,9 @@ class HostSettings(msgspec.Struct, frozen=True):
     """How long an agent may take to end a cancelled turn."""
     restart_seconds: float = 1.0
     """The pause after the first start of an agent that failed; it grows with each."""
-    behind_bytes: int = 16 * 1024 * 1024
+    behind_bytes: int = LIMIT_BYTES + 16 * 1024 * 1024
     behind_seconds: float = 60.0
-    """A client that is further behind is cut off."""
+    """A client that is further behind is cut off; one message of any permitted size is not too far."""
     kept_seconds: float = KEPT_SECONDS
     kept_bytes: int = KEPT_BYTES
     """Events of a session are kept as they came for so long; older turns are joined."""
@@ -315,7 +318,8 @@ class Host:
 
     async def open_session(self, session: HostedSession, meta: Mapping[str, Any] | None) -> None:
         """Start the agent of a new session, and enter the session in the log. Raises: RequestError."""
-        await self._open(session, SessionOpening(servers=session.servers, meta=meta or {}))
+        asks = self.settings.enters_asking_mode
+        await self._open(session, SessionOpening(servers=session.servers, meta=meta or {}, enters_asking_mode=asks))
 
     async def fork_session(self, session: HostedSession, parent: HostedSession) -> None:
         """Open a session that continues another one; the agent must be able to open it in a process of its own."""

@@ -90,6 +90,25 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     return _allow(rules, request)
 
 
+def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
+    """Return the deny that may concern what was done, although that cannot be seen; None if no deny may.
+
+    For something that has happened the kind counts that was stated: a search that names no folder is not a command.
+    """
+    any_kind = request.kind in ("other", "execute")
+    found = ((rule, read_pattern(rule.text)) for rule in rules if rule.action == "deny")
+    return _first(
+        rule
+        for rule, pattern in found
+        if (any_kind or _is_meant(pattern, request)) and _concern(pattern, request) == "maybe"
+    )
+
+
+def why_unseen(request: Request) -> str:
+    """Return why it cannot be seen what a request is about, as a sentence."""
+    return _why_maybe(request)
+
+
 def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
     """Return the verdict when no deny and no ask concerns the request."""
     counting = [rule for rule in rules if rule.action == "allow" and not is_ignored(rule)]

@@ -313,7 +313,8 @@ class ChainRouter:
             passed = None if bad.id is UNSET else self._parties[sender].asked.close(bad.id)
             if passed is not None:
                 self._parties[passed.asker].asks.close(passed.id)
-                self._refuse(passed.asker, passed.id, INTERNAL_ERROR, "the response could not be read")
+                why = f"the response could not be read: {bad.why}"
+                self._refuse(passed.asker, passed.id, INTERNAL_ERROR, why)
         elif sender == _CLIENT or bad.kind == "request":  # what a program prints by mistake is not answered
             self._refuse(sender, None if bad.id is UNSET else bad.id, bad.code, bad.why)
 

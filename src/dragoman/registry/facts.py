@@ -49,7 +49,15 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...] | None = None
     """The variables of `MODEL_KEYS` that it uses; None for an agent that works with any provider."""
     asking_mode: str = ""
-    """The id of the session mode in which it asks before it changes or runs something."""
+    """The id of the session mode in which it asks before it changes or runs something; of an id that is a URL, the
+    fragment."""
+    asking_options: tuple[tuple[str, str | bool], ...] = ()
+    """The options of its sessions, besides the mode, with the values that let it ask."""
+    limited_modes: tuple[str, ...] = ()
+    """The ids of the session modes in which it still asks about something, or refuses it."""
+    unasking_modes: tuple[str, ...] = ()
+    """The ids of the session modes in which it acts without asking the user. What a mode permits that is in neither
+    list is not known."""
     unasked: str = ""
     """What it does without asking in every mode; the end of a sentence that starts with its name."""
     own_files: tuple[str, ...] = ()
@@ -81,6 +89,8 @@ FACTS: Final = (
         state_variable="CLAUDE_CONFIG_DIR",
         keys=_ANTHROPIC,
         asking_mode="default",
+        limited_modes=("default", "acceptEdits", "plan", "dontAsk"),
+        unasking_modes=("auto", "bypassPermissions"),
     ),
     AgentFacts(
         name="codex",
@@ -89,6 +99,8 @@ FACTS: Final = (
         state_variable="CODEX_HOME",
         keys=(*_OPENAI, "CODEX_API_KEY", "AZURE_OPENAI_API_KEY"),
         asking_mode="read-only",
+        limited_modes=("read-only", "workspace-write", "agent", "auto"),
+        unasking_modes=("agent-full-access", "full-access"),
         has_sandbox=True,
         modes_without_sandbox=("full-access", "agent-full-access"),
     ),
@@ -98,6 +110,8 @@ FACTS: Final = (
         state=(".gemini",),
         keys=_GOOGLE,
         asking_mode="default",
+        limited_modes=("default", "autoEdit", "plan"),
+        unasking_modes=("yolo",),
     ),
     AgentFacts(
         name="qwen",
@@ -105,6 +119,8 @@ FACTS: Final = (
         state=(".qwen",),
         keys=(*_OPENAI, *_GOOGLE, *_ANTHROPIC, "DASHSCOPE_API_KEY", "ALIBABA_API_KEY"),
         asking_mode="default",
+        limited_modes=("default", "auto-edit", "plan"),
+        unasking_modes=("auto", "yolo"),
         unasked="may edit files of its folder without asking",
     ),
     AgentFacts(
@@ -112,20 +128,32 @@ FACTS: Final = (
         names=_names("copilot", "github-copilot", "@github/copilot"),
         state=(".copilot", ".config/github-copilot", ".cache/copilot"),
         keys=(),
+        asking_mode="agent",
+        asking_options=(("allow_all", "off"),),
+        limited_modes=("agent", "plan"),
+        unasking_modes=("autopilot",),
     ),
     AgentFacts(
         name="opencode",
         names=_names("opencode", "opencode-ai"),
         state=(".local/share/opencode", ".local/state/opencode", ".cache/opencode", ".config/opencode", ".opencode"),
+        limited_modes=("build", "plan"),
         unasked='asks only about what "permission" in its own opencode.json marks with "ask"',
     ),
-    AgentFacts(name="cline", names=_names("cline"), state=(".cline",)),
+    AgentFacts(
+        name="cline",
+        names=_names("cline"),
+        state=(".cline",),
+        asking_options=(("auto_approve", False),),
+        limited_modes=("act", "plan"),
+    ),
     AgentFacts(
         name="kimi",
         names=_names("kimi", "kimi-cli"),
         state=(".kimi",),
         keys=("MOONSHOTAI_API_KEY",),
         asking_mode="default",
+        limited_modes=("default",),
         runs_in_terminals=True,
     ),
     AgentFacts(
@@ -133,6 +161,8 @@ FACTS: Final = (
         names=_names("kimi-code", "@moonshot-ai/kimi-code"),
         state=(".kimi-code",),
         asking_mode="default",
+        limited_modes=("default", "plan"),
+        unasking_modes=("auto", "yolo"),
         runs_in_terminals=True,
     ),
     AgentFacts(
@@ -142,11 +172,14 @@ FACTS: Final = (
         state_variable="VIBE_HOME",
         keys=("MISTRAL_API_KEY",),
         asking_mode="ask",
+        limited_modes=("ask", "accept-edits", "plan"),
+        unasking_modes=("auto-approve",),
     ),
     AgentFacts(
         name="fast-agent",
         names=_names("fast-agent", "fast-agent-acp", "fast-agent-mcp"),
         state=(".fast-agent",),
+        limited_modes=("agent",),
         runs_in_terminals=True,
     ),
     AgentFacts(
@@ -155,6 +188,8 @@ FACTS: Final = (
         state=(".hermes",),
         state_variable="HERMES_HOME",
         asking_mode="default",
+        limited_modes=("default", "accept_edits"),
+        unasking_modes=("dont_ask",),
         unasked="runs commands without asking",
     ),
     AgentFacts(
@@ -162,12 +197,17 @@ FACTS: Final = (
         names=_names("openhands", "openhands-cli"),
         state=(".openhands",),
         asking_mode="always-ask",
+        limited_modes=("always-ask",),
+        unasking_modes=("always-approve", "llm-approve"),
     ),
     AgentFacts(name="auggie", names=_names("auggie", "@augmentcode/auggie"), state=(".augment",), keys=()),
     AgentFacts(
         name="goose",
         names=_names("goose", "goose-acp"),
         state=(".local/share/goose", ".local/state/goose", ".config/goose"),
+        asking_mode="approve",
+        limited_modes=("approve", "smart_approve", "chat"),
+        unasking_modes=("auto",),
     ),
     AgentFacts(name="cursor", names=_names("cursor-agent", "cursor"), state=(".cursor",), keys=("CURSOR_API_KEY",)),
 )

@@ -23,9 +23,9 @@ gains nothing from reading on.
   1. at least one inbox is over,
   2. every waiting inbox is itself over (no other consumer is suspended until something arrives), and
   3. every awaited answer belongs to the lane of an inbox that is over.
-In all other cases reading goes on, because a task depends on it. An inbox that then passes `in_limit_bytes` is dropped:
-its consumer gets `SlowConsumer` at its next step, while the session's state, which is folded before an update is put
-into an inbox, stays complete.
+In all other cases reading goes on, because a task depends on it. An inbox that then passes `in_limit_bytes`, next to
+one message of any permitted size, is dropped: its consumer gets `SlowConsumer` at its next step, while the session's
+state, which is folded before an update is put into an inbox, stays complete.
 
 *Turns.* A consumer whose inbox is not empty does not have to wait, so it could take hundreds of updates before anything
 else runs: the task that wants to cancel the turn, for example. So it takes a few at a time, and in between gives the
@@ -187,7 +187,7 @@ class Flow:
         self.over: set[Inbox[object]] = set()
         self.waiting: set[Inbox[object]] = set()
         self.is_paused = False
-        self._limit_bytes = limits.in_limit_bytes
+        self._limit_bytes = limits.message_bytes + limits.in_limit_bytes
         self._transport = transport
         self.loop = asyncio.get_running_loop()
         self._others_wait = others_wait(self.loop)

@@ -30,7 +30,8 @@ class Limits(Struct, frozen=True, kw_only=True):
     # Updates one consumer has not taken yet: above the mark reading may pause, at `resume` it goes on.
     in_mark_bytes: int = 256 * KIB
     in_resume_bytes: int = 64 * KIB
-    # Where reading must go on because another task depends on it, this is what one slow consumer may hold.
+    # Where reading must go on because another task depends on it, this is what one slow consumer may hold, next to one
+    # message of any size: a single message that is not too long by itself never is too much.
     in_limit_bytes: int = 16 * MIB
 
     # Requests of the peer that run at once; the next is refused instead of piling up tasks.

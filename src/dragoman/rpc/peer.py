@@ -118,6 +118,7 @@ class Peer:
         self._loop = asyncio.get_running_loop()
         self.limits = limits
         self.noise_lines = 0
+        self.lost_messages = 0  # that could be recognised as messages, and not read
         self._noise_limit = noise_limit
         self._noise_run = 0
         self.observers = Observers(observers)
@@ -430,6 +431,7 @@ class Peer:
         if is_whole and malformed.kind == "unknown":
             self._count_noise(malformed)
         else:
+            self.lost_messages += 1
             _log.warning("skipped a malformed line: %s", malformed.why)
         if malformed.kind == "response":
             pending = self._pending.pop(malformed.id, None) if type(malformed.id) is int else None

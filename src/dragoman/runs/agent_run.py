@@ -113,6 +113,7 @@ class GuardedRun:
         self._models: LegacyModels | None = None
         self._preparing: list[asyncio.Future[None]] = []
         self._turns = 0
+        self._lost_before = 0  # messages, before this turn
         self._turns_before: int | None = None  # in the state; None between two turns
         self._is_recorded = True
         self._turn: PromptTurn | None = None
@@ -183,7 +184,7 @@ class GuardedRun:
         session, is_loaded = await open_session(agent, opening, self.terms.roots, replays_late=replays_late)
         self.guard.session = session
         await apply_settings(session, opening, self._models)
-        if opening.enters_asking_mode and entry is not None:
+        if opening.enters_asking_mode and entry is not None and not self.terms.allows_all:
             for note in await enter_asking_mode(session, entry.facts):
                 self._note(note)
         self._report(
@@ -252,6 +253,11 @@ class GuardedRun:
         """Whether a prompt was sent."""
         return bool(self._turns) and self.state is not None and bool(self.state.turns)
 
+    @property
+    def lost_messages(self) -> int:
+        """How many messages of the agent in the last turn could not be read: too long, or broken."""
+        return self.agent.lost_messages - self._lost_before
+
     # Turns
 
     async def prompt(
@@ -307,6 +313,7 @@ class GuardedRun:
 
     async def _begin_turn(self, *, copies_before: bool) -> None:
         self._turns += 1
+        self._lost_before = self.agent.lost_messages
         if self._turns > 1:
             self.record = self.record.next_turn()
             if self._changes is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct, convert, field
 
-from dragoman.runs.result import RunAgent, RunViolation
+from dragoman.runs.result import RunAgent, RunUnjudged, RunViolation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,6 +129,13 @@ class Violated(Struct, frozen=True, kw_only=True, tag=True):
     at: float = field(default_factory=time)
 
 
+class LeftUnjudged(Struct, frozen=True, kw_only=True, tag=True):
+    """The agent did something of which it cannot be seen whether a rule denies it."""
+
+    unjudged: RunUnjudged
+    at: float = field(default_factory=time)
+
+
 class Noted(Struct, frozen=True, kw_only=True, tag=True):
     """A sentence for the user."""
 
@@ -156,6 +163,7 @@ RunEvent: TypeAlias = (
     | CommandEnded
     | ProtectedChanged
     | Violated
+    | LeftUnjudged
     | Noted
     | TurnEnded
 )
@@ -174,10 +182,10 @@ def read_event(written: dict[str, Any]) -> RunEvent | None:
             return Decided(decision=convert(written["decision"], Decision), at=written["at"])
         case "CommandEnded":
             return CommandEnded(command=_read_command(written["command"]), hint=written["hint"], at=written["at"])
-        case "Initialized" | "Opened" | "TurnStarted" | "Asking" | "CommandStarted" | "TerminalOutput" | "Violated":
-            return convert(
-                written, Initialized | Opened | TurnStarted | Asking | CommandStarted | TerminalOutput | Violated
-            )
+        case "Violated" | "LeftUnjudged":
+            return convert(written, Violated | LeftUnjudged)
+        case "Initialized" | "Opened" | "TurnStarted" | "Asking" | "CommandStarted" | "TerminalOutput":
+            return convert(written, Initialized | Opened | TurnStarted | Asking | CommandStarted | TerminalOutput)
         case _:
             return None
 

@@ -3,7 +3,7 @@
 Everything that is decided or found becomes an event, so that `exec`, the local host, `serve` and a subagent see the
 same of it. Which rules hold is in the `Terms`, an `Asker` decides what they leave open. Rules decide about requests,
 and some agents act without one: a tool call that is reported as completed is judged as if permission had been requested
-for it, and so is every file that it shows as changed. Only a deny counts.
+for it, and so is every file that it shows as changed. Only a deny counts. What cannot be read is reported as unjudged.
 """
 
 from __future__ import annotations
@@ -11,14 +11,24 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec import convert
+
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
 from dragoman.process.sandbox.confinement import Confinement
-from dragoman.registry.built_in import runs_commands_at_client
-from dragoman.runs.events import Asking, CommandEnded, Decided, ProtectedChanged, TerminalOutput, Violated
+from dragoman.registry.built_in import runs_built_in, runs_commands_at_client
+from dragoman.runs.events import (
+    Asking,
+    CommandEnded,
+    Decided,
+    LeftUnjudged,
+    ProtectedChanged,
+    TerminalOutput,
+    Violated,
+)
 from dragoman.runs.opening import current_mode
-from dragoman.runs.result import RunViolation
+from dragoman.runs.result import RunUnjudged, RunViolation
 from dragoman.schema import v1
 
 if TYPE_CHECKING:
@@ -26,6 +36,7 @@ if TYPE_CHECKING:
 
     from dragoman.client import ClientOptions, RemoteAgent, Session
     from dragoman.client.permission import Answer, Asker, ClientPermissions, Question
+    from dragoman.client.reading import Announcements
     from dragoman.client.terminals import Look
     from dragoman.policy import Request, Rule
     from dragoman.policy.decide import Decision
@@ -67,7 +78,9 @@ class RunGuard:
         """The files of the session, once the agent has used one."""
         self._asker = asker
         self._report = report
-        self._violating: set[str] = set()
+        self._judged: set[tuple[int | None, str]] = set()  # the turns and ids of calls that violate a rule
+        self._unjudged: set[tuple[int | None, str]] = set()
+        self._announcements: Announcements | None = None
         self._turn_rules: Sequence[Rule] | None = None
         sandboxes, entry = terms.sandboxes, terms.entry
         withheld = () if entry is None else entry.quirks.withhold
@@ -253,9 +266,18 @@ class RunGuard:
         session = self.session
         for update in updates:
             if isinstance(update, v1.ToolCall | v1.ToolCallUpdate) and session is not None:
+                if update.content:
+                    self._announce(update)
                 call = session.state.tool_calls.get(update.tool_call_id)
-                if call is not None and call.status == "completed" and call.id not in self._violating:
+                if call is not None and call.status == "completed" and (call.turn, call.id) not in self._judged:
                     self._judge_call(call, session)
+
+    def _announce(self, update: v1.ToolCall | v1.ToolCallUpdate) -> None:
+        if self._announcements is None:
+            from dragoman.client.reading import Announcements
+
+            self._announcements = Announcements()
+        self._announcements.note(update)
 
     def _judge_call(self, call: ToolCallState, session: Session) -> None:
         if self._turn_rules is None:
@@ -264,25 +286,43 @@ class RunGuard:
         if not self._turn_rules:
             return
         from dragoman.client.reading import read_call
-        from dragoman.client.violations import violation_in
+        from dragoman.client.violations import unjudged_in, violation_in
         from dragoman.workspace.folders import SessionFolders
 
         folders = SessionFolders(session.cwd, session.additional_directories, project=self.terms.project)
-        evidence = read_call(call, session, folders, agent=self.terms.agent)
+        announced = () if self._announcements is None else self._announcements.of(call)
+        evidence = read_call(call, session, folders, agent=self.terms.agent, announced=announced)
         refused = [decision for decision in self.decisions if not decision.is_allowed]
         found = violation_in(evidence, self._turn_rules, refused, folders)
-        if found is None:
+        if found is not None:
+            self._judged.add((call.turn, call.id))
+            violation = RunViolation(
+                title=found.title,
+                kind=found.kind,
+                rule=found.rule,
+                decided_by=found.decided_by,
+                tool_call_id=found.tool_call_id,
+                paths=list(found.paths),
+            )
+            self._report(Violated(violation=violation))
             return
-        self._violating.add(call.id)
-        violation = RunViolation(
-            title=found.title,
-            kind=found.kind,
-            rule=found.rule,
-            decided_by=found.decided_by,
-            tool_call_id=found.tool_call_id,
-            paths=list(found.paths),
-        )
-        self._report(Violated(violation=violation))
+        if (call.turn, call.id) in self._unjudged or self._judges_itself or self._ran_here(call):
+            return
+        left = unjudged_in(evidence, self._turn_rules, self.decisions)
+        if left is not None:
+            self._unjudged.add((call.turn, call.id))
+            self._report(LeftUnjudged(unjudged=convert(left, RunUnjudged, from_attributes=True)))
+
+    @property
+    def _judges_itself(self) -> bool:
+        """Whether the agent is our own, which asks about everything that a deny of this run may concern."""
+        entry = self.terms.entry
+        return entry is not None and runs_built_in(entry)
+
+    def _ran_here(self, call: ToolCallState) -> bool:
+        """Whether the command of a call ran in a terminal of this program, where it was judged before."""
+        shown = [item.terminal_id for item in call.content if isinstance(item, v1.Terminal)]
+        return self.terminals is not None and any(self.terminals.look(id) is not None for id in shown)
 
     def note_changes(self, changes: Sequence[ProtectedChange], command: str | None = None) -> None:
         """Report protected files that changed without a permission, by a command or by the agent itself."""

@@ -150,10 +150,20 @@ async def enter_asking_mode(session: Session, facts: AgentFacts | None) -> list[
         return []
     notes = []
     before = current_mode(session)
-    offered = [choice.value for choice in _offered_modes(session)]
-    if facts.asking_mode in offered and before != facts.asking_mode:
+    asking = next((choice.value for choice in _offered_modes(session) if _is_mode(choice.value, facts.asking_mode)), "")
+    for option in session.state.config_options:
+        if not isinstance(option, v1.SessionConfigSelect | v1.SessionConfigBoolean):
+            continue
+        asks = dict(facts.asking_options).get(option.id, option.current_value)
+        if asks != option.current_value:
+            try:
+                await session.set_config_option(option.id, asks)
+                notes.append(f"the option {option.id} of the agent is {_shown(asks)}, so that it asks")
+            except RequestError as error:
+                notes.append(f"the option {option.id} of the agent stays, so it may not ask: {error.message}")
+    if asking and before != asking:
         try:
-            await _set_mode(session, facts.asking_mode)
+            await _set_mode(session, asking)
             notes.append(
                 f"the agent is in its mode {facts.asking_mode}, in which it asks; it starts in {before}, "
                 f"which --mode {before} keeps"
@@ -166,6 +176,21 @@ async def enter_asking_mode(session: Session, facts: AgentFacts | None) -> list[
     if facts.unasked:
         notes.append(f"{facts.name} {facts.unasked}; rules see that only afterwards, and --sandbox-agent limits it")
     return notes
+
+
+async def return_to_mode(session: Session, mode: str) -> None:
+    """Set a mode that the session was in before, if it is still offered. Raises: RequestError, ConnectionClosed."""
+    is_offered = any(choice.value == mode for choice in _offered_modes(session))
+    if is_offered and mode != current_mode(session):
+        await _set_mode(session, mode)
+
+
+def _is_mode(id: str, wanted: str) -> bool:
+    return bool(wanted) and (id == wanted or ("://" in id and id.rpartition("#")[2] == wanted))
+
+
+def _shown(value: str | bool) -> str:
+    return value if isinstance(value, str) else "on" if value else "off"
 
 
 def current_mode(session: Session) -> str | None:

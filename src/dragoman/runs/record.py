@@ -13,6 +13,7 @@ from dragoman.runs.events import (
     CommandEnded,
     Decided,
     Initialized,
+    LeftUnjudged,
     Opened,
     TurnEnded,
     Updated,
@@ -68,6 +69,7 @@ class RunRecord:
         """What was decided, in order."""
         self.commands: list[results.RunCommand] = []
         self.violations: list[results.RunViolation] = []
+        self.unjudged: list[results.RunUnjudged] = []
         self.changes: results.TreeChanges | None = None
         """What the folders show; None if it is not known."""
         self.stop_reason: str | None = None
@@ -119,6 +121,8 @@ class RunRecord:
                 self.commands.append(results.finished_command(command, hint))
             case Violated(violation=violation) if len(self.violations) < _MOST:
                 self.violations.append(violation)
+            case LeftUnjudged(unjudged=unjudged) if len(self.unjudged) < _MOST:
+                self.unjudged.append(unjudged)
             case Initialized(agent=agent):
                 self.agent = agent
             case Opened(session_id=id, is_scripted=is_scripted):
@@ -192,6 +196,7 @@ class RunRecord:
             permissions=self.permissions(),
             duration_ms=0,
             violations=list(self.violations),
+            unjudged=list(self.unjudged),
             dangerously_allow_all=self.terms.allows_all,
             sandbox=_sandbox(self.terms),
             commands=list(self.commands),

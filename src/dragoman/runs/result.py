@@ -31,6 +31,7 @@ _PUBLISHED: Final = {
     "RunPermission": "Permission",
     "RunResult": "Result",
     "RunSandbox": "Sandbox",
+    "RunUnjudged": "Unjudged",
     "RunUsage": "Usage",
     "RunViolation": "Violation",
     "RunWaiting": "Waiting",
@@ -68,6 +69,7 @@ ErrorKind = Literal[
     "stopped_early",
     "denied",
     "violation",
+    "unjudged",
 ]
 
 
@@ -234,6 +236,20 @@ class RunViolation(Struct, kw_only=True):
     """Whether the protected file was put back."""
 
 
+class RunUnjudged(Struct, kw_only=True):
+    """Something that the agent did, of which it cannot be seen whether a rule denies it."""
+
+    title: str
+    kind: str
+    rule: str
+    """The deny that may concern it."""
+    decided_by: str
+    """That rule and where it is written."""
+    why: str
+    """Why it cannot be seen."""
+    tool_call_id: str
+
+
 class Refused(Struct):
     """What a sandbox kept from a command."""
 
@@ -368,6 +384,8 @@ class RunResult(Struct, kw_only=True):
     """True if everything that no rule denied was allowed, protected files included."""
     violations: list[RunViolation] = []
     """What the agent did although a rule denies it, as far as its tool calls show it, and changed protected files."""
+    unjudged: list[RunUnjudged] = []
+    """What the agent did without asking, of which it cannot be seen whether a rule denies it."""
     sandbox: RunSandbox | None = None
     commands: list[RunCommand] = []
     """The commands that dragoman ran for the agent, in the order of their ends."""

@@ -8,6 +8,7 @@ not depend on the tables.
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import queue
 import threading
@@ -29,6 +30,7 @@ T = TypeVar("T")
 # Another program may be writing, such as a second editor. Its commits take milliseconds; seconds mean a problem.
 BUSY_SECONDS: Final = 5.0
 _WAIT_SECONDS: Final = 0.01
+_DATABASE_FILES: Final = 5  # the file, its log, the index of that, its folder and a temporary file
 _TOGETHER: Final = 256  # jobs in one transaction; with more, the first would wait too long for the last
 
 _Job = tuple["Callable[[sqlite3.Connection], Any]", "Future[Any]"]
@@ -220,7 +222,8 @@ class Database:
         except sqlite3.Error as error:
             if connection is not None:
                 connection.close()
-            raise self._explain(error) from error
+            failure = self._explain(error)
+            raise failure from failure.__cause__ or error
         return connection
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
@@ -240,7 +243,8 @@ class Database:
                 connection.execute(f"PRAGMA user_version={number}")
             connection.execute("COMMIT")
         except sqlite3.Error as error:
-            raise self._explain(error) from error
+            failure = self._explain(error)
+            raise failure from failure.__cause__ or error
 
     def _read_all(self, connection: sqlite3.Connection) -> None:
         while (job := self._reads.get()) is not None:
@@ -314,8 +318,28 @@ class Database:
                 "move it away to start with an empty one, or restore a copy"
             )
         if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM, sqlite3.SQLITE_IOERR):
-            return StoreUnwritable(f"{where} cannot be used: {error}; check its folder, or {self._remedy}")
+            found = StoreUnwritable(f"{where} cannot be used: {error}; check its folder, or {self._remedy}")
+            found.__cause__ = missing_descriptors()
+            return found
         return StoreError(f"{where}: {error}")
+
+
+def missing_descriptors() -> OSError | None:
+    """Return the error of a program that may not open as many files as a database needs; None if it may.
+
+    SQLite only states that it cannot open a file. The file itself is not opened to find out: closing it again would
+    release the locks that this program holds on it.
+    """
+    opened: list[int] = []
+    try:
+        while len(opened) < _DATABASE_FILES:
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        return error if error.errno in (errno.EMFILE, errno.ENFILE) else None
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return None
 
 
 def use_wal(connection: sqlite3.Connection, busy_seconds: float) -> None:

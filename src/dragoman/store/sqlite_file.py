@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import StoreError
-from dragoman.store.database import use_wal
+from dragoman.store.database import missing_descriptors, use_wal
 from dragoman.store.event_log import StoreUnavailable
 from dragoman.store.sqlite_events import recover
 from dragoman.workspace.private import make_private_folder, open_private
@@ -99,7 +99,8 @@ def connect(path: Path, busy_seconds: float) -> sqlite3.Connection:
     except (sqlite3.Error, OSError) as error:
         if connection is not None:
             connection.close()
-        raise explain(path, error) from None
+        failure = explain(path, error)
+        raise failure from failure.__cause__
     return connection
 
 
@@ -126,7 +127,8 @@ def migrate(connection: sqlite3.Connection, path: Path, blobs: BlobFiles) -> int
         (epoch,) = connection.execute("SELECT number FROM epoch").fetchone()
         connection.execute("COMMIT")
     except sqlite3.Error as error:
-        raise explain(path, error) from None
+        failure = explain(path, error)
+        raise failure from failure.__cause__
     return int(epoch)
 
 
@@ -139,7 +141,9 @@ def _fill_keys(connection: sqlite3.Connection) -> None:
 
 def explain(path: Path, error: Exception) -> StoreError:
     """Return the error of a file, with a remedy."""
-    return StoreUnavailable(f"the event log {path} cannot be used ({error}); check its folder and the disk")
+    found = StoreUnavailable(f"the event log {path} cannot be used ({error}); check its folder and the disk")
+    found.__cause__ = missing_descriptors()
+    return found
 
 
 class FileThread:

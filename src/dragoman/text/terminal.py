@@ -33,13 +33,14 @@ REDRAW: Final = "\r\x1b[K"
 _CONCEAL: Final = "8"  # the colour that hides text: a user must see what is asked
 _BREAKS: Final = r"\r\n|[\n\r\u2028\u2029]"
 _SURROGATES: Final = "[\ud800-\udfff]"
-# Everything a terminal acts on, line breaks excepted. JSON escapes the first 32 itself; text that is not JSON does not.
-_JSON_ESCAPED: Final = {
-    **{code: f"\\u{code:04x}" for code in (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F) if code != 0x0A},
-    **{code: f"\\u{code:04x}" for code in (*range(0x2028, 0x202F), *range(0x2066, 0x206A))},
-    **{code: f"\\udb40\\u{code - 0xE0000 + 0xDC00:04x}" for code in range(0xE0000, 0xE0080)},
-    **dict.fromkeys(range(0xD800, 0xE000), "\ufffd"),
-}
+# Everything that a terminal or an editor acts on or does not show, line breaks excepted: controls, the separators of
+# lines and paragraphs, marks of format and of direction, letters without width, and halves of characters. JSON escapes
+# the first 32 itself; text that is not JSON does not.
+_JSON_ESCAPED: Final = (
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160\u17b4\u17b5\u180b-\u180f"
+    "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff0-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
 LINE_BREAK: Final = "↵"
 ELLIPSIS: Final = "…"
 
@@ -89,8 +90,18 @@ def sentence(text: str) -> str:
 
 
 def escape_json(text: str) -> str:
-    r"""Escape as `\uXXXX` what JSON may hold literally and a terminal acts on; the JSON keeps its value."""
-    return text if text.isprintable() else text.translate(_JSON_ESCAPED)
+    r"""Escape as `\uXXXX` what JSON may hold literally and is acted on or not shown; the JSON keeps its value."""
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return re.sub(_JSON_ESCAPED, _escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    code -= 0x10000
+    return f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
 
 
 def cells(text: str) -> int:

@@ -27,6 +27,7 @@ from dragoman.text.secrets import Secrets, known_keys
 from dragoman.trace.entry import FORMAT, VERSION, Direction
 from dragoman.trace.passed_keys import passed_keys
 from dragoman.wire.bounds import find_fault
+from dragoman.wire.ndjson import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -35,8 +36,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.trace")
 
-# A recording that is a pipe may be read slowly. Up to this much is kept for its reader: a few large messages.
-_UNWRITTEN_BYTES: Final = 16 << 20
+# A recording that is a pipe may be read slowly. Up to this much is kept for its reader: the longest message, escaped
+# twice over, and a few large ones.
+_UNWRITTEN_BYTES: Final = 3 * LIMIT_BYTES
 _CLOSE_SECONDS: Final = 2.0  # for that reader at the end; a file takes everything at once
 _SLOW: Final = "its reader is too slow"
 _SECRET: Final = 0o600  # recordings contain private conversations

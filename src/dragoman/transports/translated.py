@@ -105,7 +105,7 @@ class LineTranslation:
     def _refuse(self, side: Side, bad: Malformed) -> None:
         self._on_noise(f"{_NAMES[side]} sent a line that is not a message: {bad.why}")
         if bad.kind == "response":
-            reason = {"code": INTERNAL_ERROR, "message": "the response could not be read"}
+            reason = {"code": INTERNAL_ERROR, "message": f"the response could not be read: {bad.why}"}
             if bad.id is not msgspec.UNSET:
                 self._send(self._translator.feed(side, {"jsonrpc": "2.0", "id": bad.id, "error": reason}))
         elif side == "client" or bad.kind == "request":  # what an agent prints by mistake is not answered

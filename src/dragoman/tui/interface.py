@@ -45,6 +45,8 @@ class Opening(Protocol):
     cwd: str
     worktree: str
     """The name of the worktree that the folder belongs to; empty without one."""
+    mode: str
+    """The mode of the first new session, as the user typed it; empty to leave it to the agent."""
 
     def new(self, agent: str | None) -> dict[str, Any]:
         """Return the params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""

@@ -25,6 +25,8 @@ class OptionValue(NamedTuple):
     group: str = ""
     description: str = ""
     is_current: bool = False
+    category: str = ""
+    """Of the option, as the agent names it; empty if it names none."""
 
 
 def known_options(state: SessionState) -> list[KnownOption]:
@@ -39,9 +41,11 @@ def known_options(state: SessionState) -> list[KnownOption]:
 def values_of(option: KnownOption, *, with_name: bool = False) -> list[OptionValue]:
     """Return the values of an option, with their groups; a switch is on or off."""
     id, title, current = option.id, option.name, option.current_value
+    category = option.category if isinstance(option.category, str) else ""
     if isinstance(option, v1.SessionConfigBoolean):
         return [
-            OptionValue(id, value, name, title, "", current is value) for value, name in ((True, "on"), (False, "off"))
+            OptionValue(id, value, name, title, "", current is value, category)
+            for value, name in ((True, "on"), (False, "off"))
         ]
     values: list[OptionValue] = []
     for offer in option.options:
@@ -49,7 +53,7 @@ def values_of(option: KnownOption, *, with_name: bool = False) -> list[OptionVal
         heading = " · ".join(filter(None, [title if with_name else "", offer.name if is_group else ""]))
         for value in offer.options if isinstance(offer, v1.SessionConfigSelectGroup) else (offer,):
             note = value.description if isinstance(value.description, str) else ""
-            values.append(OptionValue(id, value.value, value.name, heading, note, value.value == current))
+            values.append(OptionValue(id, value.value, value.name, heading, note, value.value == current, category))
     return values
 
 
@@ -71,6 +75,7 @@ def modes_of(state: SessionState) -> list[OptionValue]:
         OptionValue(
             *(MODE, mode.id, mode.name, "mode", mode.description if isinstance(mode.description, str) else ""),
             mode.id == state.mode,
+            "mode",
         )
         for mode in state.modes.available_modes
     ]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.text.secrets import known_keys
+from dragoman.text.terminal import escape_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +39,7 @@ def session_document(
 
         return page_of(blocks, title, facts)
     if form == "json":
-        return json_document(blocks, about).decode() + "\n"
+        return escape_json(json_document(blocks, about).decode()) + "\n"
     from dragoman.view.markdown import to_markdown
 
     return to_markdown(blocks, title, facts)

@@ -40,7 +40,10 @@ def refuse(frame: TooLong | Truncated) -> Malformed:
     """Diagnose a frame that is not a whole line."""
     if isinstance(frame, TooLong):
         seen = glimpse(frame.head, frame.tail)
-        why = f"a line of {frame.size_bytes} bytes is over the limit of {frame.limit_bytes}"
+        why = (
+            f"a message of {frame.size_bytes} bytes was dropped: one may have {frame.limit_bytes} bytes; "
+            "send it in smaller parts"
+        )
         return Malformed(frame.head, why, INVALID_REQUEST, seen.kind, seen.id)
     seen = glimpse(frame.head)
     why = f"the stream ended inside a message, after {frame.size_bytes} bytes of it"

@@ -6,6 +6,7 @@ a file of ours that other users could read is closed to them.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -28,6 +29,55 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
     if mode & 0o077:
         with suppress(PermissionError):  # it belongs to another user, who decides
             os.fchmod(descriptor, mode & 0o700)
+    return descriptor
+
+
+def open_owned(path: str | os.PathLike[str], flags: int, *, is_new: bool = False) -> int:
+    """Open or make a file that only its owner can read, at this very path: what others may have put there is refused.
+
+    A link, something that is not a regular file, a file with a second name, and a file of a user to whom neither this
+    program nor the folder belongs are not opened, so that no other user directs what is written to another file, or
+    reads it. A file that is made has the mode 0600 from its first byte, whatever the umask is.
+
+    Args:
+        path: The file. Its folder must exist.
+        flags: How it is opened, without those of making it.
+        is_new: Whether it must not exist yet.
+
+    Raises:
+        OSError: It cannot be opened or made, or it is refused.
+    """
+    safe = flags | os.O_NOFOLLOW | os.O_CLOEXEC
+    if not is_new:
+        with suppress(FileNotFoundError):
+            return _check_owned(os.open(path, safe | os.O_NONBLOCK), path)
+    try:
+        descriptor = os.open(path, safe | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        if is_new:
+            raise
+        return _check_owned(os.open(path, safe | os.O_NONBLOCK), path)  # another program made it at this moment
+    with suppress(PermissionError):  # a file system without modes
+        os.fchmod(descriptor, 0o600)  # the umask may have taken the owner's own permissions
+    return descriptor
+
+
+def _check_owned(descriptor: int, path: str | os.PathLike[str]) -> int:
+    """Return the descriptor of a file that is ours. Raises: OSError, and closes it, if it is not."""
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "Not a regular file", os.fspath(path))
+        if status.st_uid not in (os.geteuid(), os.stat(os.path.dirname(os.path.abspath(path))).st_uid):
+            raise PermissionError(errno.EPERM, "The file belongs to another user", os.fspath(path))
+        if status.st_nlink != 1:
+            raise PermissionError(errno.EPERM, "The file has a second name (a hard link)", os.fspath(path))
+        if status.st_mode & 0o077:
+            with suppress(PermissionError):
+                os.fchmod(descriptor, 0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 

@@ -180,7 +180,6 @@ async def test_cancelling_closes_the_connection() -> None:
             await site.hung_up.wait()
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize("content", [b"", b"x"])
 def test_a_body_of_very_many_compressed_members_is_refused_soon(content: bytes) -> None:
     """Three megabytes of these once kept the agent busy for more than a minute."""

@@ -18,6 +18,7 @@ from typing import Any
 from dragoman.host.local.place import HostPlaces, find_places
 from dragoman.host.local.thin import ThinClient, begin, begun, connect_any
 from tests.cli.exec_kit import Done, Place
+from tests.cli.warm_python import WarmPython
 
 SECONDS = 60.0
 
@@ -25,8 +26,8 @@ SECONDS = 60.0
 class HostPlaceKit(Place):
     """A user of this machine with a host of their own."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: Path, warm: WarmPython | None = None) -> None:
+        super().__init__(folder, warm)
         # Below /tmp: the path of a socket is short.
         self.runtime = Path(tempfile.mkdtemp(prefix="dgh-", dir="/tmp"))
         self._clients: list[ThinClient] = []
@@ -113,8 +114,9 @@ class HostPlaceKit(Place):
 
 
 @contextmanager
-def local_place(folder: Path) -> Iterator[HostPlaceKit]:
-    place = HostPlaceKit(folder)
+def local_place(folder: Path, warm: WarmPython | None = None) -> Iterator[HostPlaceKit]:
+    """A user, whose processes end with the test; `warm` starts runs that a test does not talk to."""
+    place = HostPlaceKit(folder, warm)
     try:
         yield place
     finally:

@@ -251,7 +251,7 @@ class ExternalRun:
         self._events.put_nowait(event)
 
     async def _show_events(self) -> None:
-        from dragoman.runs.events import ProtectedChanged, Updated, Violated
+        from dragoman.runs.events import LeftUnjudged, ProtectedChanged, Updated, Violated
 
         while True:
             event = await self._events.get()
@@ -266,6 +266,9 @@ class ExternalRun:
                 elif isinstance(event, Violated) and event.violation.rule is not None:  # the others are shown above
                     title = f"The agent {self._declared.name} did what is denied"
                     await self._warn(title, [f"{event.violation.title} ({event.violation.decided_by})"])
+                elif isinstance(event, LeftUnjudged):
+                    title = f"The agent {self._declared.name} did what cannot be judged"
+                    await self._warn(title, [f"{event.unjudged.title} ({event.unjudged.decided_by} may concern it)"])
             except Exception:  # the agent works on; what could not be shown is in its answer
                 _log.exception("an update of the subagent %s could not be shown", self._declared.name)
             finally:

@@ -25,6 +25,7 @@ class TerminalOpening:
         self.cwd = options.cwd
         self.worktree = worktree
         """The name of the worktree that the folder belongs to."""
+        self.mode = options.mode or ""
         self._options = options
 
     def new(self, agent: str | None) -> dict[str, Any]:
@@ -160,6 +161,7 @@ def _options(call: CliCall) -> Options:
         command=call.program,
         cwd=folder,
         model=given.model,
+        mode=given.mode,
         allow=tuple(given.allow),
         deny=tuple(given.deny),
         sandbox=given.sandbox or "off",
@@ -206,6 +208,7 @@ OPTIONS = (
     CliOption("--plain", "only append lines: for screen readers and terminals without a cursor"),
     CliOption("--prompt", "send this prompt first", value="TEXT"),
     CliOption("--model", "use this model", value="MODEL"),
+    CliOption("--mode", "begin a new session in this mode", value="MODE"),
     CliOption("--allow", "what the agent may do without asking", value="RULE", is_repeatable=True),
     CliOption("--deny", "what it may never do", value="RULE", is_repeatable=True),
     CliOption(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
+from dragoman.cli.console import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from dragoman.proxy.audit.files import AuditRecord
 
 _FORMS: Final = ("jsonl", "csv", "cloudevents", "otlp", "ocsf")
-_ACTIONS: Final = ("verify", "show", "export")
+_ACTIONS: Final = ("verify", "head", "show", "export")
+_HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def run(call: CliCall) -> int:
@@ -26,7 +28,9 @@ def run(call: CliCall) -> int:
     folder = _folder(given.folder)
     try:
         if given.action == "verify":
-            return _verify(folder, given.head, is_json=given.json)
+            return _verify(folder, _anchor(given.head), is_json=given.json)
+        if given.action == "head":
+            return _head(folder, is_json=given.json)
         if given.action == "show":
             return _show(folder, given, is_json=given.json)
         return _export(folder, given)
@@ -42,6 +46,33 @@ def _folder(given: str | None) -> Path:
     return state_dir() / "audit"
 
 
+def _anchor(given: str | None) -> str | None:
+    if given is not None and not _HASH.fullmatch(given):
+        raise exits.CliError("--head: a hash has 64 digits, 0 to 9 and a to f", hint="dragoman audit head prints it")
+    return given
+
+
+def _head(folder: Path, *, is_json: bool) -> int:
+    """Print the hash of the last record, to be kept elsewhere."""
+
+    from dragoman.proxy.audit.files import holds_end, locked_for_reading, read_head
+
+    with locked_for_reading(folder):
+        head = read_head(folder)
+        if head is None or (head.seq and not holds_end(folder, head)):
+            what = (
+                "there is no head.json" if head is None else f"record {head.seq}, which head.json names, is not there"
+            )
+            raise exits.CliError(
+                f"{folder}: {what}", hint="dragoman audit verify says what is missing", exit_code=exits.CHECK_FAILED
+            )
+    if is_json:
+        write_json(head)
+    else:
+        sys.stdout.write(f"{head.hash}\n")
+    return exits.OK
+
+
 def _verify(folder: Path, anchor: str | None, *, is_json: bool) -> int:
     from dragoman.proxy.audit.verify import verify
     from dragoman.text.terminal import one_line
@@ -51,10 +82,10 @@ def _verify(folder: Path, anchor: str | None, *, is_json: bool) -> int:
         import msgspec
 
         document = {"folder": str(folder), "intact": found.is_intact, **msgspec.to_builtins(found)}
-        sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        write_json(document)
         return exits.OK if found.is_intact else exits.CHECK_FAILED
     for fault in found.faults:
-        sys.stdout.write(f"changed: {one_line(str(fault))}\n")
+        sys.stdout.write(f"fault: {one_line(str(fault))}\n")
     for note in found.notes:
         sys.stdout.write(f"note: {one_line(note)}\n")
     if found.is_intact:
@@ -62,7 +93,8 @@ def _verify(folder: Path, anchor: str | None, *, is_json: bool) -> int:
             f"intact: {found.records} records in {found.files} files; the last one has the hash {found.last_hash}\n"
         )
         return exits.OK
-    sys.stdout.write(f"{len(found.faults)} places in {found.records} records show that the log was changed\n")
+    count = len(found.faults)
+    sys.stdout.write(f"not intact: {count} {'fault' if count == 1 else 'faults'} in {found.records} records\n")
     return exits.CHECK_FAILED
 
 
@@ -86,11 +118,11 @@ def _show(folder: Path, given: Any, *, is_json: bool) -> int:
 
     if is_json:
         records = [{**record.fields, "hash": record.hash} for record in _selected(folder, given)]
-        sys.stdout.write(json.dumps(records, indent=2, ensure_ascii=False) + "\n")
+        write_json(records)
         return exits.OK
     for record in _selected(folder, given):
         fields = record.fields
-        decision = fields.get("decision") or fields.get("violation") or {}
+        decision = fields.get("decision") or fields.get("violation") or fields.get("unjudged") or {}
         outcome = " ".join(
             str(part)
             for part in (decision.get("outcome") or decision.get("action"), decision.get("rule") or decision.get("by"))
@@ -113,9 +145,10 @@ def _export(folder: Path, given: Any) -> int:
 COMMAND = CliCommand(
     run=run,
     description=(
-        "Reads the audit log that dragoman guard writes. `verify` checks the chain of hashes and says where a record\n"
-        "was changed, removed or added (exit code 8); compare the last hash with one that you kept elsewhere by\n"
-        "--head. `show` prints the records, `export` writes them in the forms of other programs."
+        "Reads the audit log that dragoman guard writes. `verify` checks the chain of hashes and both ends of it, and\n"
+        "says what was changed, removed, moved or added, and where (exit code 8). `head` prints the hash of the last\n"
+        "record: keep it elsewhere, and `verify --head HASH` also finds a log that was cut off or written again as a\n"
+        "whole. `show` prints the records, `export` writes them in the forms of other programs."
     ),
     arguments=(
         Argument("action", "what to do", choices=_ACTIONS),
@@ -135,6 +168,7 @@ COMMAND = CliCommand(
         "dragoman audit verify",
         "dragoman audit show --kind decision --kind violation",
         "dragoman audit export --as csv > audit.csv",
+        "dragoman audit head /var/log/dragoman",
         "dragoman audit verify --head 3f1c... /var/log/dragoman",
     ),
 )

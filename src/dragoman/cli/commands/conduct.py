@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from dragoman.cli import exits
 from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
+from dragoman.cli.console import write_json
 from dragoman.cli.masked_streams import mask_stored_keys
 
 _SEE_HELP = "see dragoman conduct --help"
@@ -47,14 +46,13 @@ def _words(link: str) -> list[str]:
 
 
 def _print_settings(call: CliCall) -> int:
-    import json
     import os
 
     program = call.program or ()
     name = os.path.basename(program[0]) if program else "chain"
     words = ["conduct", *call.given.link, *(["--", *program] if program else [])]
     server = {"command": "dragoman", "args": words, "env": {}}
-    sys.stdout.write(json.dumps({"agent_servers": {name: server}}, indent=2, ensure_ascii=False) + "\n")
+    write_json({"agent_servers": {name: server}})
     return exits.OK
 
 

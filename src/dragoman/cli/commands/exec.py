@@ -156,7 +156,10 @@ COMMAND = CliCommand(
             "--sandbox-write", "another folder that may be written in the sandbox", value="FOLDER", is_repeatable=True
         ),
         CliOption("--fail-on-deny", "exit with 9 if a rule denied something"),
-        CliOption("--stop-on-violation", "cancel the turn when the agent does something that a rule denies"),
+        CliOption(
+            "--stop-on-violation",
+            "cancel the turn when the agent does something that a rule denies, or that cannot be judged",
+        ),
         CliOption("--policy", 'more rules: {"allow": [], "deny": [], "ask": []}', value="FILE"),
         CliOption(
             "--output",

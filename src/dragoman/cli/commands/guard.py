@@ -36,6 +36,7 @@ def run(call: CliCall) -> int:
 def _guard(options: GuardOptions) -> int:
     import asyncio
 
+    from dragoman.cli import console
     from dragoman.cli.guard.setup import make_plan, open_log, prepare, starter
     from dragoman.errors import DragomanError
     from dragoman.proxy.guard.relay import run_guard
@@ -50,7 +51,7 @@ def _guard(options: GuardOptions) -> int:
         log = open_log(setup)
         plan = make_plan(setup, log, asker)
         recording = _recording(setup)
-        notes = _notes(setup)
+        notes = [*_notes(setup), *([] if log is None else log.take_notices())]
         guard = run_guard(starter(setup), plan, notes=notes, recording=recording, grace_seconds=options.grace_seconds)
         return asyncio.run(guard)
     except DragomanError as error:
@@ -58,6 +59,8 @@ def _guard(options: GuardOptions) -> int:
     finally:
         if log is not None:
             log.close()
+            for notice in log.take_notices():  # of a file that was begun behind the last prompt
+                console.write_note(notice)
         setup.close()
 
 

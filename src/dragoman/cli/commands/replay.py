@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from dragoman.cli import exits
 from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
-from dragoman.cli.console import write_json, write_note
+from dragoman.cli.console import json_of, write_json, write_note
 from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import plain
 
@@ -114,8 +114,8 @@ def _report(differences: list[Difference], given: object) -> None:
     document = {"differences": rows}
     report = getattr(given, "report", None)
     if report is not None:
-        with open(report, "wb") as file:
-            file.write(known_keys.mask_bytes(msgspec.json.format(msgspec.json.encode(document))) + b"\n")
+        with open(report, "w", encoding="utf-8") as file:
+            file.write(known_keys.mask(json_of(document, indent=2)) + "\n")
     if getattr(given, "json", False):
         write_json(document)
         return

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
 from dragoman.cli.command import CliCall, CliCommand, CliOption
+from dragoman.cli.console import write_json
 from dragoman.cli.masked_streams import mask_stored_keys
 
 if TYPE_CHECKING:
@@ -71,8 +72,6 @@ def _say(sentence: str) -> None:
 
 
 def _print_settings(call: CliCall) -> int:
-    import json
-
     words = ["translate"]
     for name in ("client", "agent"):
         words += [f"--{name}", getattr(call.given, name) or "1"]
@@ -81,7 +80,7 @@ def _print_settings(call: CliCall) -> int:
     program = call.program or ()
     server = {"command": "dragoman", "args": [*words, "--", *program], "env": {}}
     name = os.path.basename(program[0])
-    sys.stdout.write(json.dumps({"agent_servers": {name: server}}, indent=2, ensure_ascii=False) + "\n")
+    write_json({"agent_servers": {name: server}})
     return exits.OK
 
 

@@ -17,13 +17,14 @@ from dragoman.cli.prompt.subject import subject
 from dragoman.policy.decide import ASKING_FAILED, NO_USER
 from dragoman.registry.built_in import is_built_in
 from dragoman.runs.result import Error, RunWaiting
+from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.exec.options import Options
     from dragoman.registry.agents import AgentEntry
-    from dragoman.runs.result import RunPermission, RunResult, RunViolation
+    from dragoman.runs.result import RunPermission, RunResult, RunUnjudged, RunViolation
 
 
 def explain(
@@ -50,7 +51,9 @@ def explain(
         stderr_tail: the end of what the agent wrote to stderr.
     """
     message, hint = _sentence(code, facts, error, result, options, entry, unasked_hint)
-    found = Error(kind=KINDS[code], message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
+    is_unjudged = code == exits.VIOLATION and not result.violations
+    kind = "unjudged" if is_unjudged else KINDS[code]
+    found = Error(kind=kind, message=message, hint=hint or None)  # type: ignore[arg-type]  # KINDS has these
     if isinstance(error, errors.RequestError):
         found.code, found.data, found.cause = error.code, error.data, cause_of(error.data)
     if isinstance(error, errors.AgentExited):
@@ -80,8 +83,8 @@ def _sentence(
             return "cancelled by Ctrl-C" if code == exits.CANCELLED else "ended by SIGTERM", ""
         case exits.TIMED_OUT:
             return _timed_out(facts, None if options is None else options.timeout_seconds)
-        case exits.VIOLATION if result.violations:
-            return _violated(result.violations)
+        case exits.VIOLATION if result.violations or result.unjudged:
+            return _violated(result.violations) if result.violations else _unjudged(result.unjudged)
         case exits.CANNOT_ASK | exits.DENIED:
             return _refused(code, result.permissions, unasked_hint)
         case exits.STOPPED_EARLY:
@@ -148,11 +151,26 @@ def _violated(violations: Sequence[RunViolation]) -> tuple[str, str]:
     )
 
 
+def _unjudged(unjudged: Sequence[RunUnjudged]) -> tuple[str, str]:
+    first = unjudged[0]
+    return (
+        f"the agent did what cannot be judged: {first.kind}: {first.title}: {first.why}, and {first.decided_by} may "
+        f"concern it{_more(len(unjudged))}",
+        "this agent acts without asking: set its own permissions, or limit it with --sandbox-agent",
+    )
+
+
 def _more(count: int) -> str:
     return f" and {count - 1} more" if count > 1 else ""
 
 
 def _stopped(facts: RunFacts) -> tuple[str, str]:
+    if facts.is_empty and facts.lost_messages:
+        count = f"{facts.lost_messages} messages" if facts.lost_messages > 1 else "a message"
+        return (
+            f"nothing of the agent's answer is left: {count} of this turn could not be read",
+            f"a warning on stderr says why; a message of an agent may have {LIMIT_BYTES >> 20} MiB",
+        )
     if facts.is_empty:
         return (
             "the agent ended its turn without an answer: no text, no tool call and no usage",

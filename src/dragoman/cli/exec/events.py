@@ -100,6 +100,12 @@ class ViolationEvent(Struct, tag="violation", tag_field="event"):
     violation: results.RunViolation
 
 
+class UnjudgedEvent(Struct, tag="unjudged", tag_field="event"):
+    """The agent did something of which it cannot be seen whether a rule denies it."""
+
+    unjudged: results.RunUnjudged
+
+
 class TerminalEvent(Struct, tag="terminal", tag_field="event"):
     """Output of a command dragoman runs for the agent."""
 
@@ -170,6 +176,7 @@ Event: TypeAlias = (
     | PlanEvent
     | PermissionEvent
     | ViolationEvent
+    | UnjudgedEvent
     | TerminalEvent
     | CommandEvent
     | UsageEvent

@@ -26,6 +26,8 @@ class RunFacts(Struct):
     is_wrong_usage: bool = False
     has_violation: bool = False
     """The agent did something although a rule denies it."""
+    has_unjudged: bool = False
+    """The agent did something that cannot be judged, and `--stop-on-violation` makes that a failure."""
     is_agent_gone: bool = False
     is_login_needed: bool = False
     is_agent_error: bool = False
@@ -36,6 +38,8 @@ class RunFacts(Struct):
     """A rule denied a request, and `--fail-on-deny` makes that a failure."""
     is_empty: bool = False
     """The agent ended the turn as if it was done, without text, tool call or usage."""
+    lost_messages: int = 0
+    """Messages of the agent in this turn that could not be read: too long, or broken."""
     waiting_for: tuple[str, str] = ("", "")
     """What a timeout interrupted, and its name."""
     stop_reason: str | None = None
@@ -48,7 +52,7 @@ _ORDER: Final[tuple[tuple[Callable[[RunFacts], object], int], ...]] = (
     # After a bug the rest of the contract may not hold, so none of the codes below may be returned.
     (lambda facts: facts.is_bug, exits.BUG),
     (lambda facts: facts.is_wrong_usage, exits.USAGE),
-    (lambda facts: facts.has_violation, exits.VIOLATION),
+    (lambda facts: facts.has_violation or facts.has_unjudged, exits.VIOLATION),
     (lambda facts: facts.is_agent_gone, exits.AGENT_DIED),
     (lambda facts: facts.is_login_needed, exits.AUTH_REQUIRED),
     (lambda facts: facts.is_agent_error, exits.AGENT_ERROR),
@@ -95,11 +99,13 @@ def note_error(facts: RunFacts, error: BaseException) -> None:
             facts.is_wrong_usage = True
         case StartFailed() | errors.ConnectionClosed():
             facts.is_agent_gone = True
-        case errors.RequestError(code=errors.AUTH_REQUIRED):
+        case errors.RequestError(code=errors.AUTH_REQUIRED) | errors.LoginFailed():
             facts.is_login_needed = True
-        case errors.RequestError() | errors.RemoteProtocolError():
+        case errors.RequestError() | errors.RemoteProtocolError() | errors.SlowConsumer():
             facts.is_agent_error = True
-        case errors.LocalProtocolError() | errors.ConfigError() | errors.StoreError() | OSError():
+        case errors.DragomanError() | OSError():
+            facts.is_wrong_usage = True
+        case _ if exits.shortage_of(error) is not None:
             facts.is_wrong_usage = True
         case _:
             facts.is_bug = True

@@ -48,7 +48,7 @@ def job_summary(result: RunResult, model: str | None = None) -> str:
 def _state(result: RunResult) -> str:
     if result.exit_code:
         return f"❌ exit code {result.exit_code}"
-    refused = sum(made.action != "allow" for made in result.permissions) + len(result.violations)
+    refused = sum(made.action != "allow" for made in result.permissions) + len(result.violations) + len(result.unjudged)
     return f"⚠️ done, {refused} not permitted" if refused else "✅ done"
 
 
@@ -88,6 +88,7 @@ def _permissions(result: RunResult) -> list[str]:
         ("violation", _code(violation.kind), _code(violation.title), _text(violation.decided_by))
         for violation in result.violations
     ]
+    rows += [("unjudged", _code(left.kind), _code(left.title), _text(left.decided_by)) for left in result.unjudged]
     return ["#### Not permitted", "", *_table(("", "kind", "what", "decided by"), rows)] if rows else []
 
 

@@ -44,7 +44,9 @@ _MOST_ASKED_SECONDS: Final = 300.0  # if the server names the time
 
 def may_pass(facts: RunFacts, error: Exception | None) -> bool:
     """Return whether the same run may succeed if it is tried again."""
-    if facts.signal or facts.is_timed_out or facts.has_violation or facts.could_not_ask or facts.was_denied:
+    if facts.signal or facts.is_timed_out or facts.could_not_ask or facts.was_denied:
+        return False
+    if facts.has_violation or facts.has_unjudged:
         return False
     if error is None:
         return facts.is_empty

@@ -139,6 +139,7 @@ class Run:
                 raise end.error
             self.facts.stop_reason = run.record.stop_reason
             self.facts.is_empty = run.record.is_empty(run.session.state)
+            self.facts.lost_messages = run.lost_messages
             if not self._can_retry():
                 self._write_result()
                 if options.holds_agent:
@@ -153,9 +154,11 @@ class Run:
     def _taken(self, event: RunEvent) -> None:
         """Take an event of the run: it is shown, and a violation may end the turn."""
         self._view.take(event)
-        violation = getattr(event, "violation", None)
-        if violation is not None:
-            self._violated()
+        if getattr(event, "violation", None) is not None:
+            self.facts.has_violation = True
+            self._stop_on_violation("the violation")
+        elif getattr(event, "unjudged", None) is not None:
+            self._stop_on_violation("what cannot be judged")
 
     # Another try
 
@@ -256,15 +259,16 @@ class Run:
         else:
             self._task.cancel()
 
-    def _violated(self) -> None:
-        """Note a violation, and cancel the turn at the first one if the user wants that."""
+    def _stop_on_violation(self, reason: str) -> None:
+        """Cancel the turn at the first violation or thing that cannot be judged, if the user wants that."""
         assert self._request is not None
-        self.facts.has_violation = True
+        if self._request.options.stops_on_violation and not self.facts.has_violation:
+            self.facts.has_unjudged = True
         state = None if self._run is None else self._run.state
         is_running = state is not None and state.is_running
         if self._request.options.stops_on_violation and is_running and not self._is_stopping:
             self._is_stopping = True
-            self._cancel("cancelling the turn because of the violation")
+            self._cancel(f"cancelling the turn because of {reason}")
 
     def _cancel(self, note: str) -> None:
         assert self._run is not None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from dragoman.cli import console, exits
 from dragoman.cli.exec.heartbeat import Heartbeat
 from dragoman.cli.prompt.subject import subject
+from dragoman.text.colour import YELLOW
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
         CommandEnded,
         Decided,
         Initialized,
+        LeftUnjudged,
         Noted,
         Opened,
         RunEvent,
@@ -42,7 +44,16 @@ if TYPE_CHECKING:
         Violated,
     )
     from dragoman.runs.record import RunRecord
-    from dragoman.runs.result import Error, RunAgent, RunCommand, RunPermission, RunResult, RunRetry, RunViolation
+    from dragoman.runs.result import (
+        Error,
+        RunAgent,
+        RunCommand,
+        RunPermission,
+        RunResult,
+        RunRetry,
+        RunUnjudged,
+        RunViolation,
+    )
     from dragoman.state import SessionState
     from dragoman.text.secrets import SplitMask
 
@@ -160,6 +171,9 @@ class ExecView:
                 self._event(event_of(update, run.state, run.record.tools), repeated_key(update))
             if self.progress is not None:
                 self.progress.update(update, run.state)
+            mode = getattr(update, "current_mode_id", None)
+            if isinstance(mode, str):
+                self._note_mode(mode)
 
     def _on_decided(self, event: Decided) -> None:
         from dragoman.runs.result import permission
@@ -173,6 +187,9 @@ class ExecView:
 
     def _on_violated(self, event: Violated) -> None:
         self.violated(event.violation)
+
+    def _on_leftunjudged(self, event: LeftUnjudged) -> None:
+        self.unjudged(event.unjudged)
 
     def _on_terminaloutput(self, event: TerminalOutput) -> None:
         self.terminal_output(event.terminal_id, event.data)
@@ -207,6 +224,8 @@ class ExecView:
     def _on_opened(self, event: Opened) -> None:
         if event.is_scripted:
             self.note("the agent is scripted: it plays a script and calls no model")
+        if event.mode is not None:
+            self._note_mode(event.mode)
         if self.progress_form in ("plain", "github") and self.run is not None:
             self.note(self._heartbeat.opened(self.run))
         self.tick()
@@ -264,6 +283,16 @@ class ExecView:
         self.note(f"violation: {violation.kind}: {sentence}{kept}{'; put back' if violation.is_restored else ''}")
         self._annotate("error", "Violation", sentence, next(iter(violation.paths), ""))
 
+    def unjudged(self, unjudged: RunUnjudged) -> None:
+        """Report what the agent did, of which it cannot be seen whether a rule denies it, in every form."""
+        if self._has_events:
+            from dragoman.cli.exec.events import UnjudgedEvent
+
+            self._event(UnjudgedEvent(unjudged))
+        sentence = f"{unjudged.title} was done; {unjudged.why}, and {unjudged.decided_by} may concern it"
+        self.note(f"unjudged: {unjudged.kind}: {sentence}")
+        self._annotate("warning", "Unjudged", sentence)
+
     def command_finished(self, command: RunCommand) -> None:
         """Report the end of a command that dragoman ran, and what its sandbox kept from it."""
         if self._has_events:
@@ -293,6 +322,25 @@ class ExecView:
             self.progress.note(f"dragoman: {sentence}")
         else:
             console.write_note(sentence)
+
+    def _note_mode(self, mode: str) -> None:
+        """Show the user that the agent acts without asking in its mode."""
+        if self.run is None:
+            return
+        from dragoman.registry.mode_reach import reach_of
+
+        agent = self.run.record.agent
+        if reach_of(agent.name or "", mode, command=tuple(agent.command)) == "unlimited":
+            self.warn(f"the agent is in its mode {mode}, in which it acts without asking")
+
+    def warn(self, sentence: str) -> None:
+        """Show a line about the run to the user, in the colour of a warning where colours are shown."""
+        if self.progress_form == "json":
+            self.note(sentence)
+        elif self.progress is not None:
+            self.progress.note(f"dragoman: warning: {self.secrets.mask(sentence)}", YELLOW)
+        else:
+            console.write_warning(self.secrets.mask(sentence))
 
     # The end
 
@@ -337,16 +385,14 @@ class ExecView:
             if self.on_failure is not None:
                 self.on_failure()
 
-    def write_json(self, data: bytes) -> None:
-        """Write JSON to stdout as it is, but to a terminal without anything that acts on it."""
+    def write_frame(self, data: bytes) -> None:
+        """Write a frame to stdout: literally, but to a terminal without anything that acts on it."""
         self.write(console.json_text(data).encode() if sys.stdout.isatty() else data)
 
     def _write_result(self, result: RunResult) -> None:
-        from msgspec import json
-
         match self.form:
             case "json":
-                self.write_json(json.format(json.encode(result), indent=2) + b"\n")
+                self.write(f"{console.json_of(result, indent=2)}\n".encode())
             case "events":
                 from dragoman.cli.exec.events import ResultEvent
 
@@ -366,28 +412,26 @@ class ExecView:
 
         from dragoman.cli.exec.events import ResultEvent
 
-        data = json.encode(event)
+        try:
+            data = json.encode(event)
+        except UnicodeEncodeError:
+            data = console.json_of(event).encode()
+        if not data.isascii() or b"\x7f" in data:  # else there is nothing to escape; this is the path of every update
+            data = console.json_text(data).encode()
         if key is not None:
             known = hash(data)
             if self._written.get(key) == known:
                 return
             self._written[key] = known
         if self.form == "events":
-            self.write_json(data + b"\n")
+            self.write(data + b"\n")
         if self.progress_form == "json" and not isinstance(event, ResultEvent):
             self._to_stderr(event)
 
     def _to_stderr(self, event: Event) -> None:
         """Write an event of `--progress json`."""
-        from msgspec import json
-
-        text = json.encode(event).decode(errors="replace")
-        if sys.stderr.isatty():
-            from dragoman.text.terminal import escape_json
-
-            text = escape_json(text)
         try:
-            sys.stderr.write(self.secrets.mask(text) + "\n")
+            sys.stderr.write(self.secrets.mask(console.json_of(event)) + "\n")
             sys.stderr.flush()
         except OSError:  # as with other progress: the run goes on without it
             self.progress_form = "none"
@@ -492,9 +536,9 @@ def _frames(view: ExecView) -> Observer:
         """The frames, each written as it is; the direction of each follows from its content."""
 
         def received(self, line: bytes) -> None:
-            view.write_json(line + b"\n")
+            view.write_frame(line + b"\n")
 
         def sent(self, line: bytes) -> None:
-            view.write_json(line + b"\n")
+            view.write_frame(line + b"\n")
 
     return Frames()

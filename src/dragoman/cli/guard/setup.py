@@ -17,6 +17,7 @@ from dragoman.cli.exec.rules import remember_rule, remembered_rules, typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.guard.environment import repaired
 from dragoman.cli.named_agent import find_agent
+from dragoman.policy.paths import is_below
 from dragoman.process.sandbox.confinement import Confinement
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.guard.additions import Additions
@@ -108,7 +109,7 @@ def open_log(setup: GuardSetup) -> AuditLog | None:
     """Open the audit log; None without one.
 
     Raises:
-        CliError: it cannot be written, and the guard must not run without it.
+        CliError: it cannot be written, and the guard must not run without it; or what is in the sandbox could write it.
     """
     options = setup.options
     if not options.has_audit:
@@ -116,6 +117,14 @@ def open_log(setup: GuardSetup) -> AuditLog | None:
     from pathlib import Path
 
     where = audit_dir() if options.audit_folder is None else Path(options.audit_folder)
+    real = os.path.realpath(where)
+    for sandbox in (setup.sandboxes.commands, setup.sandboxes.agent):
+        policy = None if sandbox is None else sandbox.policy
+        if policy is not None and policy.may_write(real) and not any(is_below(real, place) for place in policy.hidden):
+            raise CliError(
+                f"--audit {where}: what runs in the sandbox can write there",
+                hint="name a folder that is not in a folder of the sandbox",
+            )
     log = AuditLog(
         where, shared={"host": socket.gethostname()}, is_best_effort=options.is_best_effort, keep_days=options.keep_days
     )

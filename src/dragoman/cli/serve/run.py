@@ -101,6 +101,7 @@ class _Serving:
             default_agent=self._agents[0].name,
             sessions_per_principal=self._options.limits.sessions,
             is_shared=True,
+            enters_asking_mode=True,
         )
         ledger = _open_ledger()
         entries = {agent.name: agent.entry for agent in self._agents}

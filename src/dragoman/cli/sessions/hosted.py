@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from dragoman.cli import exits
-from dragoman.cli.console import write_json, write_note, write_table
+from dragoman.cli.console import json_of, write_json, write_note, write_table
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, find_host, reach_host
 from dragoman.host.local.thin import HostLost, HostRefused, ThinClient, begin, begun, connect_any
@@ -269,7 +269,7 @@ class _Watch:
         if message.get("method") != "session/update" or not isinstance(update, dict):
             return
         if self._is_json:
-            self._write(msgspec.json.encode(update).decode() + "\n")
+            self._write(json_of(update) + "\n")
             return
         content = update.get("content")
         text = content.get("text") if isinstance(content, dict) else None
@@ -286,7 +286,7 @@ class _Watch:
     def _turn_ended(self, params: dict[str, Any]) -> None:
         error, result = params.get("error"), params.get("result")
         if self._is_json:
-            self._write(msgspec.json.encode({"turn_ended": {"error": error, "result": result}}).decode() + "\n")
+            self._write(json_of({"turn_ended": {"error": error, "result": result}}) + "\n")
         elif isinstance(error, dict):
             self._line(f"-- the turn failed: {error.get('message')}")
         else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from dragoman.cli.console import json_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -94,7 +96,7 @@ def _lua(word: str) -> str:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return json_of(value, indent=2) + "\n"
 
 
 _WRITERS: Final[dict[str, Callable[[str, Sequence[str]], str]]] = {

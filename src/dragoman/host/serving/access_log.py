@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.text.terminal import one_line
+from dragoman.text.terminal import escape_json, one_line
 from dragoman.workspace.private import make_private_folder, open_private
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class AccessLog:
             return
         at = datetime.fromtimestamp(self._clock(), UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         if self._format == "json":
-            line = msgspec.json.encode({"at": at, **facts}).decode()
+            line = escape_json(msgspec.json.encode({"at": at, **facts}).decode())
         else:
             line = " ".join([at, *(f"{name}={_word(value)}" for name, value in facts.items())])
         self._stream.write(f"{line}\n")

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dragoman.wire import LIMIT_BYTES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -20,7 +22,7 @@ class ServeLimits(msgspec.Struct, frozen=True):
     """Requests over HTTP, the first message of a connection included."""
     connections_per_minute: float = 120.0
     """New connections: a client that connects again and again is slowed down."""
-    body_bytes: int = 16 * 1024 * 1024
+    body_bytes: int = LIMIT_BYTES
     in_flight_bytes: int = 64 * 1024 * 1024
     """Received, and not complete or not answered, over all connections of one token."""
     initialize_seconds: float = 10.0

@@ -35,10 +35,11 @@ from dragoman.host.working.prompt_blocks import PromptEcho, blocks_for
 from dragoman.host.working.prompts import session_lost
 from dragoman.host.working.served_terminals import ServedTerminals
 from dragoman.host.working.turn_reports import TurnReports
+from dragoman.registry.mode_reach import reach_of
 from dragoman.runs.agent_run import GuardedRun
 from dragoman.runs.events import CommandStarted, EndOfTurn, TurnStarted
 from dragoman.runs.ledger import RunLedger
-from dragoman.runs.opening import SessionOpening
+from dragoman.runs.opening import SessionOpening, return_to_mode
 from dragoman.schema import Unknown, v1
 from dragoman.store.event_log import NewEvent
 from dragoman.text.secrets import Secrets
@@ -204,8 +205,26 @@ class SessionAgent:
             raise session_lost("the agent does not know it any more") from None
         finally:
             self._is_replaying = False
+        await self._return_to_mode(run)
         if is_loaded and not is_unknown:
             self._dropping_until = monotonic() + _QUIET_SECONDS
+
+    async def _return_to_mode(self, run: GuardedRun) -> None:
+        """Put an agent that was started again into the mode of its session: a new process begins in one of its own.
+
+        A mode in which it acts without asking is not set without the user.
+        """
+        session = self._session
+        modes, options = session.facts.get("modes"), session.facts.get("configOptions")
+        mode = modes.get("currentModeId") if isinstance(modes, dict) else None
+        for option in options if isinstance(options, list) else ():
+            if isinstance(option, dict) and option.get("category") == "mode":
+                mode = option.get("currentValue")
+        if isinstance(mode, str) and reach_of(session.record.agent, mode) == "limited":
+            try:
+                await return_to_mode(run.session, mode)
+            except RequestError as error:
+                session.notice(f"The agent does not go back to its mode {mode}: {error.message}")
 
     async def _enter(self, run: GuardedRun, opening: SessionOpening) -> bool:
         return await self._host.logins.with_login(run.agent, self._session.record.agent, lambda: run.open(opening))

@@ -22,6 +22,7 @@ from dragoman.runs.events import (
     CommandStarted,
     Decided,
     Initialized,
+    LeftUnjudged,
     Noted,
     Opened,
     ProtectedChanged,
@@ -46,12 +47,13 @@ _log = logging.getLogger("dragoman.host")
 PROTECTED: Final = "protected_file"
 """The kind of a notice about a protected file."""
 VIOLATION: Final = "violation"
+UNJUDGED: Final = "unjudged"
 """The kind of a notice about something that was done although a rule denies it."""
 _MOST_REPORTS: Final = 16
 _MOST_WARNINGS: Final = 16
 _COMMAND_CHARACTERS: Final = 120
 # What the client that sent a prompt gets as it happens; updates have their own messages, with what led to them.
-_PASSED: Final = (TurnStarted, Asking, Decided, CommandStarted, TerminalOutput, CommandEnded, Violated)
+_PASSED: Final = (TurnStarted, Asking, Decided, CommandStarted, TerminalOutput, CommandEnded, Violated, LeftUnjudged)
 _PASSED_BYTES: Final = 1024 * 1024  # output of the commands of one turn: it is kept in the log, with everything else
 
 
@@ -121,6 +123,10 @@ class TurnReports:
                 sentence = f"{violation.title} was done, but is denied by {violation.decided_by}"
                 session.notice(f"violation: {violation.kind}: {sentence}", VIOLATION)
                 _log.warning("%s: violation: %s: %s", session.id, violation.kind, sentence)
+            case LeftUnjudged(unjudged=left):
+                sentence = f"{left.title} was done; {left.why}, and {left.decided_by} may concern it"
+                session.notice(f"unjudged: {left.kind}: {sentence}", UNJUDGED)
+                _log.warning("%s: unjudged: %s: %s", session.id, left.kind, sentence)
             case Noted(text=text):
                 _log.warning("session %s: %s", session.id, text)
             case Initialized():
@@ -145,8 +151,10 @@ class TurnReports:
         report: dict[str, Any] = {
             "permissions": msgspec.to_builtins(record.permissions()),
             "violations": msgspec.to_builtins(record.violations),
+            "unjudged": msgspec.to_builtins(record.unjudged),
             "unaskedHint": run.guard.unasked_hint if any(made.is_unasked for made in record.decisions) else "",
             "isEmpty": state is not None and record.is_empty(state),
+            "lostMessages": run.lost_messages,
             "mayHaveChanged": record.may_have_changed,
         }
         if record.stop_reason is None or report["isEmpty"]:  # the agent's log may be the only place that says why

@@ -1,5 +1,6 @@
 """The audit log: records of what agents did, chained by hashes so that a change shows.
 
-`log.py` writes it, `files.py` is its form on disk, `verify.py` checks it, `export.py` writes it in other forms. Does
-not know the protocol, and does not depend on the guard, which gives it the fields. Read `files.py` first.
+`log.py` collects the records and `chain.py` appends them, `files.py` is the form on disk, `verify.py` checks it,
+`export.py` writes it in other forms. Does not know the protocol, and does not depend on the guard, which gives it the
+fields. Read `files.py` first.
 """

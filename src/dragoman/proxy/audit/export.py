@@ -11,6 +11,8 @@ import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from dragoman.text.terminal import escape_json
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -37,13 +39,21 @@ _OTEL_NAMES: Final = {
     "host": "host.name",
     "error": "error.type",
 }
-_SEVERE: Final = {"violation": (17, "ERROR"), "limit": (13, "WARN"), "gap": (17, "ERROR")}
+_SEVERE: Final = {
+    "violation": (17, "ERROR"),
+    "unjudged": (13, "WARN"),
+    "limit": (13, "WARN"),
+    "gap": (17, "ERROR"),
+    "broken": (17, "ERROR"),
+    "retention": (13, "WARN"),
+}
 # (class_uid, class_name, category_uid): OCSF has no class for agents.
 _OCSF: Final = {
     "command": (1007, "Process Activity", 1),
     "command_end": (1007, "Process Activity", 1),
     "file": (1001, "File System Activity", 1),
     "violation": (2004, "Detection Finding", 2),
+    "unjudged": (2004, "Detection Finding", 2),
 }
 _OCSF_OTHER: Final = (6003, "API Activity", 6)
 
@@ -55,13 +65,13 @@ def export(records: Iterable[AuditRecord], form: str) -> Iterator[str]:
         return
     make = {"jsonl": _plain, "cloudevents": _cloud_event, "otlp": _otlp, "ocsf": _ocsf}[form]
     for record in records:
-        yield json.dumps(make(record), ensure_ascii=False, separators=(",", ":")) + "\n"
+        yield escape_json(json.dumps(make(record), ensure_ascii=False, separators=(",", ":"))) + "\n"
 
 
 def subject(fields: dict[str, Any]) -> str:
     """Return what a record is about, in a few words."""
     tool, file = fields.get("tool"), fields.get("file")
-    violation, agent = fields.get("violation"), fields.get("agent")
+    violation, agent = fields.get("violation") or fields.get("unjudged"), fields.get("agent")
     found = fields.get("command") or fields.get("why")
     if not found and isinstance(violation, dict):
         found = violation.get("command") or violation.get("title")
@@ -82,7 +92,7 @@ def _csv(records: Iterable[AuditRecord]) -> Iterator[str]:
     yield ",".join(_COLUMNS) + "\r\n"
     for record in records:
         fields = record.fields
-        decision = fields.get("decision") or fields.get("violation") or {}
+        decision = fields.get("decision") or fields.get("violation") or fields.get("unjudged") or {}
         row = {
             **fields,
             "hash": record.hash,
@@ -167,7 +177,7 @@ def _ocsf(record: AuditRecord) -> dict[str, Any]:
         "activity_id": 99,
         "activity_name": kind,
         "type_uid": class_uid * 100 + 99,
-        "severity_id": 4 if kind == "violation" else 1,
+        "severity_id": {"violation": 4, "unjudged": 3}.get(kind, 1),
         "time": _nanoseconds(fields.get("time")) // 1_000_000,
         "message": subject(fields),
         "metadata": {

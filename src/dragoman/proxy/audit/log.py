@@ -2,11 +2,10 @@
 
 Theory of operation
 -------------------
-`add` puts a record into a queue and returns; a thread numbers, chains and writes the records. All programs of a user
-may write to one log: the thread takes a lock on the folder for each batch, and looks whether another program has
-written since. An important record (a decision, the end of a turn) is synced to the disk together with those before it,
-and the head is replaced afterwards, so the head is never ahead of the log. A record that was written and not synced
-survives the death of this program, but not that of the machine.
+`add` puts a record into a queue and returns; a thread writes the records (`chain.py`). All programs of a user may write
+to one log: the thread takes a lock on the folder for each batch. Records are appended at once, so that they survive the
+death of this program. Syncing them and replacing the head takes ten times as long: it follows an important record (a
+decision, the end of a turn) at once, and is done for others together, a moment later.
 
 If the disk refuses, `problem` states why, and the records wait; they are tried again with the next record and once a
 second. A log of best effort drops them instead and writes how many there were; so does any log that has too many.
@@ -14,36 +13,21 @@ second. A log of best effort drops them instead and writes how many there were; 
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import os
 import threading
-from contextlib import contextmanager, suppress
-from datetime import UTC, date, datetime, timedelta
+import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from dragoman.proxy.audit.files import (
-    HEAD,
-    LOCK,
-    NO_HASH,
-    AuditHead,
-    file_name,
-    last_line,
-    list_files,
-    make_line,
-    read_line,
-    read_name,
-)
-from dragoman.workspace.private import write_private
+from dragoman.proxy.audit.chain import AuditChain
+from dragoman.proxy.audit.files import FORMAT, locked_for_writing
+from dragoman.workspace.private import make_private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-FORMAT: Final = 1
 _MOST_BYTES: Final = 64 << 20  # of one file
+_COLLECT_SECONDS: Final = 0.05  # until records are synced that are not important
 _AGAIN_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 10.0  # for a slow disk; what is not written then is lost
 _MOST_BATCH: Final = 1_000
@@ -58,7 +42,7 @@ class AuditLog:
         shared: members of every record, such as the host.
         is_best_effort: drop records that cannot be written.
         most_bytes: the size from which on a new file is begun; a new day begins one as well.
-        keep_days: remove files that are older; None keeps all.
+        keep_days: remove files whose last record is older; None keeps all.
     """
 
     def __init__(
@@ -75,30 +59,27 @@ class AuditLog:
         self._folder = folder
         self._shared = {"v": FORMAT, "run": os.urandom(8).hex(), **(shared or {})}
         self._is_best_effort = is_best_effort
-        self._most_bytes = most_bytes
-        self._keep_days = keep_days
+        self._chain = AuditChain(folder, shared=self._shared, most_bytes=most_bytes, keep_days=keep_days, now=now)
         self._queue: list[tuple[dict[str, Any], bool]] = []
         self._changed = threading.Condition()
         self._is_closing = False
+        self._flushing = 0
         self._writing = 0
         self._lost = 0
-        self._fd = -1
-        self._path: Path | None = None
-        self._size = -1
-        self._seq = 0
-        self._last = NO_HASH
-        self._recovered: dict[str, Any] | None = None
+        self._is_due = False
+        self._due_at = 0.0
+        self._notices: list[str] = []
         self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
         self._thread.start()
 
     @property
     def waiting(self) -> int:
-        """How many records are not on the disk yet."""
-        return len(self._queue) + self._writing
+        """How many records are not on the disk yet; one more if what was written is not synced."""
+        return len(self._queue) + self._writing + self._is_due
 
     def add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
         """Write a record soon; an important one is synced with those before it."""
-        record = {**self._shared, "kind": kind, "time": _now(), **fields}
+        record = {**self._shared, "kind": kind, "time": now(), **fields}
         with self._changed:
             if self.problem and len(self._queue) >= _MOST_WAITING:
                 self._lost += 1
@@ -107,9 +88,15 @@ class AuditLog:
                 self._changed.notify_all()
 
     def flush(self, seconds: float = _CLOSE_SECONDS) -> bool:
-        """Wait until all records are written; False if that takes too long or is not possible."""
+        """Wait until all records are written and synced; False if that takes too long or is not possible."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self.waiting or bool(self.problem), seconds) and not self.problem
+            self._flushing += 1
+            self._changed.notify_all()
+            try:
+                is_done = self._changed.wait_for(lambda: not self.waiting or bool(self.problem), seconds)
+            finally:
+                self._flushing -= 1
+            return is_done and not self.problem
 
     def close(self) -> None:
         """Write what is left and end."""
@@ -118,18 +105,22 @@ class AuditLog:
             self._is_closing = True
             self._changed.notify_all()
         self._thread.join(_CLOSE_SECONDS)
-        if self._fd >= 0 and not self._thread.is_alive():
-            os.close(self._fd)
-            self._fd = -1
+        if not self._thread.is_alive():
+            self._chain.close()
+
+    def take_notices(self) -> list[str]:
+        """Return sentences for the user that were not returned yet: hashes to keep, and changes that were found."""
+        with self._changed:
+            notices, self._notices = self._notices, []
+            return notices
 
     # The thread
 
     def _run(self) -> None:
         while True:
             with self._changed:
-                while not self._queue and not self._is_closing:
-                    self._changed.wait()
-                if not self._queue:
+                self._changed.wait_for(self._has_work, self._collecting_seconds())
+                if not self._queue and not self._is_due and self._is_closing:
                     return
                 batch, self._queue = self._queue[:_MOST_BATCH], self._queue[_MOST_BATCH:]
                 self._writing = len(batch)
@@ -137,20 +128,42 @@ class AuditLog:
             if self.problem and self._wait_again():
                 return
 
+    def _has_work(self) -> bool:
+        return bool(self._queue) or self._is_closing or (self._is_due and bool(self._flushing))
+
+    def _collecting_seconds(self) -> float | None:
+        return max(0.0, self._due_at - time.monotonic()) if self._is_due else None
+
     def _write(self, batch: list[tuple[dict[str, Any], bool]]) -> None:
+        records, lost = [record for record, _ in batch], self._lost
+        if records and lost:
+            records.insert(0, {**self._shared, "kind": "gap", "time": now(), "lost": lost})
+        problem, is_written, is_committed = "", False, False
         try:
-            with self._locked():
-                self._append(batch)
+            make_private_folder(self._folder)
+            with locked_for_writing(self._folder):
+                self._chain.append(records)
+                is_written = True
+                if not self._is_due and records:
+                    self._due_at = time.monotonic() + _COLLECT_SECONDS
+                is_urgent = lost > 0 or any(is_important for _, is_important in batch)
+                if is_urgent or self._flushing or self._is_closing or time.monotonic() >= self._due_at:
+                    self._chain.commit()
+                    is_committed = True
         except Exception as error:  # whatever it is, the records must not be forgotten silently
-            self.problem = f"{self._folder}: {getattr(error, 'strerror', None) or error}"
-            self._size = -1  # look at the file again
-        else:
-            self.problem = ""
+            problem = f"{self._folder}: {getattr(error, 'strerror', None) or error}"
         with self._changed:
+            self.problem = problem
             self._writing = 0
-            if self.problem and self._is_best_effort:
+            self._notices += self._chain.notices
+            self._chain.notices.clear()
+            if is_written:
+                # What is in the file is not written again, even if it could not be synced: only that is tried again.
+                self._is_due = not is_committed
+                self._lost -= lost if records else 0
+            elif self._is_best_effort:
                 self._lost += len(batch)
-            elif self.problem:
+            else:
                 self._queue[:0] = batch
             self._changed.notify_all()
 
@@ -161,119 +174,7 @@ class AuditLog:
                 self._changed.wait(_AGAIN_SECONDS)
             return self._is_closing
 
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        lock = os.open(self._folder / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(lock)
 
-    def _append(self, batch: list[tuple[dict[str, Any], bool]]) -> None:
-        self._find_end()
-        if self._lost:
-            batch = [({**self._shared, "kind": "gap", "time": _now(), "lost": self._lost}, True), *batch]
-        seq, last, lines = self._seq, self._last, []
-        for record, _ in batch:
-            seq += 1
-            fields = {**record, "seq": seq, "prev": last}
-            if self._recovered is not None:
-                fields["recovered"], self._recovered = self._recovered, None
-                lines.append(b"\n")
-            line, last = make_line(fields)
-            lines.append(line)
-        data = b"".join(lines)
-        try:
-            _write_all(self._fd, data)
-        except OSError:
-            with suppress(OSError):  # half a line would look like a change
-                os.ftruncate(self._fd, self._size)
-            raise
-        self._size += len(data)
-        self._seq, self._last, self._lost = seq, last, 0
-        if any(is_important for _, is_important in batch):
-            os.fdatasync(self._fd)
-            self._write_head(batch[-1][0]["time"])
-
-    def _find_end(self) -> None:
-        """Open the file to append to, and learn the last record, if another program has written since."""
-        files = list_files(self._folder)
-        newest = files[-1] if files else None
-        if newest is None or newest != self._path or self._fd < 0 or os.fstat(self._fd).st_size != self._size:
-            self._learn(newest)
-        today = _now()[:10]
-        day, number = (today, 0) if newest is None else read_name(newest.name)
-        if newest is not None and day >= today and self._size < self._most_bytes:
-            return
-        if self._recovered is not None:  # the half line is stated in the file that has it
-            return
-        # A clock that was set back must not begin a file that sorts before the others.
-        later = max(day, today)
-        self._open(self._folder / file_name(later, number + 1 if later == day else 1))
-        self._size = 0
-        self._remove_old(files)
-
-    def _learn(self, newest: Path | None) -> None:
-        if newest is None:
-            self._seq, self._last, self._recovered = 0, NO_HASH, None
-            return
-        self._open(newest)
-        self._size = os.fstat(self._fd).st_size
-        line, torn = last_line(self._fd)
-        self._recovered = {"bytes": len(torn), "sha256": hashlib.sha256(torn).hexdigest()} if torn else None
-        found = read_line(line) if line else None
-        if found is not None:
-            self._seq, self._last = found[0]["seq"], found[1]
-        elif self._size == len(torn):  # a new file, whose first record was not finished
-            self._learn_before(newest)
-        else:  # it was changed; the chain goes on from what is there, and the check finds the place
-            self._last = hashlib.sha256(line).hexdigest()
-
-    def _learn_before(self, newest: Path) -> None:
-        files = [path for path in list_files(self._folder) if read_name(path.name) < read_name(newest.name)]
-        if not files:
-            self._seq, self._last = 0, NO_HASH
-            return
-        fd = os.open(files[-1], os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            found = read_line(last_line(fd)[0])
-        finally:
-            os.close(fd)
-        if found is not None:
-            self._seq, self._last = found[0]["seq"], found[1]
-
-    def _open(self, path: Path) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        self._fd = os.open(path, flags, 0o600)
-        self._path = path
-
-    def _write_head(self, time: str) -> None:
-        assert self._path is not None
-        head = AuditHead(self._seq, self._last, time, self._path.name)
-        # Not synced, as the lines are not: a head that is ahead of them would look like lines that were removed.
-        write_private(self._folder / HEAD, msgspec.json.encode(head), is_synced=False)
-
-    def _remove_old(self, files: list[Path]) -> None:
-        if self._keep_days is None:
-            return
-        oldest = (datetime.now(UTC).date() - timedelta(days=self._keep_days)).isoformat()
-        for path in files:
-            day, _ = read_name(path.name)
-            if date.fromisoformat(day).isoformat() < oldest:
-                with suppress(OSError):
-                    path.unlink()
-
-
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
-
-
-def _now() -> str:
+def now() -> str:
+    """Return the time as records have it."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from dragoman.workspace.private import write_private
+from dragoman.workspace.private import make_private_folder, write_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,8 +57,9 @@ class Conduct:
         if len(seen) > _MOST_AGENTS:
             return
         with suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_private(self._path, msgspec.json.encode(seen, order="deterministic"), is_synced=False)
+            make_private_folder(self._path.parent)
+            # On the loop, but once for each kind and way of an agent, over all runs.
+            write_private(self._path, msgspec.json.encode(seen, order="deterministic"), is_synced=True)
 
     def _read(self) -> dict[str, SeenConduct]:
         if self._path is None:

@@ -17,7 +17,7 @@ from dragoman.schema import UNSET, encode
 from dragoman.text.secrets import known_keys
 
 if TYPE_CHECKING:
-    from dragoman.client.violations import Violation
+    from dragoman.client.violations import Unjudged, Violation
     from dragoman.policy.decide import Decision
     from dragoman.proxy.guard.files import FileAccess
     from dragoman.proxy.guard.session import GuardedSession
@@ -42,6 +42,9 @@ class AuditSink(Protocol):
     def add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
         """Write a record later; an important one is synced with those before it."""
 
+    def take_notices(self) -> list[str]:
+        """Return sentences about the log for the user, each once."""
+
 
 class NoAudit:
     """The sink that keeps nothing."""
@@ -51,6 +54,10 @@ class NoAudit:
 
     def add(self, kind: str, fields: dict[str, Any], *, is_important: bool = False) -> None:
         """Drop the record."""
+
+    def take_notices(self) -> list[str]:
+        """Return nothing: there is no log."""
+        return []
 
 
 class GuardEvents:
@@ -216,6 +223,19 @@ class GuardEvents:
             "action": action,
         }
         self._add("violation", {"session": session_id, "turn": turn, "violation": what}, is_important=True)
+
+    def unjudged(self, left: Unjudged, session_id: str, turn: int, action: str) -> None:
+        """Record something of which it cannot be seen whether a rule denies it."""
+        what = {
+            "rule": left.rule,
+            "by": left.decided_by,
+            "kind": left.kind,
+            "title": left.title,
+            "why": left.why,
+            "tool": left.tool_call_id,
+            "action": action,
+        }
+        self._add("unjudged", {"session": session_id, "turn": turn, "unjudged": what}, is_important=True)
 
     def turn_end(self, session: GuardedSession, stop_reason: str | None, error: Any, usage: dict[str, Any]) -> None:
         """Record that the agent answered a prompt."""

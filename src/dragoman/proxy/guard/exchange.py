@@ -348,11 +348,11 @@ class GuardExchange:
             # The side that waits for it gets an error, else it would wait forever.
             waiting = None if bad.id is UNSET else asked.close(bad.id)
             own = self._own.close(_id(bad)) if side == "editor" else None
+            why = f"the response could not be read: {bad.why}"
             if own is not None and not own.done():
-                own.set_exception(RequestError.internal_error("the response could not be read"))
+                own.set_exception(RequestError.internal_error(why))
             if waiting is not None:
-                error = write_error(_id(bad), INTERNAL_ERROR, "the response could not be read")
-                answer(error)
+                answer(write_error(_id(bad), INTERNAL_ERROR, why))
                 if side == "agent":
                     self._turns.failed(*waiting)
         elif side == "editor":

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.workspace.private import write_private
+from dragoman.workspace.private import make_private_folder, open_owned, write_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -107,9 +107,10 @@ class GuardLimits:
 
     def add(self, session_id: str, amounts: Mapping[str, float], files: Iterable[str] = ()) -> None:
         """Count what a session used, for it and for the day."""
-        if not self._limits:
-            return
+        amounts = {measure: amount for measure, amount in amounts.items() if amount}
         files = tuple(files)
+        if not self._limits or not (amounts or files):
+            return
         self._sessions.setdefault(session_id, Counters()).add(amounts, files)
         if self._has_day:
             self._change_day(amounts, files)
@@ -164,14 +165,16 @@ class GuardLimits:
         if self._path is None:
             return
         with suppress(OSError):
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            lock = os.open(self._path.with_suffix(".lock"), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            make_private_folder(self._path.parent)
+            lock = open_owned(self._path.with_suffix(".lock"), os.O_RDWR)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 used = self._read_day()
-                used.add(amounts, files)
-                day = msgspec.json.encode(_Day(_today(), used), order="deterministic")
-                write_private(self._path, day, is_synced=False)  # once for each amount, on the loop
+                if amounts or not used.files.issuperset(files):
+                    used.add(amounts, files)
+                    day = msgspec.json.encode(_Day(_today(), used), order="deterministic")
+                    # On the loop, but a few times in a turn: what was used must not come back after a power cut.
+                    write_private(self._path, day, is_synced=True)
             finally:
                 os.close(lock)
 

@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from dragoman.client.reading import Announcements
 from dragoman.client.session import Session
 from dragoman.client.turn_commands import TurnCommands
 from dragoman.errors import DragomanError, LocalProtocolError
@@ -74,6 +75,8 @@ class GuardedSession(Session):
         """Those of the running or last turn."""
         self.is_instructed = False
         """Whether the instructions of the user were sent."""
+        self.announcements = Announcements()
+        """What tool calls showed before they ended."""
         self._editor_terminals: dict[str, None] = {}  # the oldest first
         self.seen_kinds: set[str] = set()
         """The kinds of tool calls about which the agent asked in this turn, or that it had done here."""
@@ -147,6 +150,7 @@ class GuardedSession(Session):
                 return None
             self._bytes += size - self._sizes.get(read.tool_call_id, 0)
             self._sizes[read.tool_call_id] = size
+            self.announcements.note(read)
             fold(self.state, read)
             return self.state.tool_calls.get(read.tool_call_id)
         read = decode(v1.SessionUpdate, update)

@@ -139,6 +139,8 @@ class GuardedTurns:
         session = self._sessions.find_open(str(params.get("sessionId")))
         if session is None:
             raise no_session(str(params.get("sessionId")))
+        for notice in self._plan.events.sink.take_notices():
+            self._say(notice)
         problem = self._plan.events.sink.problem
         if problem and self._plan.needs_log:
             raise RequestError.internal_error(_LOG_FAILED + problem)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from msgspec.structs import replace
 
 from dragoman.client.reading import read_call
-from dragoman.client.violations import Violation, violation_in
+from dragoman.client.violations import Unjudged, Violation, unjudged_in, violation_in
 from dragoman.errors import DragomanError, RequestError
 from dragoman.policy.decide import ASK_DENY
 from dragoman.proxy.guard.session import GuardedSession
@@ -68,6 +68,7 @@ class SessionWatch:
         self._sessions = sessions
         self._outlets = outlets
         self._reported: set[tuple[str, int, str]] = set()  # violations, once for each session, turn and tool call
+        self._unjudged: set[tuple[str, int, str]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self.editor: dict[str, Any] = {}
         """The capabilities of the editor."""
@@ -98,11 +99,13 @@ class SessionWatch:
         timer = self._timers.pop(session.id, None)
         if timer is not None:
             timer.cancel()
+        used: dict[str, float] = {}
         if session.prompts == 1:
-            self._limits.add(session.id, {"seconds": time.monotonic() - session.turn_began})
+            used["seconds"] = time.monotonic() - session.turn_began
         total = usage.get("totalTokens")
         if isinstance(total, int) and total > 0:
-            self._limits.add(session.id, {"tokens": total})
+            used["tokens"] = total
+        self._limits.add(session.id, used)
         if session.currency:
             usage |= {"cost": session.cost, "currency": session.currency}
         self._events.turn_end(session, stop_reason, code, usage)
@@ -147,14 +150,28 @@ class SessionWatch:
         if key in self._reported:
             return
         folders = SessionFolders(session.cwd, session.additional_directories, project=root)
-        evidence = read_call(call, session, folders, agent=self._plan.agent)
+        agent = self._plan.agent
+        evidence = read_call(call, session, folders, agent=agent, announced=session.announcements.of(call))
         decisions = [decision for decision in permissions.decisions if decision.session_id == session.id]
-        refused = [decision for decision in decisions if not decision.is_allowed]
-        violation = violation_in(evidence, rules, refused, folders)
+        violation = violation_in(
+            evidence, rules, [decision for decision in decisions if not decision.is_allowed], folders
+        )
+        left = None
+        if violation is None and key not in self._unjudged and not self._ran_in_terminal(call, session):
+            left = unjudged_in(evidence, rules, decisions)
         if violation is not None:
             if len(self._reported) < _MOST_REPORTED:
                 self._reported.add(key)
             self._report(violation, session)
+        elif left is not None:
+            if len(self._unjudged) < _MOST_REPORTED:
+                self._unjudged.add(key)
+            self._report_unjudged(left, session)
+
+    def _ran_in_terminal(self, call: ToolCallState, session: GuardedSession) -> bool:
+        """Whether the command of a call ran in a terminal of the guard or the editor, where it was judged before."""
+        shown = [item.terminal_id for item in call.content if isinstance(item, v1.Terminal)]
+        return any(session.has_editor_terminal(id) or self.terminals.local.look(id) is not None for id in shown)
 
     # Violations
 
@@ -163,6 +180,16 @@ class SessionWatch:
         self._events.violation(violation, session.id, session.turn, "cancelled" if cancels else "reported")
         what = violation.command or ", ".join(violation.paths) or violation.title
         sentence = f"violation of the rule {violation.rule!r}: the agent did this without asking: {what}"
+        self._outlets.say(sentence)
+        self._notify(session, f"{sentence}{' (the turn is cancelled)' if cancels else ''}")
+        if cancels:
+            self._cancel(session)
+
+    def _report_unjudged(self, left: Unjudged, session: GuardedSession) -> None:
+        cancels = self._plan.cancels_on_violation and session.prompts > 0
+        self._events.unjudged(left, session.id, session.turn, "cancelled" if cancels else "reported")
+        sentence = f"unjudged: the agent did this without asking: {left.title}; {left.why}, and {left.decided_by} may "
+        sentence += "concern it"
         self._outlets.say(sentence)
         self._notify(session, f"{sentence}{' (the turn is cancelled)' if cancels else ''}")
         if cancels:

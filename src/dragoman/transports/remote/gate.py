@@ -14,9 +14,10 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from dragoman.transports.remote.sse import MIME_TYPE
+from dragoman.wire import LIMIT_BYTES
 
 MAX_HEAD_BYTES: Final = 32 * 1024
-MAX_BODY_BYTES: Final = 16 * 1024 * 1024
+MAX_BODY_BYTES: Final = LIMIT_BYTES  # a message may be as long on every transport
 Right = Literal["view", "prompt", "answer", "admin"]
 ALL_RIGHTS: Final[frozenset[Right]] = frozenset(("view", "prompt", "answer", "admin"))
 

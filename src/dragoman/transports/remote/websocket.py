@@ -27,6 +27,7 @@ from dragoman.errors import ConnectionClosed
 from dragoman.transports import LOW_MARK_BYTES
 from dragoman.transports.remote.buffers import bound_buffers, end_writing
 from dragoman.transports.remote.messages import one_line
+from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
     from dragoman.rpc.transport import Receiver
 
-MAX_MESSAGE_BYTES: Final = 32 * 1024 * 1024
+MAX_MESSAGE_BYTES: Final = LIMIT_BYTES  # a message may be as long on every transport
 PING_SECONDS: Final = 15.0
 DEAD_PINGS: Final = 3
 FLUSH_SECONDS: Final = 2.0

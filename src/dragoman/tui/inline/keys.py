@@ -198,6 +198,7 @@ class _Acts:
 
 async def next_mode(terminal: InlineTerminal) -> None:
     """Go to the next mode. Raises: DragomanError."""
+    from dragoman.tui.mode_gate import none_follows
     from dragoman.tui.option_values import modes_of
     from dragoman.tui.remembered_values import set_and_remember
 
@@ -206,8 +207,11 @@ async def next_mode(terminal: InlineTerminal) -> None:
     if not values:
         terminal.hint("the agent has no modes")
         return
-    current = next((place for place, value in enumerate(values) if value.is_current), -1)
-    await set_and_remember(client.conversation, client.preferences, values[(current + 1) % len(values)], client.note)
+    following = client.modes.next(client.conversation)
+    if following is None:
+        terminal.hint(none_follows(values))
+        return
+    await set_and_remember(client.conversation, client.preferences, following, client.note)
 
 
 async def _edit(terminal: InlineTerminal) -> None:

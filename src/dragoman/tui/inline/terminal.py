@@ -32,6 +32,7 @@ from dragoman.tui.inline.editor import InlineEditor
 from dragoman.tui.inline.keys import HELP, key_bindings
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.client import LineClient, is_leaving
+from dragoman.tui.mode_gate import unasked_words
 from dragoman.tui.question_lines import answers_of
 from dragoman.tui.screen.header import HeaderFacts, current_mode, current_value, usage_words
 from dragoman.tui.terminal.terminal_facts import ascii_signs
@@ -304,7 +305,12 @@ def status_line(
     text, style = _status(conversation, glyphs, is_answering=is_answering)
     if hint:
         text, style = f"{glyphs.note} {hint}", "warn"
-    return ((clip(text, max(1, width - 1)), style),)
+    unasked = unasked_words(conversation.state, conversation.agent)
+    if not unasked:
+        return ((clip(text, max(1, width - 1)), style),)
+    # What the agent does without asking stays in sight whatever else is shown.
+    warning = clip(f"{unasked} {glyphs.dot} ", max(1, width - 1))
+    return ((warning, "warn"), (clip(text, max(1, width - 1 - cells(warning))), style))
 
 
 def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> tuple[str, str]:
@@ -330,7 +336,7 @@ def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: b
     parts = [
         agent,
         current_value(conversation.state, "model"),
-        current_mode(conversation.state),
+        "" if unasked_words(conversation.state, conversation.agent) else current_mode(conversation.state),
         *usage_words(conversation.state, facts, 0),
     ]
     return dot.join([*(part for part in parts if part), "Enter send", "/help", "Ctrl+D leave"]), "dim"

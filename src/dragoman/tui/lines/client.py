@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from dragoman.errors import DragomanError
 from dragoman.settings.places import data_dir
 from dragoman.state import Message, ToolCallState
+from dragoman.text.colour import YELLOW
 from dragoman.text.terminal import duration, one_line
 from dragoman.text.visible import label
 from dragoman.tui.attachments import build, chips_in, output_chip
@@ -21,6 +22,7 @@ from dragoman.tui.completion import mentions
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.lines.answers import LineAnswers
 from dragoman.tui.lines.commands import client_command, load_function
+from dragoman.tui.mode_gate import ModeGate, unasked_words
 from dragoman.tui.remembered_values import prepare_by
 from dragoman.tui.shell_command import ShellCommand
 from dragoman.tui.start.preferences import FILE_NAME, Preferences
@@ -114,7 +116,9 @@ class LineClient:
         )
         self.prompts = PromptSender(self)
         self.preferences = Preferences(data_dir() / FILE_NAME)
-        self.conversation.prepare = prepare_by(self.preferences, self.note)
+        self.modes = ModeGate()
+        self.conversation.prepare = prepare_by(self.preferences, self.note, opening.mode)
+        self._unasked = ""
         self.rows: list[ListedSession] = []
         """The sessions that were listed last."""
         self.withdrawn_at = 0.0
@@ -189,8 +193,18 @@ class LineClient:
         if self.conversation.phase != self._phase:
             self._phase = self.conversation.phase
             self._show_phase()
+        if self._phase == "ready":
+            self._show_unasked()
         self.answers.show_trouble()
         self.terminal.changed()
+
+    def _show_unasked(self) -> None:
+        """Write when the agent begins to act without asking, and when that is over."""
+        words = unasked_words(self.conversation.state, self.conversation.agent)
+        if words != self._unasked:
+            self._unasked = words
+            over = "note: the agent asks again"
+            self.write(self.terminal.paint(f"warning: mode {words}", YELLOW) if words else over)
 
     def _show_phase(self) -> None:
         conversation = self.conversation

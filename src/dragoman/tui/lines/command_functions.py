@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import DragomanError
 from dragoman.settings.documents import did_you_mean
+from dragoman.text.colour import YELLOW
 from dragoman.text.terminal import plain, size
 from dragoman.text.visible import label
 from dragoman.tui.attachments import written_out
 from dragoman.tui.clipboard import copy
 from dragoman.tui.copied_answer import copied_sentence, last_answer
+from dragoman.tui.lines.commands import client_command
 from dragoman.tui.local_host.session_rows import in_order
 from dragoman.tui.option_values import known_options, models_of, modes_of, named, values_of
 from dragoman.tui.remembered_values import set_and_remember
@@ -274,7 +276,8 @@ async def _choose(client: LineClient, values: Sequence[OptionValue], words: str,
             now = ", chosen" if offer.is_current else ""
             client.write(f"{number}: {label(offer.name, 40)} ({label(str(offer.value), 40)}){now}{more}")
         command = what if what in ("mode", "model") else "options"
-        ours = "dragoman:" if any(theirs.name == command for theirs in client.conversation.state.commands) else ""
+        theirs = [taken.name for taken in client.conversation.state.commands]
+        ours = "dragoman:" if client_command(command, theirs) is None else ""
         key = "" if command == what else f" {label(what, 40)}"
         client.write(f"note: /{ours}{command}{key} N, or a name, uses one")
     else:
@@ -287,6 +290,12 @@ async def _use(client: LineClient, values: Sequence[OptionValue], words: str, wh
     if not any(words == offer.value for offer in same) and is_number:
         same = [values[int(words) - 1]]
     if len({offer.value for offer in same}) == 1:
+        question = client.modes.question(client.conversation, same[0])
+        if question:
+            # The same command again is the confirmation: there is no dialog in lines.
+            client.modes.confirm(client.conversation, same[0])
+            client.write(client.terminal.paint(f"warning: {question}; type the same again to choose it", YELLOW))
+            return
         await set_and_remember(client.conversation, client.preferences, same[0], client.note)
     elif same:
         names = ", ".join(label(offer.name, 30) for offer in same[:5])

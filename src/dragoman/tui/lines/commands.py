@@ -57,7 +57,7 @@ COMMANDS: Final = (
 )
 
 
-_ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "help", "leave")
+_ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "mode", "help", "leave")
 
 
 def command_named(word: str) -> LineCommand | None:
@@ -69,6 +69,7 @@ def client_command(word: str, taken: Iterable[str]) -> LineCommand | None:
     """Return the command that a typed word means: the agent's own wins, and `dragoman:NAME` is always ours.
 
     A few are always ours, because there is no key for them here: a user must be able to stop, to leave and to get help.
+    A mode is chosen by the user, never by a message to the agent, which may hold text of others.
     """
     name = word.removeprefix("dragoman:")
     command = command_named(name)

@@ -25,6 +25,8 @@ from dragoman.errors import DragomanError
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 from dragoman.tui.local_host.older_blocks import is_too_long
+from dragoman.tui.mode_gate import ModeGate
+from dragoman.tui.remembered_values import prepare_by
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.frame import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column, FrameLines
 from dragoman.tui.screen.input.input_hint import note
@@ -50,7 +52,6 @@ if TYPE_CHECKING:
     from textual.app import ComposeResult
     from textual.geometry import Size
 
-    from dragoman.client import Session
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.interface import Opening
     from dragoman.tui.screen.picker import Picker
@@ -93,6 +94,9 @@ class TerminalApp(App[None]):
         adapt_keys()
         super().__init__(driver_class=driver_for_output(), ansi_color=True)
         self.ui, self.overridden, self.preferences = start.ui, start.overridden, start.preferences
+        self.modes = ModeGate()
+        self.prepare_values = prepare_by(self.preferences, self.note, opening.mode)
+        """Called with a new session and its agent: sets what is remembered."""
         self.glyphs = glyphs
         use_ascii(glyphs is ASCII)
         self.version = f"dragoman {__version__}"
@@ -261,12 +265,7 @@ class TerminalApp(App[None]):
     def run_conversation(self, conversation: HostedConversation) -> None:
         """Connect a conversation."""
 
-        async def prepare(session: Session, agent: str) -> None:
-            from dragoman.tui.screen.choices.options import prepare_session
-
-            await prepare_session(self, session, agent)
-
-        conversation.prepare = prepare
+        conversation.prepare = self.prepare_values
         self.start(conversation.run())
 
     def show_session(self, row: ListedSession | None, *, agent: str | None = None) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from dragoman.text.terminal import cells, clip
 from dragoman.text.visible import label
 from dragoman.tui.local_host.session_rows import shown_cost
+from dragoman.tui.mode_gate import unasked_words
 from dragoman.tui.option_values import options_of, values_of
 from dragoman.tui.values import short_agent
 from dragoman.view.labels import seconds_text
@@ -38,24 +39,30 @@ def header_line(state: SessionState, facts: HeaderFacts, width: int) -> RailLine
     details = [label(facts.branch, 30, ""), f"worktree {label(facts.worktree, 20)}" if facts.worktree else ""]
     title = label(state.title or "", 40, "")
     agent = label(short_agent(facts.agent), 20, "")
-    right = [agent, current_value(state, "model"), current_mode(state), *usage_words(state, facts, width)]
+    unasked = unasked_words(state, facts.agent)
+    mode = "" if unasked else current_mode(state)
+    right = [agent, current_value(state, "model"), mode, *usage_words(state, facts, width)]
     right = [word for word in right if word]
     # The least important goes first: the title, the branch, the mode, the model.
     tried = [
         (" · ".join(filter(None, [left, *details, title])), right),
         (" · ".join(filter(None, [left, *details])), right),
         (left, right),
-        (left, [word for word in right if word != current_mode(state)]),
+        (left, [word for word in right if word != mode]),
         (left, [agent, *usage_words(state, facts, width)]),
         (left, usage_words(state, facts, 0)),
     ]
+    # What the agent does without asking is never left out.
+    warning = f"{unasked}  " if unasked else ""
+    room = max(1, width - cells(warning))
     shown, parts = next(
-        ((text, parts) for text, parts in tried if cells(text) + cells("  ".join(parts)) + 3 <= width), tried[-1]
+        ((text, parts) for text, parts in tried if cells(text) + cells("  ".join(parts)) + 3 <= room), tried[-1]
     )
     end = "  ".join(filter(None, parts))
     end = f"{end} " if end else ""
-    shown = clip(shown, max(1, width - cells(end) - 1))
-    return ((shown, "bold"), (" " * max(1, width - cells(shown) - cells(end)), ""), (end, "dim"))
+    shown = clip(shown, max(1, room - cells(end) - 1))
+    space = " " * max(1, room - cells(shown) - cells(end))
+    return ((shown, "bold"), (space, ""), *(((warning, "warn"),) if warning else ()), (end, "dim"))
 
 
 def current_mode(state: SessionState) -> str:

@@ -1,7 +1,7 @@
-"""What the terminal client remembers by itself: the mode and the options that a user chose for each agent.
+"""What the terminal client remembers by itself: the model and similar options that a user chose for each agent.
 
-They are in `terminal.json` of the data folder, apart from the settings, which only the user writes. A file that cannot
-be read or written costs nothing but the memory.
+A mode is not among them: it lasts for its session. The values are in `terminal.json` of the data folder, apart from the
+settings, which only the user writes. A file that cannot be read or written costs nothing but the memory.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "terminal.json"
 MODE: Final = "mode"
-"""The name under which a mode is remembered that is not an option."""
+"""The name of a mode that is not an option. Earlier versions remembered it under this name."""
 
 
 class Preferences:
@@ -28,6 +28,23 @@ class Preferences:
 
     def all(self) -> dict[str, dict[str, str | bool]]:
         """Return agent -> option -> value; empty if there is no file, or it is broken."""
+        kept = {
+            agent: {option: value for option, value in options.items() if option != MODE}
+            for agent, options in self._read().items()
+        }
+        return {agent: options for agent, options in kept.items() if options}
+
+    def drop_modes(self) -> list[str]:
+        """Forget the modes that an earlier version remembered; return the agents that it did so for.
+
+        Raises: ConfigError if the file cannot be written.
+        """
+        agents = [agent for agent, options in self._read().items() if MODE in options]
+        if agents:
+            self._write(self.all())
+        return agents
+
+    def _read(self) -> dict[str, dict[str, str | bool]]:
         try:
             document = read_document(self._path)
         except ConfigError:

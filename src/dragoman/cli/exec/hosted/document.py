@@ -73,11 +73,11 @@ def write_document(document: "dict[str, Any]") -> None:
     from dragoman.text.secrets import known_keys
 
     text = known_keys.mask(format_json(document)) + "\n"
-    if sys.stdout.isatty():
+    if not (text.isascii() and text.replace("\n", "").isprintable()):  # else nothing is escaped, and nothing loaded
         from dragoman.cli.console import json_text
 
-        text = json_text(text.encode(errors="replace"))
-    sys.stdout.buffer.write(text.encode(errors="replace"))
+        text = json_text(text)
+    sys.stdout.buffer.write(text.encode())
     sys.stdout.buffer.flush()
 
 

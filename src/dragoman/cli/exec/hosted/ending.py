@@ -23,7 +23,7 @@ from dragoman.host.local.permit import logout_warning_here
 from dragoman.host.local.start import NoHost
 from dragoman.host.local.thin import HostLost, HostRefused
 from dragoman.policy.decide import ASKING_FAILED, NO_USER
-from dragoman.runs.result import Error, RunPermission, RunResult, RunViolation
+from dragoman.runs.result import Error, RunPermission, RunResult, RunUnjudged, RunViolation
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
 from dragoman.text.secrets import known_keys
@@ -42,13 +42,14 @@ _USAGE = {
 }
 
 
-def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
+def facts_of(end: HostedEnd, *, fails_on_deny: bool = False, stops_on_violation: bool = False) -> RunFacts:
     """Return what was observed, in the terms of `exec`."""
     facts = RunFacts(
         signal=end.signal,
         is_timed_out=end.is_timed_out,
         waiting_for=end.waiting_for,
         is_empty=end.is_empty,
+        lost_messages=int(end.report.get("lostMessages") or 0),
         stop_reason=end.stop_reason,
     )
     if end.error is not None:
@@ -57,6 +58,7 @@ def facts_of(end: HostedEnd, *, fails_on_deny: bool = False) -> RunFacts:
     facts.could_not_ask = not end.could_ask and any(made["decided_by"] in _UNASKED for made in permissions)
     facts.was_denied = fails_on_deny and any(made["action"] == "deny" for made in permissions)
     facts.has_violation = bool(end.report.get("violations"))
+    facts.has_unjudged = stops_on_violation and bool(end.report.get("unjudged"))
     return facts
 
 
@@ -115,6 +117,7 @@ def error_of(code: int, facts: RunFacts, end: HostedEnd, options: Options, sessi
     result = RunResult.nothing()
     result.permissions = permissions_of(end)
     result.violations = convert(end.report.get("violations") or [], list[RunViolation])
+    result.unjudged = convert(end.report.get("unjudged") or [], list[RunUnjudged])
     error = None if end.error is None else as_error(end.error, str(session.get("agent")))
     entry = entry_of(session, options.cwd) if code == exits.AUTH_REQUIRED else None
     hint = str(end.report.get("unaskedHint") or "")

@@ -32,6 +32,7 @@ from dragoman.runs.events import (
     CommandStarted,
     EndOfTurn,
     Initialized,
+    LeftUnjudged,
     Opened,
     TerminalOutput,
     TurnEnded,
@@ -208,7 +209,8 @@ def _complete_result(
     run: HostedRun, end: HostedEnd, options: Options, started: float, request: TurnRequest
 ) -> results.RunResult:
     """Return the result that the host made, or one of what was seen, with exit code, error and times."""
-    facts, document = facts_of(end, fails_on_deny=options.fails_on_deny), end.report.get("result")
+    document = end.report.get("result")
+    facts = facts_of(end, fails_on_deny=options.fails_on_deny, stops_on_violation=options.stops_on_violation)
     result = (
         msgspec.convert(document, results.RunResult) if isinstance(document, dict) else _folded_result(run, request)
     )
@@ -251,7 +253,7 @@ class ShownTurn:
         self._tool_updates: list[dict[str, Any]] = []
         self._started = monotonic()
         self._retries: list[results.RunRetry] = []
-        self._has_violation = self._has_events = False
+        self._stop_cause, self._has_events = "", False
         self._begin_try(options.recording)
         request.wants_result, request.wants_patch = True, options.patch is not None
         request.wants_events = True
@@ -288,8 +290,8 @@ class ShownTurn:
         if isinstance(read, Initialized):
             # The host has started the program, perhaps long ago; a reader of events gets the same ones as always.
             self._view.started(lambda: structs.replace(read.agent, title=None, version=None))
-        if isinstance(read, Violated):
-            self._has_violation = True
+        if isinstance(read, Violated | LeftUnjudged):
+            self._stop_cause = "the violation" if isinstance(read, Violated) else "what cannot be judged"
         if read is not None:
             self._take(read)
 
@@ -299,12 +301,12 @@ class ShownTurn:
 
     def violated(self, text: str) -> None:
         if not self._has_events:
-            self._has_violation = True
+            self._stop_cause = "the violation"
             self._view.note(text)
 
     @property
-    def wants_stop(self) -> bool:
-        return self._has_violation and self._options.stops_on_violation
+    def stop_cause(self) -> str:
+        return self._stop_cause if self._options.stops_on_violation else ""
 
     def note(self, text: str) -> None:
         self._view.note(text)
@@ -327,7 +329,7 @@ class ShownTurn:
             return False
         number, of, options = len(self._retries) + 1, self._options.retries, self._options
         error = None if end.error is None else as_error(end.error)
-        facts = facts_of(end, fails_on_deny=options.fails_on_deny)
+        facts = facts_of(end, fails_on_deny=options.fails_on_deny, stops_on_violation=options.stops_on_violation)
         may_have_changed = end.report.get("mayHaveChanged", self.run.record.may_have_changed)
         if number > of or not may_pass(facts, error) or may_have_changed:
             return False

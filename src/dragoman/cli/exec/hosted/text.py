@@ -61,8 +61,8 @@ class TextView:
         self.note(text)
 
     @property
-    def wants_stop(self) -> bool:
-        return False
+    def stop_cause(self) -> str:
+        return ""
 
     @property
     def tick_seconds(self) -> float:

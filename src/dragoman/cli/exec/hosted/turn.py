@@ -42,11 +42,11 @@ if TYPE_CHECKING:
             """Show a line to the user."""
 
         def violated(self, text: str) -> None:
-            """Take a notice: a rule denies what was done, or a protected file was changed without a permission."""
+            """Take a notice: a rule denies what was done or may do so, or a protected file was changed unpermitted."""
 
         @property
-        def wants_stop(self) -> bool:
-            """Whether the turn is to be cancelled because of what was shown."""
+        def stop_cause(self) -> str:
+            """What of all that was shown is why the turn is to be cancelled; empty if it goes on."""
 
         @property
         def tick_seconds(self) -> float:
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 _TRIES = 4
-_VIOLATIONS = ("protected_file", "violation")  # kinds of notices
+_VIOLATIONS = ("protected_file", "violation", "unjudged")  # kinds of notices
 # Some agents need a while to react to a cancel; the host ends them after ten seconds, and the turn with them.
 _CANCEL_SECONDS = 15.0
 
@@ -98,7 +98,7 @@ class HostedEnd:
         return (
             self.stop_reason == "end_turn"
             and not (self.is_empty or self.error or self.signal or self.is_timed_out)
-            and not (report.get("permissions") or report.get("violations"))
+            and not (report.get("permissions") or report.get("violations") or report.get("unjudged"))
         )
 
 
@@ -289,8 +289,8 @@ class HostedTurn:
             now = monotonic()
             try:
                 self._other(message)
-                if self._view.wants_stop and not self._is_cancelling:
-                    self._view.note("cancelling the turn because of the violation")
+                if self._view.stop_cause and not self._is_cancelling:
+                    self._view.note(f"cancelling the turn because of {self._view.stop_cause}")
                     self._cancel(client)
             except (KeyboardInterrupt, SentSigterm) as ending:
                 self._interrupt(client, ending)

@@ -1,21 +1,25 @@
-"""Model, mode and options of the agent, chosen from lists, and remembered for new sessions of the agent."""
+"""Model, mode and options of the agent, chosen from lists; the harmless ones are remembered for its new sessions.
+
+Loaded with the first of these lists: most sessions open none.
+"""
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from dragoman.settings.documents import did_you_mean
 from dragoman.text.terminal import fit
 from dragoman.text.visible import label
+from dragoman.tui.mode_gate import is_remembered, none_follows
 from dragoman.tui.option_values import all_values, models_of, modes_of, named
-from dragoman.tui.remembered_values import prepare_by, set_and_remember
+from dragoman.tui.remembered_values import set_and_remember
 from dragoman.tui.screen.picker import Picker, PickRow
 from dragoman.tui.start.preferences import agent_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dragoman.client import Session
     from dragoman.tui.option_values import OptionValue
     from dragoman.tui.screen.app import TerminalApp
     from dragoman.view.rails import RailLine
@@ -29,8 +33,11 @@ def next_mode(app: TerminalApp, argument: str = "") -> None:
     elif argument:
         _use_named(app, values, argument, "mode")
     else:
-        current = next((place for place, value in enumerate(values) if value.is_current), -1)
-        app.start(use_value(app, values[(current + 1) % len(values)]))
+        following = app.modes.next(app.conversation)
+        if following is None:
+            app.note(none_follows(values))
+        else:
+            app.start(use_value(app, following))
 
 
 def choose_model(app: TerminalApp, argument: str = "") -> None:
@@ -59,13 +66,30 @@ def _none(app: TerminalApp, text: str) -> str:
 
 
 async def use_value(app: TerminalApp, chosen: OptionValue) -> None:
-    """Set a value in the session, and remember it for the agent. Raises: RequestError, ConnectionClosed."""
+    """Set a value in the session, and remember it if it is harmless. Raises: RequestError, ConnectionClosed."""
+    question = app.modes.question(app.conversation, chosen)
+    if question:
+        _confirm(app, question, chosen)
+        return
     await set_and_remember(app.conversation, app.preferences, chosen, app.note)
 
 
-async def prepare_session(app: TerminalApp, session: Session, agent: str) -> None:
-    """Set the remembered values in a new session, before its first prompt."""
-    await prepare_by(app.preferences, app.note)(session, agent)
+def _confirm(app: TerminalApp, question: str, chosen: OptionValue) -> None:
+    """Ask once a session before the agent may act without asking; the answer that changes nothing comes first."""
+    lines = wrap(question, max(20, app.size.width - 4))
+    rows = [
+        *(PickRow((("  ", ""), (line, "warn")), is_heading=True) for line in lines),
+        PickRow((("  no, stay as it is", ""),), value=None, search="no", is_current=True),
+        PickRow(((f"  yes, {label(chosen.name, 30)} for this session", "warn"),), value=chosen, search="yes"),
+    ]
+
+    def answered(confirmed: Any) -> None:
+        if confirmed is not None:
+            app.modes.confirm(app.conversation, chosen)
+            app.start(use_value(app, chosen))
+
+    footer = "Enter choose · Esc back"
+    app.show_picker(Picker("confirm", rows, footer=footer, glyphs=app.glyphs), answered)
 
 
 def _use_named(app: TerminalApp, values: Sequence[OptionValue], name: str, what: str) -> None:
@@ -90,12 +114,14 @@ def _show(app: TerminalApp, title: str, values: Sequence[OptionValue]) -> None:
             group = value.group
             rows.append(PickRow(((f" {label(group, 60)}", "bold"),), is_heading=True))
         mark = app.glyphs.done if value.is_current else " "
-        kept = " (remembered)" if remembered.get(value.option) == value.value else ""
-        more = f" {label(value.description, max(10, app.size.width - space - 20), '')}{kept}"
+        mark_kept = " (remembered)" if remembered.get(value.option) == value.value else ""
+        more = f" {label(value.description, max(10, app.size.width - space - 20), '')}{mark_kept}"
         line: RailLine = ((f"{mark} ", "good"), (fit(label(value.name, 60), space), ""), (more, "dim"))
         search = f"{value.name} {value.value} {value.group} {value.description}"
         rows.append(PickRow(line, value, search, is_current=value.is_current))
-    footer = "type to filter · Enter use, and remember for this agent · Esc back"
+    kept = any(is_remembered(value) for value in values)
+    use_words = "Enter use, and remember for this agent" if kept else "Enter use, for this session"
+    footer = f"type to filter · {use_words} · Esc back"
     picker = Picker(
         f"{title} of {label(agent, 30)}" if agent else title,
         rows,

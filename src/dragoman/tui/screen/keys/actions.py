@@ -92,10 +92,11 @@ def action_named(name: str) -> Action | None:
 def client_action(word: str, argument: str, theirs: Collection[str]) -> Action | None:
     """Return the action that a slash command names.
 
-    A command of the agent with that name goes first, but for our lists; `dragoman:NAME` is always ours.
+    A command of the agent with that name goes first, but for our lists and the mode, which no message may change;
+    `dragoman:NAME` is always ours.
     """
     name = word.removeprefix("dragoman:")
-    is_list = name in _LISTS and not argument.strip()
+    is_list = name == "mode" or (name in _LISTS and not argument.strip())
     return None if name == word and word in theirs and not is_list else action_named(name)
 
 

@@ -1,0 +1,122 @@
+"""Nothing that really runs a denied command is allowed: new spellings in each run, shown by a real bash.
+
+Each test makes lines of one class, runs them against stubs, and compares what ran with the judgement. `make soak` makes
+ten times as many.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.policy import Command, Request, judge, parse_rule
+from tests import machine
+from tests.policy.spellings import layers, tools
+from tests.policy.spellings.quoting import joined
+from tests.policy.spellings.real_bash import RealBash
+
+pytestmark = [machine.needs("bash", "git"), pytest.mark.hypothesis]
+
+RM = "execute:rm *"
+
+
+@pytest.fixture
+def bash(tmp_path: Path) -> Iterator[RealBash]:
+    """A bash whose only stub is rm."""
+    with RealBash(tmp_path, ["rm"]) as made:
+        yield made
+
+
+def actions(bash: RealBash, line: str, rule: str) -> set[str]:
+    """What the judge says about a line, sent as a line and as words, if the rule denies and if it asks."""
+    root, home = str(bash.place), str(bash.home)
+    found: set[str] = set()
+    for action in ("deny", "ask"):
+        rules = [parse_rule("*", "allow", "flag"), parse_rule(rule, action, "flag")]
+        for command in (Command(line=line), Command(("bash", "-lc", line))):
+            found.add(judge(rules, Request("a", "execute", command=command, root=root, home=home)).action)
+    return found
+
+
+def show(make: Callable[[Random], tuple[str, bool]], bash: RealBash, rule: Callable[[], str], least: float) -> None:
+    """Compares what ran with the judgement, and fails if too few lines ran anything to show something.
+
+    `make` returns a line and whether it did what `rule` denies.
+    """
+    tried = ran = 0
+
+    @given(st.randoms(use_true_random=False))
+    def compare(random: Random) -> None:
+        nonlocal tried, ran
+        line, is_run = make(random)
+        tried += 1
+        ran += is_run
+        if is_run:
+            assert "allow" not in actions(bash, line, rule()), f"{line!r} runs although {rule()} is denied"
+
+    compare()
+    assert ran >= least * tried, f"only {ran} of {tried} lines ran what is denied"
+
+
+def runs_rm(bash: RealBash, spell: Callable[[Random], str]) -> Callable[[Random], tuple[str, bool]]:
+    """Lines of `spell`, and whether they ran rm."""
+
+    def make(random: Random) -> tuple[str, bool]:
+        line = spell(random).replace("BIN", str(bash.stubs))
+        return line, any(call[0] == "rm" for call in bash.runs(line))
+
+    return make
+
+
+def rm_words(random: Random) -> list[str]:
+    """A denied command, in plain words."""
+    program = random.choice(("rm", "rm", "rm", "rm", "/bin/rm", "/usr/bin/rm", "BIN/rm"))
+    return [program, *random.choice(("", "", "-f", "-rf", "-v", "--")).split(), "victim"]
+
+
+def rm_line(random: Random) -> str:
+    return joined(rm_words(random), random)
+
+
+SPELLERS: dict[str, Callable[[Random], str]] = {
+    "quotes": rm_line,
+    "a wrapper": lambda random: joined(layers.wrapper(rm_words(random), random), random),
+    "wrappers of wrappers": lambda random: joined(
+        layers.wrapper(layers.wrapper(layers.wrapper(rm_words(random), random), random), random), random
+    ),
+    "a wrapper and a shell": lambda random: joined(
+        layers.wrapper(layers.shell(rm_line(random), random), random), random
+    ),
+    "words of the shell": lambda random: joined(layers.builtin_wrapper(rm_words(random), random), random),
+    "a shell": lambda random: joined(layers.shell(rm_line(random), random), random),
+    "a program that runs a line": lambda random: joined(layers.line_runner(rm_line(random), random), random),
+    "the grammar": lambda random: layers.group(rm_line(random), random),
+    "evaluation": lambda random: layers.evaluation(rm_line(random), random),
+    "the program from data": lambda random: layers.from_data(["rm", "victim"], "BIN", random),
+    "layers of all kinds": lambda random: layers.layered(rm_words(random), random),
+    "words and variables of tools": lambda random: tools.tool_runs(" ".join(rm_words(random)), random),
+}
+HELD = ("quotes", "a wrapper", "wrappers of wrappers", "words of the shell", "the grammar")
+# Not every line works: quotes inside of quotes, a program that is not here.
+LEAST = {
+    "words and variables of tools": 0.4,
+    "layers of all kinds": 0.3,
+    "evaluation": 0.5,
+    "the program from data": 0.5,
+}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_a_line_that_runs_a_denied_program_is_never_allowed(bash: RealBash, kind: str) -> None:
+    show(runs_rm(bash, SPELLERS[kind]), bash, lambda: RM, LEAST.get(kind, 0.6))
+
+
+@pytest.mark.soak
+def test_wrappers_that_take_long_to_start_hide_nothing(bash: RealBash) -> None:
+    spell = runs_rm(bash, lambda random: joined(layers.slow_wrapper(rm_words(random), random), random))
+    show(spell, bash, lambda: RM, 0.0)

@@ -1,0 +1,432 @@
+"""The terminal client in this process, with a real host and real agents next to it.
+
+What a user meets in a terminal, without the terminal and without processes: the local host listens at a socket of its
+own, the built-in agent (with its scripted model) and the scripted agent run in the host, and each form of the client
+gets the bytes of keys and shows lines. The time of questions is a clock that the test drives. What a terminal, signals
+and the end of a process do is in the tests with a PTY (`test_terminal.py`, `test_inline.py`, `test_plain.py`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from dragoman.agent import Agent
+from dragoman.builtin.agent import build_agent
+from dragoman.builtin.settings import AgentSettings
+from dragoman.cli.commands import attach
+from dragoman.cli.exec.options import Options
+from dragoman.host.host import Visitor
+from dragoman.host.in_process import InProcessAgent
+from dragoman.host.local.agents import HOSTED_VARIABLE, MachineAgent, find_entry
+from dragoman.host.local.local_host import LocalHost, open_local_host
+from dragoman.host.local.place import find_places
+from dragoman.rpc import Transport
+from dragoman.settings.places import config_dir, data_dir, state_dir
+from dragoman.testing.agent import scripted_agent
+from dragoman.text.colour import Painter
+from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix
+from dragoman.tui.lines.client import LineClient
+from dragoman.tui.plain import PlainTerminal
+from tests.cli.warm_python import WarmPython
+from tests.host.local.kit import HostPlaceKit
+
+SECONDS = 60.0
+SCRIPTED: Mapping[str, Any] = {"agent": "dragoman", "model": "scripted"}
+"""The built-in agent with its scripted model, as options of the command line."""
+START = 1e9
+"""No machine is up that long: whatever goes by a real clock, next to the one that is driven, fails."""
+
+
+class Clock:
+    """The time of questions and hints."""
+
+    def __init__(self) -> None:
+        self.now = START
+
+    def __call__(self) -> float:
+        return self.now
+
+    def let_pass(self, seconds: float = 4.0) -> None:
+        """Let more time pass than a question needs to be read, and a hint stays."""
+        self.now += seconds
+
+
+class Shown:
+    """Something that shows lines, and wakes those who wait for one."""
+
+    def __init__(self) -> None:
+        self._news = asyncio.Event()
+
+    def news(self) -> None:
+        """Something may have changed."""
+        self._news.set()
+
+    async def wait_until(self, is_true: Callable[[], object], shown: Callable[[], object]) -> None:
+        """Wait until something is so; the message of a failure has what is shown."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                while not is_true():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"it did not happen; there is:\n{shown()}") from None
+
+
+class AgentHere(MachineAgent):
+    """An agent of ours that runs in the host; any other is a program, as usual."""
+
+    def __init__(self, name: str, mark: str) -> None:
+        super().__init__(name, mark)
+        self._agent: Agent | None = None
+
+    async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
+        name, _, model = self.name.partition(" --model ")
+        if name not in ("dragoman", "scripted"):
+            return await super().start(cwd, env)
+        self._entry = find_entry(self.name, cwd)[0]
+        if self._agent is None:
+            self._agent = scripted_agent() if name == "scripted" else build_agent(_settings(model))
+        return await InProcessAgent(self.name, self._agent).start(cwd, env)
+
+
+def _settings(model: str) -> AgentSettings:
+    """As `dragoman agent` has them."""
+    return AgentSettings(
+        model=model,
+        store=data_dir() / "sessions.db",
+        rules_file=config_dir() / "rules.json",
+        model_lists=state_dir() / "models",
+    )
+
+
+class PlainHere(Shown):
+    """Plain mode: what is typed, and the lines that are appended."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.seen: list[str] = []
+        self._read = 0
+        self._typed = asyncio.Queue[str | None]()
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self, opening: attach.TerminalOpening, session_id: str | None) -> None:
+        """Begin to work."""
+        terminal = _LinesTerminal(self.seen, self._typed, self.news)
+        client = LineClient(opening, terminal, session_id, self.clock)
+        self._running = asyncio.create_task(client.run(asyncio.ensure_future(terminal.read(client))))
+        self._running.add_done_callback(lambda done: self.news())
+
+    def type(self, *lines: str) -> None:
+        for line in lines:
+            self._typed.put_nowait(line)
+
+    async def until(self, text: str) -> str:
+        """The next line that contains a text."""
+        assert self._running is not None
+        while True:
+            await self.wait_until(
+                lambda: len(self.seen) > self._read or self._is_over, lambda: f"no {text!r} in {self.seen}"
+            )
+            assert len(self.seen) > self._read, f"the client ended before {text!r}; there is {self.seen}"
+            self._read += 1
+            if text in self.seen[self._read - 1]:
+                return self.seen[self._read - 1]
+
+    async def answer(self, line: str) -> None:
+        """Type an answer when the question could be read."""
+        await self.until("answer with a number")
+        self.clock.let_pass()
+        self.type(line)
+
+    async def end(self) -> None:
+        """Ctrl-D, and the rest of the output."""
+        self._typed.put_nowait(None)
+        assert self._running is not None
+        await asyncio.wait_for(self._running, SECONDS)
+
+    async def close(self) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+
+    @property
+    def _is_over(self) -> bool:
+        return self._running is None or self._running.done()
+
+
+class _LinesTerminal(PlainTerminal):
+    """The terminal of plain mode, without stdin and stdout."""
+
+    def __init__(self, seen: list[str], typed: asyncio.Queue[str | None], news: Callable[[], None]) -> None:
+        super().__init__(Painter(False))
+        self._seen, self._typed, self._news = seen, typed, news
+
+    def write(self, lines: Any) -> None:
+        self._seen += "\n".join(lines).split("\n")
+        self._news()
+
+    def width(self) -> int:
+        return 80
+
+    async def _line(self) -> str | None:
+        return await self._typed.get()
+
+
+class InlineHere(Shown):
+    """Inline mode: keys go through the parser of prompt_toolkit, and a terminal emulator shows what is written."""
+
+    def __init__(self, clock: Clock) -> None:
+        import pyte
+
+        super().__init__()
+        self.clock = clock
+        self.raw = ""
+        self.screen = pyte.HistoryScreen(80, 24, history=5_000, ratio=0.5)
+        self._stream = pyte.Stream(self.screen)
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self, opening: attach.TerminalOpening, session_id: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Begin to work."""
+        from prompt_toolkit.application import create_app_session
+        from prompt_toolkit.data_structures import Size
+        from prompt_toolkit.input import create_pipe_input
+
+        from dragoman.tui.inline import terminal as inline
+
+        self._keyboard_context = create_pipe_input()
+        self._keyboard = self._keyboard_context.__enter__()
+        monkeypatch.setattr(inline, "_size", lambda: Size(rows=self.screen.lines, columns=self.screen.columns))
+        with monkeypatch.context() as patched, create_app_session(input=self._keyboard):
+            patched.setattr("sys.__stdout__", _Emulated(self))
+            patched.setenv("TERM", "xterm-256color")
+            self.terminal = inline.InlineTerminal(opening, session_id, has_colour=True, clock=self.clock)
+        self._running = asyncio.create_task(self.terminal.run(None))
+        self._running.add_done_callback(lambda done: self.news())
+
+    def take(self, text: str) -> None:
+        """Take what the client writes."""
+        self.raw += text
+        self._stream.feed(text)
+        self.news()
+
+    @property
+    def text(self) -> str:
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    @property
+    def everything(self) -> str:
+        """The history of the terminal, then its screen."""
+        top = ["".join(row[column].data for column in range(80)).rstrip() for row in self.screen.history.top]
+        return "\n".join([*top, self.text])
+
+    def type(self, text: str) -> None:
+        self._keyboard.send_text(text)
+
+    async def until(self, text: str) -> str:
+        """Wait until the screen shows a text."""
+        await self.wait_until(lambda: text in self.text or self._is_over, lambda: f"no {text!r} in\n{self.text}")
+        assert text in self.text, f"the client ended before {text!r}:\n{self.text}"
+        return self.text
+
+    async def answer(self, keys: str, until: str) -> None:
+        """Type an answer when the question could be read."""
+        self.clock.let_pass()
+        self.type(keys)
+        await self.until(until)
+        self.clock.let_pass()
+
+    async def end(self) -> None:
+        """Wait until the client has ended."""
+        assert self._running is not None
+        await asyncio.wait_for(self._running, SECONDS)
+
+    async def close(self) -> None:
+        assert self._running is not None
+        self._running.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._running
+        self._keyboard_context.__exit__(None, None, None)
+
+    @property
+    def _is_over(self) -> bool:
+        return self._running is None or self._running.done()
+
+
+class _Emulated:
+    """The output of inline mode."""
+
+    encoding = "utf-8"
+
+    def __init__(self, shown: InlineHere) -> None:
+        self._shown = shown
+
+    def write(self, text: str) -> None:
+        self._shown.take(text)
+
+    def flush(self) -> None:
+        pass
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        raise io.UnsupportedOperation("not a file")
+
+
+class ScreenHere(Shown):
+    """The full screen in Textual's test driver; keys go through the parser of the client."""
+
+    def __init__(self, app: Any, clock: Clock) -> None:
+        super().__init__()
+        self.app = app
+        self.clock = clock
+
+    @property
+    def text(self) -> str:
+        from tests.tui.grids import grid
+
+        return "\n".join(grid(self.app))
+
+    def strips(self) -> list[Any]:
+        """What is on the screen, with its styles."""
+        found: list[Any] = self.app.screen._compositor.render_strips()
+        return found
+
+    def type(self, text: str) -> None:
+        """Type keys, with a pause behind them: an escape character at the end is a key of its own."""
+        from dragoman.tui.screen.keys.pasted_keys import PasteParser
+
+        parser = PasteParser()
+        for event in (*parser.feed(text), *parser.feed("")):
+            self.app.post_message(event)
+
+    async def until(self, text: str) -> str:
+        """Wait until the screen shows a text."""
+        await self.wait_until(lambda: text in self.text, lambda: f"no {text!r} in\n{self.text}")
+        return self.text
+
+    async def until_gone(self, text: str) -> str:
+        """Wait until the screen shows a text no more."""
+        await self.wait_until(lambda: text not in self.text, lambda: f"{text!r} is in\n{self.text}")
+        return self.text
+
+    async def answer(self, keys: str, until: str) -> None:
+        """Move into the card, and type an answer when it could be read."""
+        await self.until("\n◆ question: ")
+        await self.until("needs your answer")
+        self.clock.let_pass()
+        self.type("\t")
+        await self.until("type the number of an answer")
+        self.type(keys)
+        await self.until(until)
+        self.clock.let_pass()
+
+
+class UserHere(HostPlaceKit):
+    """A user with a project and a home, whose clients run in this process.
+
+    Without `host_here` the first client starts the local host as a program, and that its agents.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, warm: WarmPython | None = None) -> None:
+        super().__init__(folder, warm)
+        self.clock = Clock()
+        self._monkeypatch = monkeypatch
+        for name in os.environ.keys() - self.environment.keys():
+            monkeypatch.delenv(name)
+        for name, value in self.environment.items():
+            monkeypatch.setenv(name, value)
+
+    def agent_pids(self) -> list[int]:
+        """The agents of the host in this process that are programs."""
+        with open(f"/proc/self/task/{os.getpid()}/children", "rb") as listing:
+            children = list(map(int, listing.read().split()))
+        found = [pid for pid in children if HOSTED_VARIABLE.encode() in Path(f"/proc/{pid}/environ").read_bytes()]
+        assert found, "no agent runs"
+        return found
+
+    def opening(self, options: Mapping[str, Any]) -> attach.TerminalOpening:
+        """How the command line opens sessions with these options."""
+        return attach.TerminalOpening(Options(**{"cwd": str(self.project), **options}))
+
+    async def find_session(self, name: str | None = None) -> str:
+        """The session that the command line finds by a name or the start of an id; without one, with `--continue`."""
+        given = SimpleNamespace(session=name, **{"continue": name is None})
+        found = await asyncio.to_thread(attach._session, given, str(self.project))
+        assert found is not None
+        return found.session_id
+
+    @asynccontextmanager
+    async def host_here(self, *, has_programs: bool = False) -> AsyncIterator[LocalHost]:
+        """The local host in this process, where its clients look for it; `has_programs`: its agents are programs."""
+        place = find_places().first
+        place.make()
+        data_dir().mkdir(parents=True, exist_ok=True)
+        host = open_local_host(data_dir(), place.mark)
+        if not has_programs:
+            found: dict[str, AgentHere] = {}
+            self._monkeypatch.setattr(host, "find_source", lambda name: found.setdefault(name, AgentHere(name, "here")))
+        serving: set[asyncio.Task[None]] = set()
+
+        def opened(transport: UnixTransport) -> None:
+            serving.add(asyncio.create_task(host.serve(transport, Visitor())))
+
+        server = UnixServer(bind_unix(place.socket), opened)
+        host.describe(place)
+        try:
+            yield host
+        finally:
+            server.close()
+            os.unlink(place.socket)
+            await host.close("The host ends.")
+            if serving:
+                await asyncio.wait(serving)
+            await host.log.close()
+            if host.ledger is not None:
+                host.ledger.close()
+
+    @asynccontextmanager
+    async def plain(self, *, session_id: str | None = None, **options: Any) -> AsyncIterator[PlainHere]:
+        client = PlainHere(self.clock)
+        client.start(self.opening(options), session_id)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    @asynccontextmanager
+    async def inline(self, *, session_id: str | None = None, **options: Any) -> AsyncIterator[InlineHere]:
+        client = InlineHere(self.clock)
+        client.start(self.opening(options), session_id, self._monkeypatch)
+        try:
+            yield client
+        finally:
+            await client.close()
+
+    @asynccontextmanager
+    async def screen(self, *, session_id: str | None = None, **options: Any) -> AsyncIterator[ScreenHere]:
+        from dragoman.tui.screen.app import TerminalApp
+
+        app = TerminalApp(self.opening(options), session_id=session_id)
+        client = ScreenHere(app, self.clock)
+        app.cards.clock = self.clock
+        paint = app._paint
+
+        def painted() -> None:
+            paint()
+            client.news()
+
+        self._monkeypatch.setattr(app, "_paint", painted)
+        async with app.run_test(size=(80, 24)):
+            yield client
