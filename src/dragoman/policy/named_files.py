@@ -62,7 +62,7 @@ _PACKS: Final = re.compile(r"-?[a-wyzA-Z]*[ctru][a-wyzA-Z]*|--create|--list")
 _UNPACKS: Final = re.compile(r"-[a-zA-Z]*x.*|--ex.*|--ge.*")
 _LISTS_ZIP: Final = re.compile(r"-[a-z]*[lvtZ][a-z]*")
 _LINKING: Final = _words("ln link mount cp mv rsync install git")
-# Tools of the project: which files of a folder they use is their own business, whether the folder is named or not.
+# Tools of the project: which files of a folder they use does not depend on whether the folder is named.
 _TOOLS: Final = _words(
     """
     tsc eslint prettier biome jest vitest mocha playwright cypress pytest tox nox mypy ruff black isort flake8 pylint

@@ -65,7 +65,7 @@ SECRET_PLACES: Final = (
 )
 # Longer than any path that a system can open.
 MAX_PATH: Final = 8_192
-# Who replaces the wildcards of a word: nobody, because there are none; the shell; the program itself.
+# What replaces the wildcards of a word: nothing, because there are none; the shell; the program itself.
 Wildcards: TypeAlias = Literal["", "shell", "program"]
 _WILDCARDS: Final = re.compile(r"[*?]")
 _ANY_LETTER: Final = re.compile(r"\[[^\]/]*\]")

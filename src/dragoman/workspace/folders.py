@@ -40,7 +40,8 @@ class SessionFolders:
     @cached_property
     def project(self) -> str:
         """The real path of the folder that rules count for."""
-        return os.path.realpath(self.given_project)
+        is_own = self.given_project == self.given[0]
+        return self.real[0] if is_own else os.path.realpath(self.given_project)
 
     @cached_property
     def real(self) -> tuple[str, ...]:
@@ -98,7 +99,9 @@ class SessionFolders:
         found: list[str] = []
         for root in self._real_roots if not glob.startswith(("/", "~")) else ("/",):
             place = normalise("/".join(names) or "/" * glob.startswith("/") or ".", root, home)
-            real, renamed = os.path.realpath(place), self._under_real_name(place)
+            if place in self._real_roots:
+                continue
+            real, renamed = self.resolve(place), self._under_real_name(place)
             if real != place or renamed != place:
                 found += [os.path.join(renamed, rest) if rest else renamed, os.path.join(real, rest) if rest else real]
         return tuple(found)
@@ -120,7 +123,6 @@ class SessionFolders:
             root=self.project,
             added=tuple(dict.fromkeys(real for real in self.real if real != self.project and not self._is_part(real))),
             home=request.home or os.path.expanduser("~"),
-            ignores_case=self.ignores_case,
             paths=tuple(paths),
             command=command,
         )

@@ -109,7 +109,9 @@ def with_globs(rules: Sequence[Rule], request: Request, folders: SessionFolders)
             forms = folders.forms_of(pattern.pattern, request.home)
             if forms:
                 found[pattern.pattern] = forms
-    return replace(request, globs=tuple(found.items())) if found else request
+    # Only an allow has to know: a deny holds for any spelling.
+    has_allow = any(rule.action == "allow" and read_pattern(rule.text).pattern is not None for rule in rules)
+    return replace(request, globs=tuple(found.items()), ignores_case=has_allow and folders.ignores_case)
 
 
 def with_links(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Request:
@@ -163,10 +165,10 @@ class _Search:
             if not set(name) & set("*?["):
                 found = [os.path.join(folder, name) for folder in found]
                 continue
-            names = [(folder, each) for folder in found for each in self._names_in(folder)]
+            names = [(folder, entry) for folder in found for entry in self._names_in(folder)]
             if self._left < 0:
                 return tuple(self._first_fit(self._globs))
-            found = [os.path.join(folder, each) for folder, each in names if matches_wildcards(name, each)]
+            found = [os.path.join(folder, entry) for folder, entry in names if matches_wildcards(name, entry)]
         real = {os.path.realpath(match) for match in found if os.path.lexists(match)}
         return tuple(place for place in real if self._is_restricted(place, self._globs))
 
