@@ -17,11 +17,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from dragoman.policy.commands import has_harmless_variables
+from dragoman.policy.known import entry_of, more_of, options_of, path_of, program_path
+from dragoman.policy.options import parse_options
 from dragoman.policy.paths import MAX_PATH, Wildcards, normalise
-from dragoman.policy.programs import hides_what_runs, name_of, wrapped
+from dragoman.policy.programs import name_of
 from dragoman.policy.safe import files_of, reads_below
 from dragoman.policy.shell import Word
-from dragoman.policy.subcommands import has_subcommands, subcommand_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,8 +75,7 @@ _TOOLS: Final = _words(
 _FROM_DATA: Final = _words("xargs parallel cpio pax bsdcpio")
 _DATA_OPTION: Final = re.compile(r"--?files?0?(?:-f.*)?(?:=.*)?|--input-file.*|--config(?:=.*)?|-@")
 _GIT_DATA: Final = re.compile(r"--stdin.*|--batch.*|--pathspec-f.*")
-_PLAIN_SETTING: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:=.*)?|-[a-z]+|pipefail", re.DOTALL)
-_SETTINGS: Final = frozenset({"export", "unset", "set"})
+_ASSIGNED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 # What they read on their input is content, not names.
 _CONTENT: Final = frozenset({"tee", "dd"})
 # Options of git whose value is a text and not a file.
@@ -129,22 +129,51 @@ def _named(part: Part, roots: Sequence[str]) -> Iterator[_Found]:
         for word in files:
             yield word.path, reads_below(part), "" if word.fixed is None else "shell", False
         return
-    program, inner = name_of(argv[0]), wrapped(argv)
+    program, inner = name_of(argv[0]), _start_of_inner(command.words)
     if program in _FROM_DATA:
         yield "/", True, "", True
-    if inner and argv[-len(inner) :] == inner:
-        for word in command.words[1 : -len(inner)]:
+    if inner:
+        for word in command.words[1:inner]:
             yield from _pieces(word)
-        yield from _named(replace(part, command=replace(command, words=command.words[-len(inner) :])), roots)
+        yield from _named(replace(part, command=replace(command, words=command.words[inner:])), roots)
         return
     if program == "git":
         yield from _named_by_git(list(command.words[1:]), argv, roots)
     else:
         yield from _unnamed(program, argv)
-        index = subcommand_index(program, argv) if has_subcommands(program) else None
+        index = _subcommand_index(argv)
         yield from _in_words(program, [word for number, word in enumerate(command.words) if number not in (0, index)])
     texts = [item.target for item in command.redirections if item.operator == "<<"]
     yield from _in_words(program, [] if program in _CONTENT else texts)
+
+
+def _start_of_inner(words: Sequence[Word]) -> int:
+    """Return where the command starts that a known wrapper runs: `timeout 5`, `npx`, `uv run`; 0 if this is none."""
+    texts = [word.text for word in words]
+    path, start = program_path(texts[0]), 1
+    entry = entry_of(path)
+    while entry is not None and entry.kind == "group":
+        parsed = parse_options(options_of(entry), texts[start:], stops_early=True)
+        if parsed.unlisted or parsed.running or not parsed.operands:
+            return 0
+        start += parsed.operands[0] + 1
+        path, _ = path_of(path, texts[start - 1])
+        entry = entry_of(path)
+    if entry is None or entry.kind != "words":
+        return 0
+    parsed = parse_options(options_of(entry), texts[start:], stops_early=True)
+    places = [place for place in parsed.operands if not _ASSIGNED.match(texts[start + place])]
+    places = places[more_of(entry).operands :]
+    return 0 if parsed.unlisted or parsed.running or not places else start + places[0]
+
+
+def _subcommand_index(argv: Sequence[str]) -> int | None:
+    """Return where the subcommand of a known program stands."""
+    entry = entry_of(program_path(argv[0])[:1])
+    if entry is None or entry.kind != "group":
+        return None
+    parsed = parse_options(options_of(entry), argv[1:], stops_early=True)
+    return None if parsed.unlisted or not parsed.operands else 1 + parsed.operands[0]
 
 
 def _in_words(program: str, words: Sequence[Word]) -> Iterator[_Found]:
@@ -155,11 +184,8 @@ def _in_words(program: str, words: Sequence[Word]) -> Iterator[_Found]:
 
 def _unnamed(program: str, argv: tuple[str, ...]) -> Iterator[_Found]:
     """Yield what a command may use without naming it: anything, or the files of the folder it is started in."""
-    is_setting = program in _SETTINGS and all(map(_PLAIN_SETTING.fullmatch, argv[1:]))
-    # A sourced file is code of the project, like any script.
-    is_code = program not in ("source", ".") and not is_setting and hides_what_runs(argv) is not None
     is_listed = program in ("tar", "bsdtar", "gtar") and any(word.startswith("-T") for word in argv)
-    if is_code or is_listed or any(map(_DATA_OPTION.fullmatch, argv)) or (program == "curl" and _reads_options(argv)):
+    if is_listed or any(map(_DATA_OPTION.fullmatch, argv)) or (program == "curl" and _reads_options(argv)):
         yield "/", True, "", True
     elif program.endswith("grep") and any(map(_RECURSIVE.match, argv[1:])):
         yield ".", True, "", True
@@ -187,9 +213,9 @@ def _unpacks_here(program: str, words: tuple[str, ...]) -> bool:
 
 
 def _named_by_git(words: list[Word], argv: tuple[str, ...], roots: Sequence[str]) -> Iterator[_Found]:
-    index = subcommand_index("git", argv)
+    index = _subcommand_index(argv)
     name = argv[index] if index is not None and index < len(argv) else ""
-    if hides_what_runs(argv) is not None or any(map(_GIT_DATA.fullmatch, argv)):
+    if any(map(_GIT_DATA.fullmatch, argv)):
         yield "/", True, "", True
     elif name in _GIT_UNNAMED:
         yield ".", True, "", True
@@ -222,7 +248,7 @@ def _pieces(word: Word) -> Iterator[_Found]:
             if name and len(name) <= MAX_PATH:
                 yield name, False, "", True
         return
-    starts = [found.end() for found in _SEPARATORS.finditer(text)]
+    starts = [0, *(found.end() for found in _SEPARATORS.finditer(text))]
     option = _SHORT_OPTION.match(text)
     if option is not None:
         starts += range(2, min(option.end(), _MOST_LETTERS) + 1)
@@ -232,16 +258,16 @@ def _pieces(word: Word) -> Iterator[_Found]:
     for start in sorted(set(starts)):
         rest = text[start:]
         token = _SEPARATORS.split(rest, maxsplit=1)[0]
-        for piece in {rest, token, unquote(rest)} - {""}:
+        for piece in {rest, token, unquote(rest)} - {"", text}:
             yield piece, True, _wildcards(piece, None), True
 
 
 def may_make_links(part: Part) -> bool:
     """Whether a part may put a link in the place of a file or a folder."""
-    inner: tuple[str, ...] | None = part.argv
-    while inner and (under := wrapped(inner)):
-        inner = under
-    program = name_of(inner[0]) if inner else ""
+    words = part.command.words
+    while start := _start_of_inner(words):
+        words = words[start:]
+    program = name_of(words[0].text)
     return program in _LINKING or program in _ELSEWHERE
 
 

@@ -28,6 +28,7 @@ from dragoman.policy.safe import is_quiet
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from dragoman.policy.identify import Identified
     from dragoman.policy.named_files import NamedFile
     from dragoman.policy.parts import Part, Reading
     from dragoman.policy.request import Request
@@ -69,7 +70,9 @@ class Judgement(Struct, frozen=True, dict=True):
 def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     """Return the verdict of the rules about a request that has been read; nothing more is looked up."""
     rules = tuple(rules)
-    concerns = {rule: _concern(read_pattern(rule.text), request) for rule in rules if rule.action != "allow"}
+    restricting = [(rule, read_pattern(rule.text)) for rule in rules if rule.action != "allow"]
+    found = _identified(request) if restricting else ()
+    concerns = {rule: _concern(pattern, request, found) for rule, pattern in restricting}
     denying = _first(rule for rule, concern in concerns.items() if rule.action == "deny" and concern == "yes")
     if denying is not None:
         return Verdict("deny", denying, f"denied by {named(denying)}")
@@ -86,7 +89,8 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
         return Verdict("ask", asking, f"asked because of {named(asking)}")
     possible = _first(rule for rule, concern in concerns.items() if concern == "maybe")
     if possible is not None:
-        return Verdict("ask", possible, f"{_why_maybe(request)}, and {named(possible)} may concern it")
+        why = _why_maybe(read_pattern(possible.text), request, found)
+        return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
     return _allow(rules, request)
 
 
@@ -96,17 +100,27 @@ def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
     For something that has happened the kind counts that was stated: a search that names no folder is not a command.
     """
     any_kind = request.kind in ("other", "execute")
-    found = ((rule, read_pattern(rule.text)) for rule in rules if rule.action == "deny")
+    denying = [(rule, read_pattern(rule.text)) for rule in rules if rule.action == "deny"]
+    found = _identified(request) if denying else ()
     return _first(
         rule
-        for rule, pattern in found
-        if (any_kind or _is_meant(pattern, request)) and _concern(pattern, request) == "maybe"
+        for rule, pattern in denying
+        if (any_kind or _is_meant(pattern, request)) and _concern(pattern, request, found) == "maybe"
     )
 
 
 def why_unseen(request: Request) -> str:
     """Return why it cannot be seen what a request is about, as a sentence."""
-    return _why_maybe(request)
+    return _why_maybe(None, request, _identified(request))
+
+
+def _identified(request: Request) -> tuple[Identified, ...]:
+    """Return what the parts of a command run."""
+    if request.kind != "execute":
+        return ()
+    from dragoman.policy.concern import identify_parts  # loads the table of known programs
+
+    return identify_parts(request.reading, request.root, request.home, {})
 
 
 def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
@@ -130,10 +144,15 @@ def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:
     return Verdict("ask", None, why or "no rule allows it", is_uncovered=True)
 
 
-def _why_maybe(request: Request) -> str:
+def _why_maybe(pattern: Pattern | None, request: Request, found: tuple[Identified, ...]) -> str:
     if request.kind == "execute":
+        from dragoman.policy.concern import doubt_about
+
         reason = request.unreadable or request.reading.unreadable
-        return f"the command cannot be read ({reason})" if reason else "it cannot be seen all that the command does"
+        if reason:
+            return f"the command cannot be read ({reason})"
+        command = None if pattern is None else pattern.command
+        return doubt_about(command, request.reading, found) or "it cannot be seen all that the command does"
     return f"it could not be read what this is about{f' ({request.unreadable})' if request.unreadable else ''}"
 
 
@@ -315,19 +334,24 @@ def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool
     return any(_covers(rule, edit) for rule in rules)
 
 
-def _concern(pattern: Pattern, request: Request) -> commands.Concern:
-    """Return whether a deny or ask rule concerns any part of the request."""
+def _concern(pattern: Pattern, request: Request, found: tuple[Identified, ...]) -> commands.Concern:
+    """Return whether a deny or ask rule concerns any part of the request.
+
+    `found` is what the parts of a command run.
+    """
     if pattern.agent is not None and pattern.agent != request.agent:
         return "no"
     if request.kind == "execute" and pattern.kind in PATH_KINDS:
-        return _concern_paths(pattern.kind, pattern.pattern, request)
+        return _concern_paths(pattern.kind, pattern.pattern, request, found)
     if not _is_meant(pattern, request):
         may_be = pattern.kind in PATH_KINDS or pattern.kind == "execute"
         return "maybe" if request.unreadable and may_be else "no"
     if pattern.pattern is None:
         return "yes"
     if pattern.command is not None:
-        return commands.concern(pattern.command, request.reading)
+        from dragoman.policy.concern import concern
+
+        return concern(pattern.command, request.reading, found)
     if pattern.kind in PATH_KINDS:
         if not request.paths:
             return "maybe"
@@ -452,7 +476,7 @@ def _named(reading: Reading, request: Request) -> Iterator[str]:
                         yield from (located(text, folder) for folder in part.folders)
 
 
-def _concern_paths(kind: str, glob: str | None, request: Request) -> commands.Concern:
+def _concern_paths(kind: str, glob: str | None, request: Request, found: tuple[Identified, ...]) -> commands.Concern:
     """Return whether a deny or ask rule about files concerns a command.
 
     A redirection is an edit or a read of its file. What programs do with the files they are given is not known: a
@@ -474,7 +498,8 @@ def _concern_paths(kind: str, glob: str | None, request: Request) -> commands.Co
             continue
         if any(_may_name(glob, file, request) for file in files):
             return "maybe"
-    return "no"
+    # A program that is not known may read or change any file.
+    return "maybe" if any(identified.unknown for identified in found) else "no"
 
 
 def _may_name(glob: str, file: NamedFile, request: Request) -> bool:
