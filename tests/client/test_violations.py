@@ -100,7 +100,7 @@ def judged(
     folders = SessionFolders(str(folder))
     evidence = read_call(call, session, folders, agent="a", announced=announcements.of(call))
     refused = [decision for decision in decisions if not decision.is_allowed]
-    return violation_in(evidence, rules, refused) or unjudged_in(evidence, rules, decisions)
+    return violation_in(evidence, rules, refused, folders) or unjudged_in(evidence, rules, decisions)
 
 
 def test_what_was_decided_about_is_not_unjudged(tmp_path: Path) -> None:
