@@ -18,7 +18,7 @@ from dragoman.policy.hosts import plain_host
 from dragoman.policy.request import PATH_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Action: TypeAlias = Literal["allow", "deny", "ask"]
 # pinned: the user, everywhere; project: the user, in one project; session: until the session ends; flag: typed for
@@ -91,6 +91,16 @@ def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
     except ValueError as error:
         raise ConfigError(f"the rule {text!r}{where} {error}") from None
     return Rule(action, text, scope, source)  # type: ignore[arg-type]  # one of ACTIONS
+
+
+def anchored(rule: Rule, folders: Sequence[str]) -> list[str]:
+    """Return the texts of a rule with its path from each of the folders; its own if it has no relative path."""
+    pattern = read_pattern(rule.text)
+    glob = pattern.pattern
+    if pattern.kind not in PATH_KINDS or glob is None or glob.startswith(("/", "~")):
+        return [rule.text]
+    start = "" if pattern.agent is None else f"{pattern.agent}@"
+    return [f"{start}{pattern.kind}:{folder.rstrip('/')}/{glob}" for folder in folders]
 
 
 def ignored_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -107,11 +107,15 @@ def _settings_rules(project: str) -> list[Rule]:
 
 
 def _explain(call: CliCall, project: str, folder: str) -> int:
-    from dragoman.policy import judge, proposals
+    from dragoman.policy import proposals
     from dragoman.settings.rule_file import open_rules
+    from dragoman.workspace.folders import SessionFolders
+    from dragoman.workspace.judging import judge_in
 
-    request = _request(call, project, folder)
-    verdict = judge([*open_rules().rules(project), *_settings_rules(project)], request)
+    folders = SessionFolders(folder, project=project)
+    asked = folders.settle_request(_request(call, project, folder), call.given.agent or "")
+    judgement = judge_in([*open_rules().rules(project), *_settings_rules(project)], asked, folders)
+    request, verdict = judgement.request, judgement.verdict
     rule = verdict.rule
     if call.given.json:
         found = None if rule is None else _row(rule, project=None, added="", source=rule.source)
