@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.proxy.audit.files import HEAD, AuditHead, make_line, read_line
 from dragoman.proxy.audit.verify import Verification, read_records, verify
@@ -230,6 +232,34 @@ def test_an_attack_is_found_after_a_guard_went_on_writing(kind: str, log: Log, t
         found = verify(folder)
         assert found.faults, f"{attack.name} is not found any more"
         assert len(list(read_records(folder))) >= 3
+
+
+@given(
+    places=st.lists(st.tuples(st.integers(0), st.integers(0, 3_000)), min_size=1, max_size=3),
+    inserted=st.binary(max_size=3),
+    is_repeated=st.booleans(),
+)
+def test_any_bytes_that_are_removed_added_or_repeated_are_found(
+    places: list[tuple[int, int]],
+    inserted: bytes,
+    is_repeated: bool,
+    log: Log,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    files = {name: b"".join(lines) for name, lines in log.files.items()}
+    changed = dict(files)
+    for place, count in places:
+        name = log.names[place % len(files)]
+        data = changed[name]
+        start = place % (len(data) + 1)
+        removed = data[start : start + count]
+        changed[name] = data[:start] + inserted + removed * (2 if is_repeated else 0) + data[start + count :]
+    last = log.names[-1]
+    # What follows the record that the head names may be half a line of a program that was killed.
+    if {**changed, last: changed[last][: len(files[last])]} == files:
+        return
+    folder = tmp_path_factory.getbasetemp() / "edited"
+    assert not verify(log._replace(files={name: [data] for name, data in changed.items()}).write(folder)).is_intact
 
 
 def consistent_heads(log: Log) -> Iterator[Log]:
