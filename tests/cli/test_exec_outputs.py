@@ -121,6 +121,7 @@ def test_json_has_the_members_scripts_rely_on(place: Place) -> None:
         "duration_ms",
         "dangerously_allow_all",
         "violations",
+        "unjudged",
         "sandbox",
         "commands",
         "durations",

@@ -107,6 +107,7 @@ FOREIGN: dict[str, str] = {
 QUOTES = {
     "docs/spec": "the protocol's rules, in its own words",
     "src/dragoman/builtin/models/catalogue.json": "generated: the names of models are those of their makers",
+    "src/dragoman/policy/known.json": "the words of programs are those of their makers",
     "src/dragoman/registry/known_agents.json": "the names of agents and packages are those of their makers",
     "src/dragoman/schema/v1": "generated from the protocol's schema",
 }

@@ -119,7 +119,7 @@ async def test_a_rejected_command_stays_rejected_in_other_spellings(tmp_path: Pa
     async with guarded(tmp_path) as guard:
         await guard.open()
         await _answer_terminal(guard, "reject-session", "git", "push", "origin", "main")
-        for line in ("git -C . push origin main", "/usr/bin/git push origin main", "true && git push origin main"):
+        for line in ("git  push 'origin' main", "/usr/bin/git push origin main", "true && git push origin main"):
             params = permission(kind="execute", rawInput={"command": line})
             assert await guard.asked("session/request_permission", **params) == selected("no"), line
         assert guard.editor == []

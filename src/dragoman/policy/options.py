@@ -1,8 +1,11 @@
 """Option tables of programs as text, and words checked against them.
 
 A table is a list of options: `-a` and `--all` take no value, `-n=` and `--lines=` take one (attached or as the next
-word), `--color=?` takes one only after `=`, `-#` is a number such as `-20`. Long options are compared exactly and
-clusters of short ones are taken apart, because programs do both. What an option does is not known here.
+word), `--color=?` takes one only after `=`, `-#` is a number such as `-20`. Clusters of short options are taken apart.
+Two readings: `operands_of` and its neighbours compare long options exactly, for lists of what is allowed;
+`parse_options` also takes unique beginnings of long options, as most programs do, and returns one name for equal
+options (`-r|-R|--recursive`). There `!` after an option states that it names code or a program, `~NAME` that its value
+is KEY=VALUE, and `-*` that options which are not listed run nothing.
 """
 
 from __future__ import annotations
@@ -17,27 +20,144 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _NUMBER: Final = re.compile(r"-[0-9]+")
+_OPTION: Final = re.compile(r"(.+?)(=\??|)(?:(!)|~(\w+))?")
 
 
 class OptionTable(Struct, frozen=True):
-    """The options that a program may be given here."""
+    """The options that a program may be given here.
+
+    `equal` has the one name of every option, `keys` the list of keys that values of an option may have.
+    """
 
     flags: frozenset[str]
     valued: frozenset[str]
     optional: frozenset[str]
+    running: frozenset[str]
+    equal: dict[str, str]
+    keys: dict[str, str]
     has_numbers: bool
+    is_open: bool
 
 
 @lru_cache(maxsize=512)
 def read_options(text: str) -> OptionTable:
     """Parse a table."""
-    words = text.split()
+    sets: dict[str, set[str]] = {"": set(), "=": set(), "=?": set(), "!": set()}
+    equal: dict[str, str] = {}
+    keys: dict[str, str] = {}
+    for word in text.split():
+        if word in ("-#", "-*"):
+            continue
+        names, value, mark, key = _OPTION.fullmatch(word).groups()  # type: ignore[union-attr]  # matches any word
+        for name in names.split("|"):
+            sets[value].add(name)
+            equal[name] = equal.get(names.partition("|")[0], names.partition("|")[0])
+            if mark:
+                sets["!"].add(name)
+            if key:
+                keys[name] = key
     return OptionTable(
-        frozenset(word for word in words if "=" not in word and word != "-#"),
-        frozenset(word[:-1] for word in words if word.endswith("=")),
-        frozenset(word[:-2] for word in words if word.endswith("=?")),
-        "-#" in words,
+        flags=frozenset(sets[""]),
+        valued=frozenset(sets["="]),
+        optional=frozenset(sets["=?"]),
+        running=frozenset(sets["!"]),
+        equal=equal,
+        keys=keys,
+        has_numbers="-#" in text.split(),
+        is_open="-*" in text.split(),
     )
+
+
+class Parsed(Struct, frozen=True):
+    """The words after a program, read by its table.
+
+    Attributes:
+        options: the one name of each option that is given, with its value.
+        operands: the indexes of the words that are not options.
+        unlisted: the first option that is not in the table.
+        running: the first option that names code or a program.
+        keyed: options whose value is KEY=VALUE: the list of keys, the value.
+    """
+
+    options: tuple[tuple[str, str | None], ...]
+    operands: tuple[int, ...]
+    unlisted: str = ""
+    running: str = ""
+    keyed: tuple[tuple[str, str], ...] = ()
+
+
+def parse_options(table: OptionTable, words: Sequence[str], *, stops_early: bool = False, last: str = "") -> Parsed:
+    """Return what is given in the words. An option that is not in the table is read as one without a value.
+
+    `stops_early`: the first operand ends the options; so does the option `last`.
+    """
+    options: list[tuple[str, str | None]] = []
+    operands: list[int] = []
+    unlisted = running = ""
+    keyed: list[tuple[str, str]] = []
+    index = 0
+    while index < len(words):
+        word = words[index]
+        if word == "--":
+            operands += range(index + 1, len(words))
+            break
+        if not (len(word) > 1 and word[0] == "-") and word not in table.equal:
+            if stops_early:
+                operands += range(index, len(words))
+                break
+            operands.append(index)
+            index += 1
+            continue
+        index += 1
+        for name, value in _given(table, word):
+            if name is None:
+                unlisted = unlisted or word
+                options.append((word.partition("=")[0], None))
+                continue
+            given = value
+            if given is None and name in table.valued and index < len(words):
+                given = words[index]
+                index += 1
+            if name in table.flags and given is not None and given.lower() in ("false", "0", "no"):
+                continue
+            options.append((table.equal.get(name, name), None if name in table.flags else given))
+            if name in table.running:
+                running = running or word
+            if name in table.keys:
+                keyed.append((table.keys[name], given or ""))
+            if last and name == last:
+                operands += range(index, len(words))
+                index = len(words)
+    return Parsed(tuple(options), tuple(operands), unlisted, running, tuple(keyed))
+
+
+def _given(table: OptionTable, word: str) -> list[tuple[str | None, str | None]]:
+    """Return the options in one word, each with the value that is attached to it; None for one that is not known."""
+    if word in table.equal:
+        return [(word, None)]
+    if table.has_numbers and _NUMBER.fullmatch(word):
+        return [("-#", word[1:])]
+    name, equals, value = word.partition("=")
+    attached = value if equals else None
+    if name in table.equal:
+        return [(name, attached)]
+    if word.startswith("--"):
+        found = {table.equal[option] for option in table.equal if option.startswith(name)}
+        if len(found) == 1:
+            return [(found.pop(), attached)]
+        is_negated = name.startswith("--no-") and f"--{name[5:]}" in table.equal
+        return [(name if is_negated else None, attached)]
+    options: list[tuple[str | None, str | None]] = []
+    for place, letter in enumerate(word[1:], start=1):
+        option = f"-{letter}"
+        if option not in table.equal:
+            return [*options, (None, None)]
+        if option in table.flags:
+            options.append((option, None))
+            continue
+        rest = word[place + 1 :]
+        return [*options, (option, rest.removeprefix("=") if rest else None)]
+    return options
 
 
 def operands_of(options: OptionTable, words: Sequence[str], *, stops_early: bool = False) -> list[int] | None:

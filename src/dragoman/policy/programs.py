@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from dragoman.policy.options import operands_of, read_options, unknown_option
-from dragoman.policy.subcommands import GIT_SUBCOMMANDS, arguments_for, subcommand_index
+from dragoman.policy.options import read_options, unknown_option
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def _words(text: str) -> frozenset[str]:
@@ -62,36 +64,6 @@ _RUNNING_SUBCOMMANDS: Final = frozenset(
         "|docker buildx|podman compose|cargo run|cargo install|gh alias|gh extension|gh api|kubectl debug|kubectl cp"
     )
 )
-# Wrappers whose structure is known: the options before the command, and how many operands stand before it.
-_WRAPPERS: Final = {
-    name: (table, operands)
-    for names, table, operands in (
-        ("env", "-i -0 -u= -C= --ignore-environment --unset= --chdir= -", 0),
-        ("timeout", "-s= -k= -v --signal= --kill-after= --foreground --preserve-status", 1),
-        ("nice", "-n= -#", 0),
-        ("nohup setsid command exec builtin busybox toybox", "-f -w -c -p", 0),
-        ("stdbuf", "-o= -e= -i=", 0),
-        ("ionice", "-c= -n= -t", 0),
-        ("taskset", "-c -a", 1),
-        ("sudo", "-n -E -H -S -k -b -i -u= -g= -D=", 0),
-        ("doas", "-n -u=", 0),
-        ("xargs", "-0 -r -t -x -n= -I= -L= -P= -d= -s= -a= --null --no-run-if-empty --max-args= --max-procs=", 0),
-    )
-    for name in names.split()
-}
-# Variables that name programs or code for other programs to run.
-_RISKY_VARIABLES: Final = re.compile(
-    r"PATH|IFS|ENV|SHELL|BASH_.*|LD_.*|DYLD_.*|GIT_.*|PROMPT_COMMAND|VISUAL|.*PAGER|.*EDITOR|.*_COMMAND|LESSOPEN|CDPATH|"
-    r"PYTHON(?:STARTUP|PATH|HOME|INSPECT)|NODE_(?:OPTIONS|PATH)|PERL5?(?:OPT|LIB|DB)|RUBY(?:OPT|LIB)|JAVA_TOOL_OPTIONS|"
-    r".*_WRAPPER|CC|CXX|MAKEFLAGS"
-)
-# `-e`, `-f` in any cluster and spelling: scripts from elsewhere than the first operand.
-_SED_SCRIPTS: Final = re.compile(r"-(?!i)[a-zA-Z]*[ef]|--[ef]")
-_LONG_SCRIPT: Final = 2_000
-# A script of sed that only prints, deletes or substitutes; `e` runs a command and `w` writes a file.
-_PLAIN_SED: Final = re.compile(
-    r"(?:[0-9]+|\$|/[^/\\\n]*/)?(?:,(?:[0-9]+|\$))?(?:[pd]|s([/|#,])(?:(?!\1)[^\n\\;]|\\.)*\1(?:(?!\1)[^\n\\;]|\\.)*\1[gIp0-9]*)"
-)
 
 
 class _Openings(NamedTuple):
@@ -133,6 +105,64 @@ _OPENINGS: Final = {
 }
 # `git clone -u PROGRAM`: the same letter is harmless elsewhere.
 _CLONE_SHORT: Final = re.compile(r"-[a-z]*[uc].*")
+
+
+_LOG: Final = """-# -n= --oneline --stat --graph --decorate --all --since= --until= --author= --grep= --format=
+        --pretty= -p --patch --name-only --name-status --no-merges --merges --reverse --follow --date=
+        --abbrev-commit -S= -G= -w -U= --shortstat --numstat"""
+_PYTEST: Final = """-q -qq -v -vv -x -s -k= -m= --tb= --lf --ff --last-failed --maxfail= --co --collect-only --no-header
+        -r= -n= -l --durations= --disable-warnings --sw --stepwise --no-cov --exitfirst -ra -rA"""
+_CARGO: Final = """-v -q --release --all --workspace --all-targets --all-features --locked --offline --lib --bins
+        --tests -p= --features= --test= -j="""
+_NPM: Final = "-s --silent -w= --workspace= --workspaces --if-present --watch --coverage"
+
+# Subcommands that a rule may cover "with any arguments", and the options under which each does what its name states: a
+# list of allowed options, because a list of dangerous ones is never complete.
+_ARGUMENTS: Final[dict[tuple[str, ...], str]] = {
+    ("git", "add"): "-A -u -v -n -N -f --all --update --verbose --dry-run --intent-to-add --force",
+    ("git", "commit"): "-m= --message= -a --all --amend --no-edit -q --quiet -v --verbose -s --signoff --allow-empty",
+    ("git", "status"): "-s -b --short --branch --porcelain=? -u=? --ignored --long -z",
+    ("git", "log"): _LOG,
+    ("git", "show"): _LOG,
+    (
+        "git",
+        "diff",
+    ): """--stat --cached --staged --name-only --name-status -w -b -U= --no-ext-diff --no-textconv --color=?
+        --no-color --shortstat --numstat -M -C --check""",
+    ("git", "branch"): "-a -r -v -vv --list --show-current --all --contains= --merged --no-merged --sort= --format=",
+    ("git", "checkout"): "-b= -q --quiet -f --ours --theirs --detach --track -t",
+    ("git", "switch"): "-c= -q --quiet --detach --create= -",
+    ("git", "restore"): "--staged -S --worktree -W --source= -s= -q",
+    ("git", "stash"): "-u --include-untracked -m= --message= -q -k --keep-index",
+    ("git", "fetch"): "--all -p --prune -t --tags -q --quiet -v --depth=",
+    ("git", "pull"): "--rebase=? --ff-only --no-rebase -q --quiet --prune --tags --autostash",
+    ("git", "push"): "-u --set-upstream -q --quiet -v --tags --follow-tags --dry-run -n",
+    ("git", "merge"): "--ff-only --no-ff --squash --abort --continue -m= --no-edit -q",
+    ("git", "rebase"): "--continue --abort --skip --onto= -q --autostash",
+    ("git", "cherry-pick"): "--continue --abort --skip -n --no-commit -x",
+    ("git", "reset"): "--soft --mixed --hard -q --quiet",
+    ("git", "rm"): "-r -f -q -n --cached --ignore-unmatch",
+    ("git", "mv"): "-f -k -n -v",
+    ("git", "tag"): "-l --list -a -m= -n=? --sort= --contains=",
+    ("git", "rev-parse"): "--short=? --abbrev-ref=? --verify --show-toplevel --git-dir --is-inside-work-tree -q",
+    ("git", "ls-files"): "-m -o -s -c -d --others --modified --exclude-standard --cached --deleted",
+    ("git", "blame"): "-L= -w -s -e --date=",
+    ("git", "grep"): "-n -i -l -w -c -E -F -P -e= -h -v --cached -A= -B= -C=",
+    ("npm", "test"): _NPM,
+    ("npm", "t"): _NPM,
+    ("npm", "ci"): "--no-audit --no-fund --silent -s --prefer-offline --offline",
+    ("cargo", "build"): _CARGO,
+    ("cargo", "check"): _CARGO,
+    ("cargo", "test"): _CARGO + " --no-run --no-fail-fast --doc",
+    ("cargo", "clippy"): _CARGO,
+    ("cargo", "fmt"): "--all --check -v -q",
+    ("go", "build"): "-v -race -o=",
+    ("go", "vet"): "-v",
+    ("go", "test"): "-v -race -run= -count= -short -cover -timeout= -bench= -failfast -parallel=",
+    ("pytest",): _PYTEST,
+    ("python", "-m", "pytest"): _PYTEST,
+    ("uv", "run", "pytest"): _PYTEST,
+}
 
 
 def name_of(program: str) -> str:
@@ -192,7 +222,7 @@ def _opens(program: str, word: str) -> bool:
 
 def _unlisted(program: str, words: tuple[str, ...]) -> str | None:
     """Return the first option that is not among those under which a listed subcommand does what its name states."""
-    known = arguments_for(program, words)
+    known = _arguments_for(program, words)
     if known is None:
         return None
     length, table = known
@@ -201,88 +231,14 @@ def _unlisted(program: str, words: tuple[str, ...]) -> str | None:
 
 def is_listed(words: tuple[str, ...]) -> int | None:
     """Return how many first words name a subcommand that "with any arguments" may be offered for; None if none do."""
-    known = arguments_for(name_of(words[0]), words)
+    known = _arguments_for(name_of(words[0]), words)
     return None if known is None else known[0]
 
 
-def wrapped(words: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the command that a wrapper such as `timeout 5` runs, empty if it runs none; None if that is not known."""
-    program = name_of(words[0])
-    for launcher in _LAUNCHERS:
-        if (program, *words[1 : len(launcher)]) == launcher:
-            rest = words[len(launcher) :]
-            return None if not rest or rest[0].startswith("-") else rest
-    if program not in _WRAPPERS:
-        return None
-    table, count = _WRAPPERS[program]
-    found = operands_of(read_options(table), words[1:], stops_early=True)
-    if found is None:
-        return None
-    rest = words[1 + found[0] :] if found else ()
-    if program == "env":
-        while rest and "=" in rest[0]:
-            if is_risky_variable(rest[0].partition("=")[0]):
-                return None
-            rest = rest[1:]
-    return rest[count:] or None
-
-
-@lru_cache(maxsize=512)
-def hides_what_runs(words: tuple[str, ...]) -> str | None:
-    """Return why it cannot be read from the words which programs this command runs, None if it can.
-
-    A script, `make` and the like do not count: they name what runs, though not what that does.
-    """
-    for _ in range(8):
-        program = name_of(words[0])
-        inner = wrapped(words)
-        if inner is None:
-            return _hides(program, words)
-        words = inner
-    return "wrappers run wrappers too deeply"
-
-
-def _hides(program: str, words: tuple[str, ...]) -> str | None:
-    rest = words[1:]
-    if program in _INTERPRETERS:
-        is_plain = _has_script(program, rest) or rest in (("--version",), ("-V",), ("-v",))
-        return None if is_plain else f"{program} runs code from its words or its input"
-    if program == "git":
-        index = subcommand_index(program, words)
-        if index is None or any(word.lower().startswith(("alias.", "core.", "-calias.", "-ccore.")) for word in words):
-            return "git runs what its configuration names"
-        is_known = index >= len(words) or words[index] in GIT_SUBCOMMANDS or words[index].startswith("-")
-        return None if is_known else f"git {words[index]} may be an alias"
-    if program in ("sed", "gsed"):
-        # The empty word after `-i` is the suffix of BSD's sed, and a script that does nothing to GNU's.
-        scripts = [word for word in rest if word and not word.startswith("-")][:1]
-        is_short = not any(_SED_SCRIPTS.match(word) for word in rest)
-        is_short = is_short and sum(map(len, scripts)) < _LONG_SCRIPT
-        is_plain = is_short and all(_PLAIN_SED.fullmatch(part) for text in scripts for part in text.split(";"))
-        return None if is_plain else "a script of sed can run programs"
-    if program in ("tee", "dd") or (program == "command" and rest[:1] in (("-v",), ("-V",))):
-        return None
-    if program in _RUNNERS or any((program, *words[1 : len(start)]) == start for start in _LAUNCHERS):
-        return f"{program} runs what its words name"
-    if program == "find" and any(word.startswith(("-exec", "-ok")) for word in rest):
-        inner = _after_exec(rest)
-        return hides_what_runs(inner) if inner else "find runs what its words name"
-    opening = next((word for word in rest if _opens(program, word)), None)
-    # These options name a program; the others in the table name files or folders.
-    is_running = opening is not None and program not in ("sort", "curl", "wget", "make", "gmake", "npm", "pnpm", "yarn")
-    return f"{program} with {opening} runs what its words name" if is_running and program != "find" else None
-
-
-def _after_exec(rest: tuple[str, ...]) -> tuple[str, ...]:
-    places = [index for index, word in enumerate(rest) if word in ("-exec", "-execdir", "-ok", "-okdir")]
-    return rest[places[0] + 1 :] if len(places) == 1 else ()
-
-
-def is_code_runner(program: str) -> bool:
-    """Whether this is a shell or another interpreter, whose input and words may be code."""
-    return program in _INTERPRETERS
-
-
-def is_risky_variable(name: str) -> bool:
-    """Whether programs run what this variable holds, or look for programs where it says."""
-    return _RISKY_VARIABLES.fullmatch(name) is not None
+def _arguments_for(program: str, words: Sequence[str]) -> tuple[int, str] | None:
+    """Return how many first words are in `_ARGUMENTS`, and the options allowed after them; None if none are."""
+    for length in (3, 2, 1):
+        table = _ARGUMENTS.get((program, *words[1:length])) if len(words) >= length else None
+        if table is not None:
+            return length, table
+    return None
