@@ -30,8 +30,9 @@ class Seen:
 
 def look(folder: Path, *decisions: Decision, rules: tuple[Rule, ...] = DENIED, **call: Any) -> Violation | None:
     session = Seen(**call)
-    evidence = read_call(session.state.tool_calls["c"], session, SessionFolders(str(folder)), agent="a")
-    return violation_in(evidence, rules, decisions)
+    folders = SessionFolders(str(folder))
+    evidence = read_call(session.state.tool_calls["c"], session, folders, agent="a")
+    return violation_in(evidence, rules, decisions, folders)
 
 
 def refused(**members: Any) -> Decision:
@@ -99,7 +100,7 @@ def judged(
     folders = SessionFolders(str(folder))
     evidence = read_call(call, session, folders, agent="a", announced=announcements.of(call))
     refused = [decision for decision in decisions if not decision.is_allowed]
-    return violation_in(evidence, rules, refused) or unjudged_in(evidence, rules, decisions)
+    return violation_in(evidence, rules, refused, folders) or unjudged_in(evidence, rules, decisions)
 
 
 def test_what_was_decided_about_is_not_unjudged(tmp_path: Path) -> None:

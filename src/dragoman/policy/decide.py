@@ -260,6 +260,8 @@ def describe_rule(text: str) -> str:
     if kind == "mcp":
         server, _, tool = pattern.partition(":")
         return f"`{tool}` of {server}" if tool else f"every tool of {server}"
+    if kind == "tool":
+        return f"the tool `{pattern}`" if pattern else "every named tool"
     if kind == "fetch":
         return f"fetching from {pattern}"
     verb = {"edit": "edits of", "read": "reading", "delete": "deleting", "move": "moving", "search": "searching"}

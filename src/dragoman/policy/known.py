@@ -115,7 +115,7 @@ def program_path(program: str) -> tuple[str, ...]:
         name = table.names.get(versioned[1], versioned[1])
     if name.startswith("git-"):
         return path_of(("git",), name[4:])[0]
-    return tuple(table.equal.get(name, name).split())
+    return tuple(table.equal.get(name, name).split()) or (name,)  # a name may be a space
 
 
 def entry_of(path: tuple[str, ...]) -> Known | None:

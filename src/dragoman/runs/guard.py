@@ -293,7 +293,7 @@ class RunGuard:
         announced = () if self._announcements is None else self._announcements.of(call)
         evidence = read_call(call, session, folders, agent=self.terms.agent, announced=announced)
         refused = [decision for decision in self.decisions if not decision.is_allowed]
-        found = violation_in(evidence, self._turn_rules, refused)
+        found = violation_in(evidence, self._turn_rules, refused, folders)
         if found is not None:
             self._judged.add((call.turn, call.id))
             violation = RunViolation(

@@ -100,7 +100,8 @@ class GuardPermissions:
     def is_named_by_rule(self, request: Request, session: Session) -> bool:
         """Whether a rule of the user allows this by an absolute path, and nothing speaks against it."""
         permissions = self.of(session)
-        folders = SessionFolders(session.cwd, project=self._found.project(session.cwd))
+        project = self._found.project(session.cwd)
+        folders = SessionFolders(session.cwd, session.additional_directories, project=project)
         asked = folders.settle_request(request, self._agent)
         verdict = judge_in(permissions.rules, asked, folders).verdict
         pattern = None if verdict.rule is None else read_pattern(verdict.rule.text).pattern
