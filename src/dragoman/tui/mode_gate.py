@@ -101,8 +101,8 @@ def _permits_all(agent: str, value: OptionValue) -> bool:
     if value.category == "mode" or is_remembered(value):
         return False
     # A switch says what it does in its name, a list in its values.
-    said = (value.option, value.group) if value.value is True else (value.value, value.name, value.description)
-    return permits_all(agent, value.option, value.value, " ".join(map(str, said)))
+    words = (value.option, value.group) if value.value is True else (value.value, value.name, value.description)
+    return permits_all(agent, value.option, value.value, " ".join(map(str, words)))
 
 
 def _reach(agent: str, value: OptionValue) -> str:
