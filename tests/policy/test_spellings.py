@@ -16,20 +16,33 @@ from hypothesis import strategies as st
 
 from dragoman.policy import Command, Request, judge, parse_rule
 from tests import machine
-from tests.policy.spellings import layers, tools
+from tests.policy.spellings import families, honest, layers, tools
 from tests.policy.spellings.quoting import joined
 from tests.policy.spellings.real_bash import RealBash
 
 pytestmark = [machine.needs("bash", "git"), pytest.mark.hypothesis]
 
 RM = "execute:rm *"
+COMMIT = "git add . && git commit -qm x && echo y >> words.txt && git commit -qam y && echo z >> words.txt"
 
 
 @pytest.fixture
 def bash(tmp_path: Path) -> Iterator[RealBash]:
-    """A bash whose only stub is rm."""
+    """A bash whose only stub in its `PATH` is rm."""
     with RealBash(tmp_path, ["rm"]) as made:
         yield made
+
+
+@pytest.fixture
+def all_stubs(tmp_path: Path) -> Iterator[RealBash]:
+    """A bash with stubs of every program that has denied subcommands."""
+    with RealBash(tmp_path, families.STUBS) as made:
+        yield made
+
+
+def repository(bash: RealBash) -> None:
+    """Makes the folder a repository with two commits and a change."""
+    bash.runs(f"git init -q && printf '.env\\nsecrets\\n' > .git/info/exclude && {COMMIT}")
 
 
 def actions(bash: RealBash, line: str, rule: str) -> set[str]:
@@ -68,7 +81,7 @@ def runs_rm(bash: RealBash, spell: Callable[[Random], str]) -> Callable[[Random]
 
     def make(random: Random) -> tuple[str, bool]:
         line = spell(random).replace("BIN", str(bash.stubs))
-        return line, any(call[0] == "rm" for call in bash.runs(line))
+        return line, bool(bash.runs(line))
 
     return make
 
@@ -101,7 +114,6 @@ SPELLERS: dict[str, Callable[[Random], str]] = {
     "layers of all kinds": lambda random: layers.layered(rm_words(random), random),
     "words and variables of tools": lambda random: tools.tool_runs(" ".join(rm_words(random)), random),
 }
-HELD = ("quotes", "a wrapper", "wrappers of wrappers", "words of the shell", "the grammar")
 # Not every line works: quotes inside of quotes, a program that is not here.
 LEAST = {
     "words and variables of tools": 0.4,
@@ -111,12 +123,44 @@ LEAST = {
 }
 
 
-@pytest.mark.parametrize("kind", HELD)
+@pytest.mark.parametrize("kind", SPELLERS)
 def test_a_line_that_runs_a_denied_program_is_never_allowed(bash: RealBash, kind: str) -> None:
     show(runs_rm(bash, SPELLERS[kind]), bash, lambda: RM, LEAST.get(kind, 0.6))
+
+
+def test_a_line_in_which_git_runs_a_denied_program_is_never_allowed(bash: RealBash) -> None:
+    repository(bash)
+    show(runs_rm(bash, lambda random: tools.git_runs(" ".join(rm_words(random)), random)), bash, lambda: RM, 0.5)
 
 
 @pytest.mark.soak
 def test_wrappers_that_take_long_to_start_hide_nothing(bash: RealBash) -> None:
     spell = runs_rm(bash, lambda random: joined(layers.slow_wrapper(rm_words(random), random), random))
     show(spell, bash, lambda: RM, 0.0)
+
+
+@pytest.mark.parametrize("kind", ["words", "options"])
+@pytest.mark.parametrize("is_wrapped", [False, True], ids=["plain", "wrapped"])
+def test_other_words_for_a_denied_command_are_never_allowed(all_stubs: RealBash, kind: str, is_wrapped: bool) -> None:
+    rule = ""
+
+    def make(random: Random) -> tuple[str, bool]:
+        nonlocal rule
+        rule, words = (families.other_words if kind == "words" else families.other_options)(random)
+        line = layers.layered(words, random, most=1) if is_wrapped else joined(words, random)
+        return line, tuple(words) in all_stubs.runs(line)
+
+    show(make, all_stubs, lambda: rule, 0.5 if is_wrapped else 0.9)
+
+
+def test_everyday_lines_are_seldom_asked_about() -> None:
+    random = Random(28)
+    lines = [honest.everyday_line(random) for _ in range(400)]
+    denies = ("execute:rm -rf *", "execute:git push *", "execute:npm publish *", "read:.env")
+    rules = [parse_rule("*", "allow", "flag"), *(parse_rule(deny, "deny", "flag") for deny in denies)]
+    asked = []
+    for line in lines:
+        verdict = judge(rules, Request("a", "execute", command=Command(line=line), root="/p", home="/home/u"))
+        if verdict.action != "allow":
+            asked.append(f"{line!r}: {verdict.why}")
+    assert len(asked) <= len(lines) // 20, "\n".join((f"{len(asked)} of {len(lines)} lines", *asked))

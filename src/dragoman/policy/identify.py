@@ -446,7 +446,10 @@ class KnownCommand:
         self.whole.read((Word(module), *rest), self.depth + 1, f"{self.launcher} {self.name} -m".strip())
 
     def read_script(self, script: Word) -> None:
-        if is_input(script.text) or (script.fixed is not None and not script.fixed):
+        if script.text[:1] == "+":
+            # An option of a shell: `bash +B -c CODE`.
+            self.whole.doubt(f"`{short(self.name)}` with `{short(script.text)}` is not known", has_code=True)
+        elif is_input(script.text) or (script.fixed is not None and not script.fixed):
             self.whole.doubt(f"`{short(self.name)}` runs code from its input", has_code=True)
         elif not self.whole.is_inside(script):
             self.whole.doubt(f"`{short(script.text)}` is not a file of the project")

@@ -113,7 +113,10 @@ def other_words(random: Random) -> tuple[str, list[str]]:
     ]
     # `cargo +nightly` stands first.
     options.sort(key=lambda word: not word.startswith("+")) if any(word.startswith("+") for word in options) else None
-    return f"execute:{family.rule} *", [words[0], *options, *words[1:], *family.rest.split()]
+    # A rule may be written with an alias, too; with options it is another rule.
+    has_options = any(" -" in form for form in (family.rule, *family.forms))
+    rule = family.rule if has_options or random.random() < 0.7 else random.choice(family.forms)
+    return f"execute:{rule} *", [words[0], *options, *words[1:], *family.rest.split()]
 
 
 class Flags(NamedTuple):

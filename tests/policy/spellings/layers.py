@@ -272,6 +272,8 @@ _GROUPS = forms(r"""
 """)
 _EVALUATIONS = forms(r"""
     eval %q
+    a['$(%a)']=1
+    a["\$(%s)"]=1 true
     eval -- %q
     builtin eval %q
     command eval %q
@@ -348,6 +350,7 @@ _FROM_DATA = forms(r"""
     ${x:=%p} %r
     {%p,%r}
     echo %p %r | xargs env
+    echo '%p %r' | xargs -I{} find . -maxdepth 0 -exec sh -c {} \;
     echo %p %r | xargs nice -n 1
     printf '%p %r' | xargs timeout 5
     echo %r | xargs %p
