@@ -103,8 +103,8 @@ def identify(part: Part, root: str, home: str, known: Mapping[str, str], before:
 
 # What an allow of first words may cover without having named it: it runs no other program that its words name.
 _STATED: Final = frozenset({"reads", "changes", "sends", "project", "script"})
-# Options in front of a subcommand that change how much is printed, or for which part of a project or a cluster. Any other
-# may bring a configuration, a server or a folder along.
+# Options in front of a subcommand that change how much is printed, or for which part of a project or a cluster. Any
+# other may bring a configuration, a server or a folder along.
 _IN_FRONT: Final = frozenset(
     {
         *("-q", "--quiet", "-v", "--verbose", "-s", "--silent", "--color", "--no-color", "--no-progress", "--offline"),
