@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from dragoman.proxy.audit.export import subject
 from dragoman.proxy.audit.files import HEAD, NO_HASH, AuditHead, list_files, make_line, read_head
 from dragoman.proxy.audit.log import AuditLog
 from dragoman.proxy.audit.verify import read_records, verify
@@ -164,6 +165,7 @@ def test_files_that_retention_removes_leave_a_marker_in_the_chain(tmp_path: Path
     assert marker["removed"]["first"] == {"seq": 1, "hash": first.hash, "file": ""}
     assert marker["removed"]["last"] == {"seq": 8, "hash": last.hash, "file": ""}
     assert (marker["removed"]["count"], marker["keep_days"], len(marker["files"])) == (8, 30, 4)
+    assert subject(marker) == "8 records since the log began, in 4 files now"
     found = verify(tmp_path)
     assert (found.is_intact, found.first_seq, found.removed) == (True, 9, 8)
     assert found.notes == [f"retention removed 8 records, 1 to 8, of which the last had the hash {last.hash}"]
@@ -330,7 +332,7 @@ def test_a_program_that_is_killed_among_others_harms_nothing(tmp_path: Path) -> 
         "log = AuditLog(Path(sys.argv[1]), most_bytes=5_000)\n"
         "for number in range(int(sys.argv[2])):\n"
         "    log.add('decision', {'number': number}, is_important=number % 2 == 0)\n"
-        "    log.flush(60)\n"
+        "    while not log.flush(60): pass\n"
         "    print(number, flush=True)\n"
         "log.close()"
     )
