@@ -142,7 +142,7 @@ def read_find(command: KnownCommand) -> None:
 
 
 def _may_be_expression(word: Word) -> bool:
-    """Whether a word of find stands for words that are not known; what `*.py` stands for is no expression."""
+    """Whether a word of find stands for words that are not known; `*.py` never stands for an expression."""
     if word.fixed is None or word.fixed[:1] not in ("", "-"):
         return False
     return word.text[-1:] in "*?]" or not set("*?[") & set(word.text)
