@@ -101,6 +101,44 @@ def identify(part: Part, root: str, home: str, known: Mapping[str, str], before:
     return made.result()
 
 
+# What an allow of first words may cover without having named it: it runs no other program that its words name.
+_STATED: Final = frozenset({"reads", "changes", "sends", "project", "script"})
+# Options in front of a subcommand that change how much is printed, or for which part of a project or a cluster. Any
+# other may bring a configuration, a server or a folder along.
+_IN_FRONT: Final = frozenset(
+    {
+        *("-q", "--quiet", "-v", "--verbose", "-s", "--silent", "--color", "--no-color", "--no-progress", "--offline"),
+        *("-h", "--help", "-V", "--version", "-w", "--workspace", "-n", "--namespace", "-R", "--repo"),
+        *("-P", "--no-pager", "--no-optional-locks"),
+    }
+)
+
+
+def adds_nothing(words: tuple[str, ...], part: Part) -> bool:
+    """Whether the words of a part behind those of an allow are known to run nothing that the allow does not name.
+
+    A program that is not in the table is what the user named, and has no options that anything is known of.
+    """
+    if entry_of(program_path(words[0])[:1]) is None:
+        return True
+    named = Identification(("/",), "/", "", {})
+    named.read(tuple(map(Word, words)), 0)
+    made = Identification(part.folders, "/", "", {})
+    made.read(part.command.words, 0)
+    if made.result().unknown not in ("", named.result().unknown):
+        return False
+    entry = entry_of(program_path(part.argv[0]))
+    if entry is not None and entry.kind == "group" and not any(word[:1] == "-" for word in words):
+        options = options_of(entry)
+        in_front = parse_options(options, part.argv[1:], stops_early=True).options
+        if any(name not in _IN_FRONT | {options.equal.get(one) for one in _IN_FRONT} for name, _ in in_front):
+            return False
+    known = [(run.path, run.kind) for run in named.runs]
+    return len(made.runs) <= len(known) and all(
+        run.kind in _STATED or (run.path, run.kind) in known for run in made.runs
+    )
+
+
 @lru_cache(maxsize=1024)
 def identify_rule(words: tuple[str, ...]) -> tuple[ProgramRun, ...]:
     """Return the runs that a rule with these words is about."""
