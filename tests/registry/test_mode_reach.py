@@ -71,6 +71,9 @@ def test_an_option_can_permit_everything() -> None:
     assert permits_all("-- cline --acp", "auto_approve", True)
     assert not permits_all("cline", "auto_approve", False)
     assert not permits_all("claude", "auto_approve", True)
+    assert permits_all("claude", "auto_approve", True, "auto_approve Auto-approve tools")
+    assert not permits_all("claude", "auto_approve", False, "auto_approve Auto-approve tools")
+    assert not permits_all("copilot", "allow_all", "off", "off Off Never asks")
 
 
 @pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the recordings are not on this machine")

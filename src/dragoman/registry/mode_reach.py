@@ -12,7 +12,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from dragoman.policy.modes import MODES
+from dragoman.policy.modes import MODES, WIDEST_MODE
 from dragoman.process.own_program import own_words
 from dragoman.registry.facts import facts_of
 
@@ -23,7 +23,7 @@ ModeReach: TypeAlias = Literal["limited", "unlimited", "unknown"]
 
 # The built-in agent, also with its scripted model.
 _OWN_NAMES: Final = frozenset(("dragoman", "scripted"))
-_OWN_LIMITED: Final = frozenset(MODES) - {"full"}
+_OWN_LIMITED: Final = frozenset(MODES) - {WIDEST_MODE}
 _LIMITED_NAMES: Final = frozenset(
     (
         *("ask", "alwaysask", "default", "normal", "manual", "readonly", "plan", "planning", "planner"),
@@ -66,11 +66,20 @@ def reach_of(
     return "limited" if is_usual else "unknown"
 
 
-def permits_all(agent: str, option: str, value: str | bool) -> bool:
-    """Whether a value of an option that is not a mode lets a well-known agent act without asking."""
+def permits_all(agent: str, option: str, value: str | bool, words: str = "") -> bool:
+    """Whether a value of an option that is not a mode lets the agent act without asking.
+
+    Args:
+        agent: as for `reach_of`.
+        option: the id of the option.
+        value: what it is set to.
+        words: what the agent says about that.
+    """
     facts = _facts(agent)
     asking = {} if facts is None else dict(facts.asking_options)
-    return option in asking and asking[option] != value
+    if option in asking:
+        return asking[option] != value
+    return value is not False and _UNLIMITED_WORDS.search(words) is not None
 
 
 def _facts(agent: str, command: tuple[str, ...] = ()) -> AgentFacts | None:
