@@ -79,8 +79,8 @@ KEPT = {
     "a exec": Numbers(769, 127, 246, 34, ANY, 0, 0, ANY),  # it looks at every process of the machine
     "b text": Numbers(56, 13, 52, 10, 96, 0, 0, 7),
     "b json": Numbers(60, 14, 56, 11, 146, 0, 0, 7),
-    # Where each word of a command leads is looked up, whether there is a rule about files or not. What a question shows is
-    # made of what was read, once, and sent to clients in two forms.
+    # Where each word of a command leads is looked up, whether there is a rule about files or not. What a question
+    # shows is made of what was read, once, and sent to clients in two forms.
     "c question": Numbers(526, 100, 177, 44, 918, 1, 1, 6),
     "d write": Numbers(588, 120, 258, 46, 2054, 2, 0, 22),
     # How many commits a turn has, and with them its calls, depends on the thread that writes the log.
