@@ -41,7 +41,7 @@ _ARCHITECTURE: Final = re.compile(
 )
 _VERSION: Final = re.compile(r"(?<=.)(?:@[^/@]*|[=<>~!]=.*)$")
 # Options of wrappers with which programs and files are looked for elsewhere, and whose value is a folder.
-_OTHER_PLACES: Final = {
+_OTHER_PLACES: Final[dict[tuple[str, ...], set[str]]] = {
     ("env",): {"-C"},
     ("sudo",): {"-D", "-R"},
     ("unshare",): {"-R", "-w"},
