@@ -39,6 +39,14 @@ _MAX_DEPTH: Final = 8
 _ARCHITECTURE: Final = re.compile(
     r"linux(?:32|64)|x86_64|i[3-6]86|uname26|aarch64|arm\w*|ppc\w*|s390x?|sparc\w*|mips\w*|riscv\w*|ia64"
 )
+_VERSION: Final = re.compile(r"(?<=.)(?:@[^/@]*|[=<>~!]=.*)$")
+# Options of wrappers with which programs and files are looked for elsewhere, and whose value is a folder.
+_OTHER_PLACES: Final[dict[tuple[str, ...], set[str]]] = {
+    ("env",): {"-C"},
+    ("sudo",): {"-D", "-R"},
+    ("unshare",): {"-R", "-w"},
+    ("nsenter",): {"-r", "-w", "-a", "-m", "-t"},
+}
 # Modules that take code, or another program, from the words after them.
 _RUNNING_MODULES: Final = frozenset(
     {
@@ -197,7 +205,8 @@ class Identification:
             return
         if "/" in first.text:
             self._check_place(first, launcher)
-        path = program_path(first.text)
+        # A launcher takes a version behind the name: `npx npm@9`, `pipx run pip==24`.
+        path = program_path(_VERSION.sub("", first.text) if launcher else first.text)
         if entry_of(path[:1]) is None:
             self._read_unlisted(path, words, launcher)
             return
@@ -409,6 +418,9 @@ class KnownCommand:
         if parsed.unlisted or parsed.running:
             return
         names = {name for name, _ in parsed.options}
+        is_chroot = self.path == ("chroot",) and [self.texts[index] for index in places[:count]] != ["/"]
+        if is_chroot or names & _OTHER_PLACES.get(self.path, set()):
+            self.whole.doubt(f"`{short(self.name)}` looks for programs and files in another folder")
         if not inner and self.rest and self.rest[-1].text == INPUT_OF_XARGS and self.rest[-1].fixed is not None:
             # `echo 5 CMD | xargs timeout`: the command follows in the input.
             self.whole.doubt("the program is taken from data", has_code=True)
