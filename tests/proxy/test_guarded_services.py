@@ -85,7 +85,7 @@ async def test_a_write_without_a_rule_is_asked_about_and_the_answer_is_remembere
         asked = await guard.for_editor()
         call = asked["params"]["toolCall"]
         assert call["content"][0]["newText"] == "x"
-        guard.from_editor({"id": asked["id"], "result": selected("always")})
+        guard.from_editor({"id": asked["id"], "result": selected("allow-project")})
         ended = (await guard.for_editor())["params"]["update"]
         assert (ended["toolCallId"], ended["status"]) == (call["toolCallId"], "completed")
         assert (await guard.for_agent())["result"] == {}

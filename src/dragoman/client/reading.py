@@ -166,6 +166,7 @@ def read_call(
     patch = v1.ToolCallPatch(
         call.id,
         title=call.title,
+        name=call.name,
         kind=call.kind,
         raw_input=call.raw_input,
         content=[*diffs, *announced],
@@ -246,7 +247,7 @@ def describe(
     sources = _sources(request.tool_call, state, announced)
     kinds = dict.fromkeys(source.kind for source in sources if source.kind and source.kind != "other")
     title = next((source.title for source in sources if source.title), "")
-    shared = Request(agent, next(iter(kinds), "other"), title, root=root, home=home)
+    shared = Request(agent, next(iter(kinds), "other"), title, tool=_tool_name(sources), root=root, home=home)
     for source in sources:
         mcp = _mcp_tool(source)
         if mcp is not None:
@@ -264,12 +265,19 @@ def describe(
     return replace(evidence, tool_call_id=request.tool_call.tool_call_id)
 
 
+def current_report(announced: ToolCallState | None, state: SessionState) -> ToolCallState | None:
+    """Return what was reported of a call before a request with its id, if it is about the same call.
+
+    An agent may use an id again, in another turn or after the call is over.
+    """
+    is_same = announced is not None and announced.turn == state.turn_count - 1 and not announced.is_finished
+    return announced if is_same else None
+
+
 def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallState | None) -> list[_Source]:
     """Return everything that was reported about a call, newest first."""
     turn = state.turn_count - 1
-    if announced is not None and announced.turn != turn:
-        announced = None  # the agent used an id again: the old call is not this one
-    if announced is not None:
+    if announced is not None and announced.turn == turn:
         return [call] if announced.is_finished else [call, announced]
     if call.raw_input or call.content or call.locations:
         return [call]
@@ -351,6 +359,15 @@ def _unread(requests: Sequence[Request], shared: Request) -> list[Request]:
         elif request.command is not None:
             found["other"] = replace(shared, kind="other")
     return list(found.values())
+
+
+def _tool_name(sources: Sequence[_Source]) -> str:
+    """Return the name that the agent states for the tool (rule 250); empty without one, or if it states two.
+
+    Not the title, which is prose that a model may have written.
+    """
+    names = {source.name for source in sources if source.name}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _mcp_tool(source: _Source) -> tuple[str, str] | None:

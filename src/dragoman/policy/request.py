@@ -106,6 +106,7 @@ class Request(Struct, frozen=True, dict=True):
     command: Command | None = None
     host: str | None = None
     mcp: tuple[str, str] | None = None  # server, tool
+    tool: str = ""  # the name that the agent states for the tool; what the tool does is not known from it
     root: str = "/"  # the project; relative paths start here
     added: tuple[str, ...] = ()  # further folders of the session, in which relative rules hold too
     home: str = ""

@@ -38,6 +38,7 @@ KINDS: Final = (
     "switch_mode",
     "other",
     "mcp",
+    "tool",
 )
 # The word for commands that only read files of the project (`safe.py`). A rule's kind, but not a request's.
 SAFE: Final = "safe"
@@ -147,6 +148,10 @@ def _read_pattern_of(agent: str | None, kind: str, pattern: str) -> Pattern:
         if not server or pattern.endswith(":"):
             raise ValueError("does not name a server or tool; write mcp:SERVER or mcp:SERVER:TOOL")
         return Pattern(agent, kind, pattern, mcp=(server, tool or "*"))
+    if kind == "tool":
+        if any(letter.isspace() for letter in pattern):
+            raise ValueError("does not name a tool; write it like tool:refund or tool:get_*")
+        return Pattern(agent, kind, pattern)
     if kind == "fetch":
         if _HOST.fullmatch(pattern) is None:
             raise ValueError("does not name a host; write it like fetch:example.org or fetch:*.example.org")

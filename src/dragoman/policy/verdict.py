@@ -88,7 +88,7 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     if asking is not None:
         return Verdict("ask", asking, f"asked because of {named(asking)}")
     possible = _first(rule for rule, concern in concerns.items() if concern == "maybe")
-    if possible is not None:
+    if possible is not None and not _is_named_tool(rules, request):
         why = _why_maybe(read_pattern(possible.text), request, found)
         return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
     return _allow(rules, request)
@@ -99,6 +99,9 @@ def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
 
     For something that has happened the kind counts that was stated: a search that names no folder is not a command.
     """
+    rules = tuple(rules)
+    if _is_named_tool(rules, request):
+        return None
     any_kind = request.kind in ("other", "execute")
     denying = [(rule, read_pattern(rule.text)) for rule in rules if rule.action == "deny"]
     found = _identified(request) if denying else ()
@@ -184,7 +187,8 @@ def _always_asked(request: Request) -> str | None:
     for path in request.paths:
         if is_kept(path, _root_of(path, request), request.home):
             return f"{path} is protected: a change of it is always asked for"
-    if request.unreadable and not (request.kind == "execute" and request.command is not None):
+    is_judged = (request.kind == "execute" and request.command is not None) or _is_tool(request)
+    if request.unreadable and not is_judged:
         return f"it could not be read what this changes ({request.unreadable})"
     if request.kind in PATH_KINDS or request.command is None:
         return None
@@ -197,6 +201,8 @@ def _is_meant(pattern: Pattern, request: Request) -> bool:
         return False
     if pattern.kind == "mcp":
         return request.mcp is not None
+    if pattern.kind == "tool":
+        return bool(request.tool) or request.mcp is not None
     if pattern.kind == SAFE:
         return request.kind == "execute"
     return pattern.kind in ("*", request.kind)
@@ -207,11 +213,29 @@ def _covers(rule: Rule, request: Request) -> bool:
     pattern = read_pattern(rule.text)
     if not _is_meant(pattern, request):
         return False
+    if pattern.kind == "tool" and not _is_tool(request):
+        return False
+    if pattern.kind == "*" and request.unreadable and _is_tool(request):
+        return False  # everything is less than a name: only a rule for such tools covers what a tool does
     if pattern.pattern is None:
         return True
     if pattern.kind in PATH_KINDS:
         return bool(request.paths) and all(_in_glob(pattern.pattern, path, request) for path in request.paths)
     return _names(pattern, request)
+
+
+def _is_tool(request: Request) -> bool:
+    """Whether the name of a tool is all that is known of a request: no file, no command, no address."""
+    is_bare = not (request.paths or request.command or request.host or request.mcp)
+    return bool(request.tool) and request.kind == "other" and is_bare
+
+
+def _is_named_tool(rules: Iterable[Rule], request: Request) -> bool:
+    """Whether an allow names the tool: then the user knows what it does, as with a program of the project."""
+    if not _is_tool(request):
+        return False
+    allows = (rule for rule in rules if rule.action == "allow" and not is_ignored(rule))
+    return any(read_pattern(rule.text).kind == "tool" and _covers(rule, request) for rule in allows)
 
 
 def _allows(rules: Sequence[Rule], request: Request) -> bool:
@@ -344,7 +368,8 @@ def _concern(pattern: Pattern, request: Request, found: tuple[Identified, ...]) 
     if request.kind == "execute" and pattern.kind in PATH_KINDS:
         return _concern_paths(pattern.kind, pattern.pattern, request, found)
     if not _is_meant(pattern, request):
-        may_be = pattern.kind in PATH_KINDS or pattern.kind == "execute"
+        # A call that states no name may be of any tool.
+        may_be = pattern.kind in PATH_KINDS or pattern.kind in ("execute", "tool")
         return "maybe" if request.unreadable and may_be else "no"
     if pattern.pattern is None:
         return "yes"
@@ -385,7 +410,10 @@ def _root_of(path: str, request: Request) -> str:
 
 
 def _names(pattern: Pattern, request: Request) -> bool:
-    """Whether the pattern of a host or an MCP tool matches."""
+    """Whether the pattern of a host or a tool matches."""
+    if pattern.kind == "tool":
+        names = (request.tool, *(request.mcp or ())[1:])
+        return any(name and fnmatchcase(name, pattern.pattern or "*") for name in names)
     if pattern.mcp is not None and request.mcp is not None:
         return all(fnmatchcase(name, glob) for name, glob in zip(request.mcp, pattern.mcp, strict=True))
     if pattern.kind != "fetch" or request.host is None or pattern.pattern is None:
@@ -534,6 +562,8 @@ def proposals(request: Request) -> tuple[str, ...]:
         found = _path_proposals(request)
     elif request.kind == "fetch" and request.host is not None:
         found = [f"fetch:{_host(request.host)}"]
+    elif _is_tool(request):
+        found = [] if set(request.tool) & set("*?[]") else [f"tool:{request.tool}"]
     elif request.kind == "think":
         found = ["think"]
     return tuple(text for text in found if _is_fit(text))
