@@ -258,7 +258,7 @@ def test_a_question_at_the_terminal_says_why_it_is_asked_and_what_always_writes(
         assert terminal.wait() == 0
     text = " ".join(terminal.text.split())
     assert "execute:echo *" in text[text.index("why") :].split("your answer")[0]
-    assert "saves the rule: allow execute:" in text
+    assert "writes: allow execute:" in text
 
 
 def test_a_question_that_another_client_answers_is_withdrawn_from_the_terminal(place: HostPlaceKit) -> None:

@@ -14,13 +14,13 @@ MOST_ASKED = {
 }
 MOST_HONEST_ASKED = 14
 ORDINARY = ("execute:rm -rf *", "execute:git push *", "read:.env")
-MOST_EVERYDAY_ASKED = 80  # of 401; 69 before unknown words asked
+MOST_EVERYDAY_ASKED = 75  # of 401; 69 before unknown words asked
 
 
 def test_no_line_that_does_what_is_denied_is_allowed() -> None:
-    lines = [known for known in known_lines("spellings") if known.kind != "file in a glued or @ form"]
+    lines = known_lines("spellings")
     allowed = [f"{known.kind}, {known.denies}: {known.line!r}" for known in lines if is_allowed(known, RUN_IN)]
-    assert len(lines) == 585 - 129
+    assert len(lines) == 585
     assert not allowed, "\n".join((f"{len(allowed)} lines", *allowed))
 
 

@@ -6,6 +6,9 @@ ten times as many.
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -16,7 +19,7 @@ from hypothesis import strategies as st
 
 from dragoman.policy import Command, Request, judge, parse_rule
 from tests import machine
-from tests.policy.spellings import families, honest, layers, tools
+from tests.policy.spellings import families, files, honest, layers, tools
 from tests.policy.spellings.quoting import joined
 from tests.policy.spellings.real_bash import RealBash
 
@@ -80,7 +83,7 @@ def runs_rm(bash: RealBash, spell: Callable[[Random], str]) -> Callable[[Random]
     """Lines of `spell`, and whether they ran rm."""
 
     def make(random: Random) -> tuple[str, bool]:
-        line = spell(random).replace("BIN", str(bash.stubs))
+        line = spell(random).replace("BIN", str(bash.stubs)).replace("ELSEWHERE", str(bash.elsewhere))
         return line, bool(bash.runs(line))
 
     return make
@@ -111,6 +114,7 @@ SPELLERS: dict[str, Callable[[Random], str]] = {
     "the grammar": lambda random: layers.group(rm_line(random), random),
     "evaluation": lambda random: layers.evaluation(rm_line(random), random),
     "the program from data": lambda random: layers.from_data(["rm", "victim"], "BIN", random),
+    "a program elsewhere": lambda random: layers.elsewhere("ELSEWHERE", random),
     "layers of all kinds": lambda random: layers.layered(rm_words(random), random),
     "words and variables of tools": lambda random: tools.tool_runs(" ".join(rm_words(random)), random),
 }
@@ -151,6 +155,36 @@ def test_other_words_for_a_denied_command_are_never_allowed(all_stubs: RealBash,
         return line, tuple(words) in all_stubs.runs(line)
 
     show(make, all_stubs, lambda: rule, 0.5 if is_wrapped else 0.9)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only the kernel of Linux tells which files are opened")
+@pytest.mark.parametrize(
+    ("rule", "happens", "spell"),
+    [("read:.env", "read", files.reading_line), ("edit:secrets/**", "written", files.writing_line)],
+    ids=["read", "written"],
+)
+def test_a_line_that_opens_a_denied_file_is_never_allowed(
+    bash: RealBash, rule: str, happens: str, spell: Callable[[Random], str]
+) -> None:
+    repository(bash)
+    watch = files.Watch(bash.place)
+
+    def make(random: Random) -> tuple[str, bool]:
+        line = spell(random)
+        watch.seen()
+        bash.runs(line)
+        seen = watch.seen()
+        for made in (bash.place / "secrets").iterdir():
+            if made.is_dir() and not made.is_symlink():
+                shutil.rmtree(made)
+            elif made.name != "key":
+                os.unlink(made)
+        return line, happens in seen
+
+    try:
+        show(make, bash, lambda: rule, 0.6)
+    finally:
+        watch.close()
 
 
 def test_everyday_lines_are_seldom_asked_about() -> None:

@@ -265,12 +265,19 @@ def describe(
     return replace(evidence, tool_call_id=request.tool_call.tool_call_id)
 
 
+def current_report(announced: ToolCallState | None, state: SessionState) -> ToolCallState | None:
+    """Return what was reported of a call before a request with its id, if it is about the same call.
+
+    An agent may use an id again, in another turn or after the call is over.
+    """
+    is_same = announced is not None and announced.turn == state.turn_count - 1 and not announced.is_finished
+    return announced if is_same else None
+
+
 def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallState | None) -> list[_Source]:
     """Return everything that was reported about a call, newest first."""
     turn = state.turn_count - 1
-    if announced is not None and announced.turn != turn:
-        announced = None  # the agent used an id again: the old call is not this one
-    if announced is not None:
+    if announced is not None and announced.turn == turn:
         return [call] if announced.is_finished else [call, announced]
     if call.raw_input or call.content or call.locations:
         return [call]

@@ -7,6 +7,7 @@ it may. Loaded when there is such a rule.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from functools import lru_cache
 from itertools import islice
@@ -79,7 +80,7 @@ def _concern_part(pattern: CommandPattern, part: Part, found: Identified) -> Con
             return "yes"
     if found.unknown or concerned == "maybe":
         return "maybe"
-    return "maybe" if found.project and _names_program(pattern, part.argv) else "no"
+    return "maybe" if found.project and _names_program(pattern, part.argv, found.runs) else "no"
 
 
 def _compare_runs(pattern: CommandPattern, runs: Sequence[ProgramRun]) -> Concern:
@@ -115,14 +116,22 @@ def _compare(rule: ProgramRun, run: ProgramRun, is_prefix: bool) -> Concern:
         return "maybe" if run.is_subcommand_vague else "no"
     # A word that is not known may be any option.
     otherwise: Concern = "maybe" if run.vague else "no"
-    if not rule.options <= run.options:
+    names = {name for name, _ in run.options}
+    # An option of a rule that ends in `tar -xf *` has no value there: it is meant with any.
+    if not all(option in run.options or (option[1] is None and option[0] in names) for option in rule.options):
         return otherwise
     count = len(rule.operands)
-    if run.operands[:count] != rule.operands:
-        following = iter(run.operands)
-        return "maybe" if all(word in following for word in rule.operands) else otherwise
+    operands, wanted = tuple(map(_plain, run.operands)), tuple(map(_plain, rule.operands))
+    if operands[:count] != wanted:
+        following = iter(operands)
+        return "maybe" if all(word in following for word in wanted) else otherwise
     is_same = run.path == rule.path and run.options == rule.options and len(run.operands) == count
     return "yes" if is_prefix or is_same else "maybe"
+
+
+def _plain(word: str) -> str:
+    """Return a word in which `./x`, `x/` and `x` are the same."""
+    return posixpath.normpath(word) if "/" in word else word
 
 
 def _occurs(pattern: CommandPattern, words: Sequence[str]) -> bool:
@@ -151,11 +160,16 @@ def _runs(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
     return _starts(pattern, words) or (_occurs(pattern, words) and runs_anything(words) is not None)
 
 
-def _names_program(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
+def _names_program(pattern: CommandPattern, words: tuple[str, ...], runs: Sequence[ProgramRun]) -> bool:
     """Whether a tool of the project is given the rule's program in its words: it may run it."""
     names = _names_of(pattern)
     own = len(identify_rule(words)[0].path)
+    # In `timeout 60 npm test` the word is the tool itself.
+    seen = sum(run.path[0] in names for run in runs[1:])
     for index, word in enumerate(words[1:], start=1):
+        if seen and program_path(word)[0] in names:
+            seen -= 1
+            continue
         if not any(name in word.lower() for name in names) or index < own:
             continue
         pieces = (piece for piece in _VALUES.split(word) if piece)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.policy import paths
-from dragoman.policy.grammars import ASSIGNMENT, BUILTINS, CODE, SPECIAL, is_input, short
+from dragoman.policy.grammars import ASSIGNMENT, BUILTINS, CODE, INPUT_OF_XARGS, SPECIAL, is_input, short
 from dragoman.policy.known import (
     entry_of,
     is_harmless_value,
@@ -39,6 +39,14 @@ _MAX_DEPTH: Final = 8
 _ARCHITECTURE: Final = re.compile(
     r"linux(?:32|64)|x86_64|i[3-6]86|uname26|aarch64|arm\w*|ppc\w*|s390x?|sparc\w*|mips\w*|riscv\w*|ia64"
 )
+_VERSION: Final = re.compile(r"(?<=.)(?:@[^/@]*|[=<>~!]=.*)$")
+# Options of wrappers with which programs and files are looked for elsewhere, and whose value is a folder.
+_OTHER_PLACES: Final[dict[tuple[str, ...], set[str]]] = {
+    ("env",): {"-C"},
+    ("sudo",): {"-D", "-R"},
+    ("unshare",): {"-R", "-w"},
+    ("nsenter",): {"-r", "-w", "-a", "-m", "-t"},
+}
 # Modules that take code, or another program, from the words after them.
 _RUNNING_MODULES: Final = frozenset(
     {
@@ -148,13 +156,18 @@ def identify_rule(words: tuple[str, ...]) -> tuple[ProgramRun, ...]:
 
 
 def _lists_files(words: tuple[str, ...]) -> bool:
-    """Whether a command prints names of files, which stand for no option."""
-    program = program_path(words[0])[0]
-    if program == "find":
-        return not {"-printf", "-exec", "-execdir", "-ls"} & set(words)
-    if program in ("grep", "rg"):
-        return any(re.fullmatch("-[a-zA-Z]*l|--files(?:-with-matches)?", word) for word in words[1:])
-    return program == "fd" or (program == "git" and ("--name-only" in words or words[1:2] == ("ls-files",)))
+    """Whether a command prints names of files that stand for no option: each starts with a folder of its words."""
+    program = program_path(words[0])[:1]
+    if program == ("find",):
+        return not {"-printf", "-fprintf", "-exec", "-execdir", "-ls"} & set(words)
+    entry = entry_of(program)
+    if program not in (("grep",), ("rg",)) or entry is None:
+        return False
+    parsed = parse_options(options_of(entry), words[1:])
+    names = {name for name, _ in parsed.options}
+    # Without a folder, or with a glob for one, a name may start with a dash.
+    folders = [words[1 + index] for index in parsed.operands][0 if names & {"-e", "-f"} else 1 :]
+    return bool(names & {"-l", "--files"}) and bool(folders) and not any(set("*?[") & set(text) for text in folders)
 
 
 class Identification:
@@ -190,19 +203,30 @@ class Identification:
         if first.fixed is not None:
             self.doubt("the program is taken from data", has_code=True)
             return
-        if not is_system_place(first.text) and not is_input(first.text) and self.is_inside(first):
-            self.project.append(f"{launcher} {first.text}".strip())
-        path = program_path(first.text)
+        if "/" in first.text:
+            self._check_place(first, launcher)
+        # A launcher takes a version behind the name: `npx npm@9`, `pipx run pip==24`.
+        path = program_path(_VERSION.sub("", first.text) if launcher else first.text)
         if entry_of(path[:1]) is None:
             self._read_unlisted(path, words, launcher)
             return
         self._read_listed(path, words, depth, launcher)
 
+    def _check_place(self, program: Word, launcher: str) -> None:
+        """Note where a program comes from that is named with its folder: the name alone says nothing about it."""
+        is_system = all(map(is_system_place, self._places(program)))
+        if self.is_inside(program) and not is_input(program.text) and not (is_system and self._root == "/"):
+            self.project.append(f"{launcher} {program.text}".strip())
+        elif not is_system:
+            self.doubt(f"`{short(program.text)}` is a program neither of the system nor of the project")
+
     def is_inside(self, word: Word) -> bool:
         """Whether a path is below the project."""
         root = paths.normalise(self._root, "/", self._home)
-        places = (paths.normalise(word.path, folder, self._home) for folder in self._folders)
-        return all(paths.is_below(place, root) for place in places)
+        return all(paths.is_below(place, root) for place in self._places(word))
+
+    def _places(self, word: Word) -> list[str]:
+        return [paths.normalise(word.path, folder, self._home) for folder in self._folders]
 
     def _read_unlisted(self, path: tuple[str, ...], words: tuple[Word, ...], launcher: str) -> None:
         text = words[0].text
@@ -361,6 +385,8 @@ class KnownCommand:
             self.check(parsed)
         if kind in ("project", "script"):
             operand = self.texts[parsed.operands[0]] if parsed.operands and kind == "script" else ""
+            if is_input(operand):
+                self.whole.doubt(f"`{short(self.name)}` runs code from its input", has_code=True)
             self.note_project(f"{self.name} {operand}")
         if kind == "project" and self.table.is_open:
             values = {value for _, value in parsed.options}
@@ -394,6 +420,12 @@ class KnownCommand:
         if parsed.unlisted or parsed.running:
             return
         names = {name for name, _ in parsed.options}
+        is_chroot = self.path == ("chroot",) and [self.texts[index] for index in places[:count]] != ["/"]
+        if is_chroot or names & _OTHER_PLACES.get(self.path, set()):
+            self.whole.doubt(f"`{short(self.name)}` looks for programs and files in another folder")
+        if not inner and self.rest and self.rest[-1].text == INPUT_OF_XARGS and self.rest[-1].fixed is not None:
+            # `echo 5 CMD | xargs timeout`: the command follows in the input.
+            self.whole.doubt("the program is taken from data", has_code=True)
         if not inner:
             if names & {"-s", "-i"} and self.path == ("sudo",):
                 self.whole.doubt("a shell reads its input", has_code=True)
@@ -438,6 +470,8 @@ class KnownCommand:
         """Read what `python -m` runs: a program under another name, or a module of the project."""
         rest = tuple(self.rest[index] for index in parsed.operands)
         name = module.partition(".")[0].lower()
+        if any(word.fixed is not None and word.text.endswith(module) for word in self.rest):
+            self.whole.doubt(f"the module of `{short(self.name)}` is taken from data", has_code=True)
         if name in _RUNNING_MODULES:
             self.add(parsed)
             self.whole.doubt(f"`{short(self.name)} -m {short(module)}` runs code from its words", has_code=True)

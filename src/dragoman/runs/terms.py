@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.policy import Action, Rule
+    from dragoman.policy.decide import RememberScope
     from dragoman.registry.agents import AgentEntry
 
 
@@ -74,10 +75,12 @@ class Terms(Struct, frozen=True, kw_only=True):
     sandboxes: RunSandboxes = field(default_factory=RunSandboxes)
     restores: bool = False
     """Whether protected files are put back."""
-    remember: Callable[[str, Action], None] | None = None
-    """Keeps the rule of an answer of "always"; without it the answer holds for the run."""
+    remember: Callable[[str, Action, RememberScope], None] | None = None
+    """Keeps the rule of an answer for the project or the session; without it none for the project is offered."""
+    keeps_rules: bool = True
+    """Whether `remember` keeps rules for the project, so that such an answer is offered."""
     rule_file: str | None = None
-    """Where `remember` writes."""
+    """Where `remember` writes rules for the project."""
     environment: Callable[[], Mapping[str, str]] | None = None
     """That of commands; None for this program's."""
     ledger_name: str = ""

@@ -98,6 +98,18 @@ FAMILIES = (
     Family("apt-get install", ("apt-get install",), ("-y", "--yes", "-qq", "-o a=b", "-q", "--no-install-recommends")),
     Family("systemctl stop", ("systemctl stop",), ("--user", "--no-block", "-q", "--no-ask-password")),
     Family("yarn add", ("yarn add",), ("--cwd .", "--silent", "-s"), "x"),
+    Family(
+        "git commit -m", ("git commit -m x", "git commit -mx", "git commit --message=x", "git commit -qam x"), _GIT, ""
+    ),
+    Family(
+        "tar -xf",
+        ("tar -xf a", "tar xf a", "tar -x -f a", "tar xvf a", "tar --extract --file=a", "tar -f a -x"),
+        (),
+        "",
+    ),
+    Family("docker run -v", ("docker run -v a:b", "docker run -va:b", "docker run --volume=a:b"), _DOCKER, "img"),
+    Family("curl -X POST", ("curl -X POST", "curl -XPOST", "curl -sXPOST", "curl --request POST"), (), "h"),
+    Family("kubectl delete -n prod", ("kubectl delete -n prod", "kubectl delete --namespace=prod"), (), "pod x"),
     Family("make deploy", ("make deploy",), ("-C .", "-s", "-k", "-j2", "--silent", "-j 2", "--directory=."), ""),
 )
 
