@@ -54,7 +54,7 @@ def test_an_agent_with_another_name_is_recognised_by_its_command() -> None:
     [
         *((mode, "", "", "limited") for mode in ("ask", "plan", "read-only", "Default", "accept_edits")),
         ("plan", "Plan mode", "", "limited"),
-        *((mode, "", "", "unlimited") for mode in ("yolo", "bypass", "full-access", "auto-approve", "dont_ask")),
+        *((mode, "", "", "unlimited") for mode in ("yolo", "full", "full-access", "auto-approve", "dont_ask")),
         ("x1", "Always approve", "", "unlimited"),
         ("fast", "Fast", "Runs every tool without asking for permission", "unlimited"),
         ("plan", "Fast and free", "", "unknown"),

@@ -36,6 +36,7 @@ _UNLIMITED_WORDS: Final = re.compile(
     r"|(?:without|no|never|not|don.?t|skips?) (?:\w+ ){0,3}?(?:ask|prompt|approv|confirm|permission)",
     re.IGNORECASE,
 )
+_UNLIMITED_NAMES: Final = re.compile(rf"\bfull\b|{_UNLIMITED_WORDS.pattern}", re.IGNORECASE)
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +59,7 @@ def reach_of(
     is_listed = facts is not None and bool(facts.limited_modes)
     if facts is not None and id in facts.limited_modes:
         return "limited"
-    if (facts is not None and id in facts.unasking_modes) or _UNLIMITED_WORDS.search(f"{id} {name}"):
+    if (facts is not None and id in facts.unasking_modes) or _UNLIMITED_NAMES.search(f"{id} {name}"):
         return "unlimited"
     is_usual = not is_listed and _plain(id) in _LIMITED_NAMES and _plain(name) in (*_LIMITED_NAMES, "")
     if _UNLIMITED_WORDS.search(description):
