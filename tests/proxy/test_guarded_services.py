@@ -270,7 +270,7 @@ async def test_a_question_or_a_list_of_the_built_in_agent_is_not_unjudged(
 ) -> None:
     async with guarded(tmp_path, deny=["execute:git push *"], is_built_in=is_built_in) as guard:
         await guard.open()
-        call = {"toolCallId": "t", "title": "Ask", "kind": kind, "rawInput": {"question": "Which?"}}
+        call: dict[str, Any] = {"toolCallId": "t", "title": "Ask", "kind": kind, "rawInput": {"question": "Which?"}}
         guard.update(sessionUpdate="tool_call", **call, status="completed")
         assert len(guard.records("unjudged")) == count
 
