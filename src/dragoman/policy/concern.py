@@ -115,14 +115,33 @@ def _compare(rule: ProgramRun, run: ProgramRun, is_prefix: bool) -> Concern:
         return "maybe" if run.is_subcommand_vague else "no"
     # A word that is not known may be any option.
     otherwise: Concern = "maybe" if run.vague else "no"
-    if not rule.options <= run.options:
-        return otherwise
+    given = {name: set[str | None]() for name, _ in run.options}
+    for name, value in run.options:
+        given[name].add(None if value is None else value.lower())
+    missing = {
+        name
+        for name, value in rule.options
+        if name not in given or (value is not None and value.lower() not in given[name])
+    }
+    if missing:
+        # What `--` stands before can be meant without it.
+        return "maybe" if missing == {"--"} else otherwise
     count = len(rule.operands)
     if run.operands[:count] != rule.operands:
-        following = iter(run.operands)
-        return "maybe" if all(word in following for word in rule.operands) else otherwise
+        return "maybe" if _may_name(rule, run) else otherwise
     is_same = run.path == rule.path and run.options == rule.options and len(run.operands) == count
     return "yes" if is_prefix or is_same else "maybe"
+
+
+def _may_name(rule: ProgramRun, run: ProgramRun) -> bool:
+    """Whether the operands of a rule may be among those of a command: after others, from a glob, or shortened."""
+    following = iter(run.operands)
+    if all(word in following for word in rule.operands):
+        return True
+    if any(word.startswith(glob) for word in rule.operands for glob in run.globs):
+        return True
+    first, wanted = (run.operands or ("",))[0], rule.operands[0]
+    return run.kind == "project" and bool(first) and (wanted.startswith(first) or first.startswith(wanted))
 
 
 def _occurs(pattern: CommandPattern, words: Sequence[str]) -> bool:
