@@ -126,7 +126,7 @@ def rewrite_file(path: Path, moved: dict[str, str], *, writes: bool = True) -> b
 
 def rewrite(source: str, moved: dict[str, str]) -> str:
     """Return a source text with the new names."""
-    if not any(old.rpartition(".")[2] in source for old in moved):  # most files: parsing them all takes seconds
+    if not may_name(source, moved):  # most files: parsing them all takes seconds
         return source
     lines = [line.encode() for line in source.splitlines(keepends=True)]
     # From the end, so that columns before an edit stay valid.
@@ -134,6 +134,17 @@ def rewrite(source: str, moved: dict[str, str]) -> str:
         line = lines[edit.line - 1]
         lines[edit.line - 1] = line[: edit.start] + edit.text.encode() + line[edit.end :]
     return b"".join(lines).decode()
+
+
+def may_name(source: str, moved: dict[str, str]) -> bool:
+    """Return whether a text can name a module that has moved: whole, from its package, or by a relative import."""
+    if "from ." in source:
+        return True
+    for old in moved:
+        package, _, name = old.rpartition(".")
+        if old in source or (f"from {package} import" in source and name in source):
+            return True
+    return False
 
 
 def edits(source: str, lines: list[bytes], moved: dict[str, str]) -> Iterator[Edit]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from dragoman.adapters.codex.choices import Choices, choices_of, models_of, settings_of, turn_params
 from dragoman.adapters.codex.events import CodexEvents
@@ -243,6 +244,19 @@ def test_the_recorded_models_and_settings_are_offered(path: Path) -> None:
     assert turn_params(wanted, known) == {
         key: sent[key] for key in ("model", "effort", "approvalPolicy", "sandboxPolicy")
     }
+
+
+def test_a_change_of_model_or_effort_is_stated_again_while_codex_plans() -> None:
+    """A turn that plans takes both from its collaboration mode."""
+    now = Choices("a", "low", "on-request", {"type": "readOnly"}, is_planning=True)
+    for wanted, changed in (
+        (replace(now, model="b"), {"model": "b"}),
+        (replace(now, effort="high"), {"effort": "high"}),
+        (replace(now, asking="never"), {"approvalPolicy": "never"}),
+    ):
+        settings = {"model": wanted.model, "reasoning_effort": wanted.effort, "developer_instructions": None}
+        mode = {} if wanted.asking != now.asking else {"collaborationMode": {"mode": "plan", "settings": settings}}
+        assert turn_params(wanted, now) == changed | mode
 
 
 KINDS = {"agent_message": "agentMessage", "command_execution": "commandExecution", "file_change": "fileChange"}

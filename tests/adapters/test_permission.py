@@ -54,6 +54,17 @@ async def test_the_question_shows_the_call_and_the_options_with_their_kinds(tmp_
     assert statuses(updates) == ["pending", "in_progress", "completed"]
 
 
+async def test_the_question_names_a_tool_of_which_nothing_else_is_known(tmp_path: Path) -> None:
+    async def asks(ctx: PromptContext) -> str:
+        return str(bool(await ctx.ask(AskedCall("refund", {"order": 7}, "Refund 20 EUR"))))
+
+    answers = Answers("allow")
+    async with session_of(asks, tmp_path, permission=answers) as session:
+        await ask(session, "go")
+        [call] = session.state.tool_calls.values()
+    assert (answers.asked[0].tool_call.name, call.name) == ("refund", "refund")
+
+
 @pytest.mark.parametrize("is_blocking", [True, False])
 async def test_an_option_may_change_the_input_and_a_no_denies_the_call(is_blocking: bool, tmp_path: Path) -> None:
     async def asks(ctx: PromptContext) -> str:

@@ -136,6 +136,7 @@ def test_the_types_for_authors_name_what_the_schema_names(alias: Any, enum: str)
     assert other is ExtensionValue
 
 
+@pytest.mark.soak  # make types, a part of every make test, checks this file with all others
 def test_a_type_checker_finds_misspelt_values() -> None:
     pytest.importorskip("mypy", reason="mypy is not installed")
     command = [sys.executable, "-m", "mypy", str(HERE / "typing_cases.py")]

@@ -45,6 +45,18 @@ async def test_it_is_offered_without_an_option_to_every_client_that_can(tmp_path
         assert words(await agent.load_session(fork_id, service.project)) == ["say one", "one", "say two", "two"]
 
 
+async def test_a_fork_does_not_begin_in_the_mode_that_asks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, _ = Service(tmp_path, unstable=True), recording_model(monkeypatch)
+    async with service.client(unstable=True) as agent:
+        session = await agent.new_session(service.project)
+        for mode, expected in (("full", "ask"), ("edit", "edit")):
+            await session.set_mode(mode)
+            assert (await agent.fork_session(session.id, tmp_path)).state.mode == expected
+            assert session.state.mode == mode
+
+
 async def test_both_go_on_from_the_same_place_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     service, model = Service(tmp_path, unstable=True), recording_model(monkeypatch)
     elsewhere = tmp_path / "elsewhere"

@@ -9,7 +9,7 @@ import pytest
 from dragoman.builtin.permission import ToolPermissions
 from dragoman.builtin.refusals import UserAnswer
 from dragoman.policy import Command, Request, Rule, judge, parse_rule
-from dragoman.policy.decide import Option, describe_rule, offer_options
+from dragoman.policy.decide import Option, common_proposals, describe_rule, offer_options
 from dragoman.policy.modes import MODES
 from dragoman.uistream import chunks as c
 from tests.builtin.fixtures import FakeTool, open_fixture
@@ -84,29 +84,28 @@ def test_a_folder_with_a_star_in_its_name_is_not_taken_for_a_glob() -> None:
 
 
 def test_the_buttons_name_what_always_would_cover() -> None:
-    options = offer_options([request("execute", command=Command(line="npm test --watch"))])
-    assert [option.kind for option in options] == [
-        "allow_once",
-        "allow_always",
-        "allow_always",
-        "reject_once",
-        "reject_always",
+    options = offer_options(common_proposals([request("execute", command=Command(line="npm test --watch"))]))
+    assert [(option.kind, option.label, option.rule, option.scope) for option in options] == [
+        ("allow_once", "Allow once", None, None),
+        ("allow_always", "Allow for this session: `npm test --watch`", "execute:npm test --watch", "session"),
+        ("allow_always", "Allow for this project: `npm test --watch`", "execute:npm test --watch", "project"),
+        ("allow_always", "Allow for this project: `npm test` with any arguments", "execute:npm test *", "project"),
+        ("reject_once", "Reject", None, None),
+        ("reject_always", "Reject for this session: `npm test --watch`", "execute:npm test --watch", "session"),
+        ("reject_always", "Reject for this project: `npm test --watch`", "execute:npm test --watch", "project"),
     ]
-    assert options[1].label == "Always allow `npm test --watch`"
-    assert options[2].label == "Always allow `npm test` with any arguments"
-    assert (options[2].rule, options[2].scope) == ("execute:npm test *", "project")
 
 
 @pytest.mark.parametrize("line", ["npm test; id", "npm test $(id)", "npm test > ~/.bashrc", "sudo npm test"])
 def test_a_line_that_cannot_be_held_to_its_words_is_never_offered_for_always(line: str) -> None:
-    options = offer_options([request("execute", command=Command(line=line))])
+    options = offer_options(common_proposals([request("execute", command=Command(line=line))]))
     assert all("with any arguments" not in option.label for option in options)
     rules = [parse_rule(option.rule, "allow", "project") for option in options if option.rule and "allow" in option.id]
     assert judge(rules, request("execute", command=Command(line="npm test && id"))).action == "ask"
 
 
 def test_several_things_at_once_can_only_be_allowed_once() -> None:
-    options = offer_options([REQUESTS["run"], REQUESTS["fetch"]])
+    options = offer_options(common_proposals([REQUESTS["run"], REQUESTS["fetch"]]))
     assert [option.kind for option in options] == ["allow_once", "reject_once"]
 
 
@@ -139,9 +138,9 @@ async def test_a_denied_tool_does_not_run_and_the_model_reads_why(tmp_path: Path
     ("choice", "state"),
     [
         ("allow-once", "output-available"),
-        ("allow-always-1", "output-available"),
+        ("allow-project", "output-available"),
         ("reject-once", "output-denied"),
-        ("reject-always", "output-denied"),
+        ("reject-session", "output-denied"),
         (None, "output-denied"),
         ("never offered", "output-denied"),
     ],
@@ -160,7 +159,7 @@ async def test_an_always_is_asked_once_and_remembered_with_its_scope(tmp_path: P
     async with open_fixture(tmp_path) as fixture:
         asked: list[object] = []
         fixture.add(FakeTool("make", request=REQUESTS["run"]))
-        fixture.answers = noting(asked, "allow-always-1")
+        fixture.answers = noting(asked, "allow-project")
         await fixture.prompt("call make", "& call make", "call make")
         assert len(asked) == 1
         assert fixture.remembered == [("execute:npm test", "allow", "project")]
@@ -171,7 +170,7 @@ async def test_a_reject_always_is_not_asked_again_in_the_session(tmp_path: Path)
     async with open_fixture(tmp_path) as fixture:
         asked: list[object] = []
         fixture.add(FakeTool("make", request=REQUESTS["run"]))
-        fixture.answers = noting(asked, "reject-always")
+        fixture.answers = noting(asked, "reject-session")
         await fixture.prompt("call make", "call make")
         assert len(asked) == 1
         assert fixture.remembered == [("execute:npm test", "deny", "session")]

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from dragoman.agent.cancellation import complete
 from dragoman.builtin import session as session_module
-from dragoman.builtin.cancellation import complete
 from dragoman.builtin.context.instructions import read_instructions
 from dragoman.builtin.models.model import Model, ModelError, ModelRequest, StepEnd
 from dragoman.builtin.models.package import provider

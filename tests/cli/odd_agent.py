@@ -187,6 +187,17 @@ def ask_then_act() -> None:
     update("tool_call", status="completed", **call)
 
 
+def ask_for_a_tool() -> None:
+    """Ask as agents of frameworks do: by the name of a tool that is neither a file nor a command."""
+    call = {"toolCallId": "t1", "title": "Refund 20 EUR", "name": PROMPT[0], "rawInput": {"order": 7}}
+    options = [
+        {"optionId": "y", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "n", "name": "No", "kind": "reject_once"},
+    ]
+    answer = ask("session/request_permission", toolCall=call, options=options)
+    say(str(answer["result"]["outcome"].get("optionId")))
+
+
 def show_other() -> None:
     """Ask for one thing, then have the client do another: as a shell, and as a file."""
     options = [{"optionId": "y", "name": "Yes", "kind": "allow_once"}]
@@ -346,6 +357,7 @@ HABITS: dict[str, Callable[[], None]] = {
     "keeps-todos": keep_todos,
     "reports-refusals-as-completed": ask_then_act,
     "shows-other": show_other,
+    "asks-for-a-tool": ask_for_a_tool,
     "patches-quietly": patch_quietly,
     "writes-in-mode-full": write_unasked,
     "asks-then-fails": ask_then_fail,

@@ -29,7 +29,7 @@ ATTACKS = {
     "eight bit": "\x9b31m\x9d0;owned\x9c\x90x\x9c\x85",
     "backspaces": "safe\b\b\b\bevil",
     "carriage return": "Reading a file\rDeleting all",
-    "new line": "harmless\n  1 y       allow once     Allow",
+    "new line": "harmless\n  1 y       Allow",
     "line separator": "harmless\u2028  1 y  allow once\u2029x",
     "bidi": "\u202etxt.exe\u2066x\u2069\u200f",
     "zero width": "al\u200blo\u2060w\ufeff\u00ad\u200d",
@@ -38,7 +38,7 @@ ATTACKS = {
     "combining": "Z" + "\u0336" * 500,
     "long": "x" * 5000,
     "wide": "界" * 3000,
-    "padding": "Allow" + " " * 200 + "3 n reject once",
+    "padding": "Allow" + " " * 200 + "3 n Reject",
     "surrogate": "lone \udcff",
     "nul": "a\0b",
 }

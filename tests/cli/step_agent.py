@@ -99,7 +99,7 @@ def main() -> None:
                 continue
             case "initialize":
                 info = {"agentInfo": script["info"]} if "info" in script else {}
-                answer = {"result": {"protocolVersion": 1, "agentCapabilities": {}, **info}}
+                answer = {"result": {"protocolVersion": 1, "agentCapabilities": script.get("capabilities", {}), **info}}
             case "session/new" if script.get("never") == "session/new":
                 continue
             case "session/new":

@@ -142,6 +142,7 @@ def test_mode_full_needs_no_other_rule(place: Place) -> None:
     assert done.code == 0, done.err
     assert (place.project / "new.txt").read_text() == "text"
     assert {each["decided_by"] for each in done.result["permissions"]} == {"rule * (mode full)"}
+    assert "warning: the agent is in its mode full, in which it acts without asking" in done.err
 
 
 def test_mode_edit_allows_edits_in_the_project_and_nothing_else(place: Place) -> None:

@@ -16,13 +16,14 @@ from dragoman.cli.exec.hosted.text import TextView
 from dragoman.cli.exec.hosted.warm import read_words
 from tests.cli.exec_kit import read_until
 from tests.cli.terminal_kit import at_terminal
+from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit, local_place, scripted, wait_for
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostPlaceKit]:
+def shared(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Iterator[HostPlaceKit]:
     """One host for the tests of this file; each test has a project of its own, and so its own names."""
-    with local_place(tmp_path_factory.mktemp("host")) as found:
+    with local_place(tmp_path_factory.mktemp("host"), warm_python) as found:
         yield found
 
 
@@ -33,9 +34,9 @@ def place(shared: HostPlaceKit, tmp_path: Path) -> HostPlaceKit:
 
 
 @pytest.fixture
-def own_place(tmp_path: Path) -> Iterator[HostPlaceKit]:
+def own_place(tmp_path: Path, warm_python: WarmPython) -> Iterator[HostPlaceKit]:
     """A host of the test's own."""
-    with local_place(tmp_path) as found:
+    with local_place(tmp_path, warm_python) as found:
         yield found
 
 
@@ -257,7 +258,7 @@ def test_a_question_at_the_terminal_says_why_it_is_asked_and_what_always_writes(
         assert terminal.wait() == 0
     text = " ".join(terminal.text.split())
     assert "execute:echo *" in text[text.index("why") :].split("your answer")[0]
-    assert "saves the rule: allow execute:" in text
+    assert "writes: allow execute:" in text
 
 
 def test_a_question_that_another_client_answers_is_withdrawn_from_the_terminal(place: HostPlaceKit) -> None:

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
+from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit, local_place, scripted
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostPlaceKit]:
+def shared(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Iterator[HostPlaceKit]:
     """One host for the tests of this file; each test has a project of its own, and so its own names."""
-    with local_place(tmp_path_factory.mktemp("host")) as found:
+    with local_place(tmp_path_factory.mktemp("host"), warm_python) as found:
         yield found
 
 

@@ -26,6 +26,12 @@ def test_a_completed_call_whose_command_cannot_be_read_is_unjudged(place: Place)
     ) in done.err
 
 
+def test_what_is_unjudged_is_stated_without_a_document_too(place: Place) -> None:
+    done = place.run(*DENY, "Tidy up", odd="acts-by-title")
+    assert done.code == 0, done.err
+    assert done.err.count("unjudged: execute: Tidy up was done") == 1
+
+
 def test_what_is_unjudged_is_an_event_too(place: Place) -> None:
     events = place.run("--output", "events", *DENY, "Tidy up", odd="acts-by-title").events
     kinds = [event["event"] for event in events]

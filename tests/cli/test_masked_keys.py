@@ -83,7 +83,7 @@ def test_a_question_to_the_user(place: Place) -> None:
         terminal.until("your answer")
         terminal.type("c\n")
         terminal.wait()
-    assert f"allow once     {MASK}" in terminal.text
+    assert f"yes, this time: {MASK}" in terminal.text
     assert_no_key(terminal.text)
 
 

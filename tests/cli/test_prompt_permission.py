@@ -12,12 +12,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.cli.prompt import permission
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.cli.prompt.permission import choices, draw, read_reply
 from dragoman.cli.prompt.progress import Progress
 from dragoman.client.permission import Question
+from dragoman.client.question_words import AlwaysDetails, option_words
 from dragoman.policy import Command, Request
+from dragoman.policy.decide import Option, offer_options
 from dragoman.schema import UNSET, v1
 from dragoman.state import SessionState
 from dragoman.text.colour import Painter
@@ -57,11 +58,24 @@ def question(
     mcp: tuple[str, str] | None = None,
 ) -> Question:
     call = v1.ToolCallPatch("call-1", kind=kind, title=title, content=content, raw_input=raw_input)
-    command = None if argv is None and shell is None else Command(argv, shell)
+    command = None if argv is None and shell is None else Command(argv, shell, cwd)
     asked = Request("gemini", kind, title, paths=paths, command=command, root="/home/u/p", host=host, mcp=mcp)
     request = v1.RequestPermissionRequest("s", call, list(options))
+    offered = tuple(
+        Option(option.option_id, option.name, option.kind, rule, "project")
+        for option in options
+        for rule in proposals[:1]
+        if option.kind.endswith("always")
+    )
     return Question(
-        request, asked, "no rule is about this", diffs, argv, shell, cwd, env or {}, proposals if options else ()
+        request,
+        asked,
+        "no rule is about this",
+        diffs,
+        env=env or {},
+        options=offered,
+        rule_file="/rules.json",
+        sent=request,
     )
 
 
@@ -134,7 +148,6 @@ async def test_everything_that_will_happen_is_shown() -> None:
     _, text = await ask(asked, "c\n")
     for line in (
         "gemini asks for permission",
-        "  title  Run the tests",
         "  kind   execute",
         "  runs   npm test -- 'a b' '$(id)'",
         "  in     /home/u/p/web",
@@ -143,12 +156,13 @@ async def test_everything_that_will_happen_is_shown() -> None:
         "  path   /home/u/p/web",
         "  path   /etc/passwd  (outside the project)",
         "  why    no rule is about this",
-        "  1 y       allow once     Allow",
-        "  2 a       allow always   Always allow",
-        "            saves the rule: allow execute:npm test",
-        "  3 n       reject once    Reject",
-        "  4 never   reject always  Never",
-        "            saves the rule: deny execute:npm test",
+        "  agent  calls it: Run the tests",
+        "  1 y       Allow",
+        "  2 a       Always allow",
+        "            writes: allow execute:npm test, in /rules.json",
+        "  3 n       Reject",
+        "  4 never   Never",
+        "            writes: deny execute:npm test, in /rules.json",
         "  c         cancel",
     ):
         assert f"\n{line}\n" in text
@@ -177,7 +191,7 @@ async def test_everything_that_one_answer_permits_is_shown() -> None:
 async def test_the_reason_is_shown_to_its_end() -> None:
     why = "what it is about could not be read: " + "it names no command and " * 20 + "it may change a protected file"
     _, text = await ask(msgspec.structs.replace(question(), why=why), "c\n")
-    shown = re.search(r"\n  why    (.*?)\n\n", text, re.DOTALL)
+    shown = re.search(r"\n  why    (.*?)\n  agent ", text, re.DOTALL)
     assert shown is not None
     assert re.sub(r"\n +⤷ ", "", shown[1]) == why
 
@@ -187,23 +201,23 @@ async def test_the_reason_is_shown_to_its_end() -> None:
     [
         ("Edit \u202etxt.exe", "Edit <U+202E>txt.exe"),
         ("Edit\x1b[2K\rRead", "Edit<U+001B>[2K<U+000D>Read"),
-        ("Edit\n  1 y", "Edit<U+000A>  1 y"),
+        ("Edit\n  1 y", "Edit ⏎   1 y"),
         ("al\u200blow", "al<U+200B>low"),
-        ("", "(no title)"),
     ],
 )
 async def test_hidden_characters_of_a_title_are_spelled_out(title: str, shown: str) -> None:
     _, text = await ask(question(title=title), "c\n")
-    assert f"\n  title  {shown}\n" in text
+    assert f"\n  agent  calls it: {shown}\n" in text
 
 
-def test_a_long_title_is_whole_and_cannot_push_the_command_off_the_screen() -> None:
+def test_a_long_title_cannot_push_the_command_off_the_screen() -> None:
     title = "x" * 5000 + "END"
     sheet = draw(
         question(title=title, argv=("rm", "-rf", "/")), SessionState(), agent="x", paint=Painter(False), width=79
     )
     assert any("rm -rf /" in line for line in sheet.head[:8])
-    assert "END" in "".join(sheet.body)
+    assert "more characters" in re.sub(r" +⤷ ", "", "".join(sheet.head))
+    assert sheet.head[-1].endswith("END")
 
 
 async def test_a_shell_line_is_shown_as_it_is_line_by_line() -> None:
@@ -217,10 +231,11 @@ async def test_a_host_and_a_tool_of_a_server_are_named() -> None:
     assert "\n  mcp    files 'read it'\n" in text
 
 
-async def test_an_always_that_is_not_remembered_is_marked() -> None:
+async def test_an_always_that_the_agent_keeps_is_named_as_the_agents() -> None:
     _, text = await ask(question(proposals=()), "c\n")
-    assert "saves the rule" not in text
-    assert text.count("the agent remembers this in its own way; no rule is saved here") == 2
+    assert "writes: " not in text
+    assert text.count("the agent remembers this in its own way; dragoman writes no rule") == 2
+    assert "\n  2 a       yes, always: Always allow\n" in text
 
 
 async def test_a_change_is_shown_as_unified_hunks() -> None:
@@ -257,7 +272,8 @@ async def test_a_change_reported_before_the_request_is_shown_with_it() -> None:
 async def test_an_input_of_an_unknown_form_is_shown_as_it_is() -> None:
     raw = {"fileName": "x.txt", "diff": "+one\n+two\n", "options": {"force": True}}
     _, text = await ask(question(raw_input=raw), "c\n")
-    assert '\n  │ fileName: x.txt\n  │ diff: +one\n  │ +two\n  │ options: {"force":true}\n' in text
+    rows = ("input  fileName: x.txt", "input  diff: +one", "       +two", 'input  options: {"force":true}')
+    assert "\n" + "".join(f"  {row}\n" for row in rows) in text
 
 
 async def test_a_long_change_is_cut_to_the_screen_and_v_shows_all_of_it() -> None:
@@ -288,7 +304,8 @@ async def test_paging_can_be_stopped() -> None:
 
 @pytest.mark.rule(254, 261)
 def test_letters_are_given_only_to_the_one_option_of_a_kind() -> None:
-    twice = choices([*OPTIONS, v1.PermissionOption("again", "Allow too", "allow_once")])
+    options = [*OPTIONS, v1.PermissionOption("again", "Allow too", "allow_once")]
+    twice = choices(option_words(options, {}))
     assert [choice.letter for choice in twice] == ["", "a", "n", "never", ""]
     assert read_reply("y", twice) is None
     assert read_reply("5", twice) is twice[4].option
@@ -304,7 +321,7 @@ async def test_an_option_whose_meaning_is_unclear_cannot_be_chosen() -> None:
     answer, text = await ask(question(options=options), "1\n", "2\n", "3\n", "y\n", "n\n", "c\n")
     assert answer is None
     assert text.count("cannot be chosen") == 3
-    assert "unknown kind" in text
+    assert "a kind that this version does not know: Perhaps" in text
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS)
@@ -336,23 +353,26 @@ def test_text_of_an_agent_never_stands_where_an_option_stands(attack: str) -> No
         shell=attack,
         content=[v1.Content(v1.TextContent(attack))],
         options=(v1.PermissionOption("a", attack, "reject_once"), v1.PermissionOption("b", attack, "reject_always")),
+        proposals=(),
     )
     sheet = draw(asked, SessionState(), agent=attack, paint=Painter(False), width=79)
     options = [line for line in (*sheet.head, *sheet.body, *sheet.foot) if re.match(r"  \d", line)]
-    assert [line[:26] for line in options] == ["  1 n       reject once   ", "  2 never   reject always "]
+    assert options[0].startswith("  1 n       no: ")
+    assert options[1].startswith("  2 never   no, never: ")
+    assert len(options) == 2
 
 
 def test_a_name_that_imitates_the_next_option_stays_behind_its_own_kind() -> None:
-    name = "No\n  2 y       allow once     " + " " * 90 + "  3 n       reject once"
+    name = "No\n  2 y       Allow" + " " * 90 + "  3 n       Reject"
     sheet = draw(
-        question(options=(v1.PermissionOption("a", name, "allow_always"), OPTIONS[2])),
+        question(options=(v1.PermissionOption("a", name, "allow_always"), OPTIONS[2]), proposals=()),
         SessionState(),
         agent="x",
         paint=Painter(False),
         width=79,
     )
-    assert sheet.foot[1].startswith("  1 a       allow always   No↵ 2 y allow once")
-    assert sum("reject once    Reject" in line for line in sheet.foot) == 1
+    assert sheet.foot[1].startswith("  1 a       yes, always: No↵ 2 y Allow 3 n Reject")
+    assert sum(line.startswith("  2 n       Reject") for line in sheet.foot) == 1
 
 
 def test_many_paths_cannot_push_the_command_off_the_screen() -> None:
@@ -479,5 +499,20 @@ async def test_a_terminal_that_cannot_be_opened_answers_nothing() -> None:
         assert await user.ask(question(), Session()) is None  # type: ignore[arg-type]
 
 
-def test_kinds_are_shown_in_our_words() -> None:
-    assert set(permission.KINDS) == {"allow_once", "allow_always", "reject_once", "reject_always"}
+def test_letters_stand_for_the_answers_of_ours_by_their_scope() -> None:
+    offered = offer_options(["execute:npm test", "execute:npm *"])
+    options = [v1.PermissionOption(option.id, option.label, option.kind) for option in offered]
+    always = {
+        option.id: AlwaysDetails(action="allow", by="host", rule=option.rule, kept=option.scope)
+        for option in offered
+        if option.scope
+    }
+    assert [(choice.letter, choice.option.id) for choice in choices(option_words(options, always))] == [
+        ("y", "allow-once"),
+        ("s", "allow-session"),
+        ("a", "allow-project"),
+        ("", "allow-project-wide"),
+        ("n", "reject-once"),
+        ("", "reject-session"),
+        ("never", "reject-project"),
+    ]

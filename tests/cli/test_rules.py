@@ -201,3 +201,10 @@ def test_without_rules_a_note_is_written_and_stdout_stays_empty(rules: Shell) ->
     assert rules("list") == Ran(exits.OK, "", "there are no rules: every request is asked about\n")
     rules("add", "--ask", "read")
     assert rules("list").out.splitlines()[1].split()[:2] == ["ask", "read"]
+
+
+def test_first_words_of_a_rule_do_not_cover_what_runs_something_else(rules: Shell) -> None:
+    assert rules("add", "--allow", "execute:npm *").code == 0
+    assert rules("explain", "execute", "--", "npm test -- --watch=false").out.startswith("allow: ")
+    for text in ("npm -s exec -c id", "npm test --script-shell=/tmp/x", "npm pkg set scripts.test=id"):
+        assert rules("explain", "execute", "--", text).out.startswith("ask: ")

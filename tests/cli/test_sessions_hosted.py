@@ -17,12 +17,13 @@ import pytest
 from dragoman.client import connect
 from tests.cli.exec_kit import read_until
 from tests.cli.step_kit import STEP_AGENT
+from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit, local_place, scripted, wait_for
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path_factory.mktemp("host")) as found:
+def shared(tmp_path_factory: pytest.TempPathFactory, warm_python: WarmPython) -> Iterator[HostPlaceKit]:
+    with local_place(tmp_path_factory.mktemp("host"), warm_python) as found:
         yield found
 
 
@@ -134,8 +135,8 @@ async def test_every_client_can_attach_by_the_address_of_the_host(place: HostPla
     assert place.run("--session", "attach", "hello").out == "hello\n"
 
 
-def test_without_a_host_the_sessions_are_read_from_the_log(tmp_path: Path) -> None:
-    with local_place(tmp_path) as place:
+def test_without_a_host_the_sessions_are_read_from_the_log(tmp_path: Path, warm_python: WarmPython) -> None:
+    with local_place(tmp_path, warm_python) as place:
         nothing = place.run("--host", verb="sessions")
         assert (nothing.code, nothing.out) == (0, "")
         assert "no host runs" in nothing.err

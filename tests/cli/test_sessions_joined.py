@@ -12,14 +12,15 @@ from typing import Any
 
 import pytest
 
+from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit, local_place, scripted, wait_for
 
 BUILT_IN = ("--", sys.executable, "-m", "dragoman", "agent", "--model", "scripted")
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[HostPlaceKit]:
-    with local_place(tmp_path) as found:
+def place(tmp_path: Path, warm_python: WarmPython) -> Iterator[HostPlaceKit]:
+    with local_place(tmp_path, warm_python) as found:
         yield found
 
 

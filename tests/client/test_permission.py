@@ -231,7 +231,7 @@ async def test_always_to_a_request_of_the_agent_is_the_agents_to_remember(answer
 
 async def test_always_to_a_question_of_the_client_writes_the_one_rule_that_was_shown() -> None:
     kept: list[tuple[str, str, str]] = []
-    user = User("always")
+    user = User("allow-project")
     permissions = ClientPermissions([], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
     async with turn_of(permissions) as (_, session):
         for words in (("npm", "test"), ("npm", "test"), ("npm", "test", "x")):
@@ -254,7 +254,7 @@ async def test_once_is_not_remembered() -> None:
 
 async def test_what_always_asks_is_never_remembered() -> None:
     kept: list[object] = []
-    user = User("allow")
+    user = User("allow-once")
     permissions = ClientPermissions([allow("edit")], agent="a", asker=user, remember=lambda *rule: kept.append(rule))
     async with turn_of(permissions) as (_, session):
         for _ in range(2):
@@ -268,7 +268,7 @@ async def test_an_answer_counts_even_if_it_cannot_be_kept(caplog: pytest.LogCapt
     def fail(*rule: object) -> None:
         raise ConfigError("rules.json: this is not JSON")
 
-    user = User("always")
+    user = User("allow-project")
     permissions = ClientPermissions([], agent="a", asker=user, remember=fail)
     async with turn_of(permissions) as (_, session):
         await permissions.check(terminal("npm", "test"), session)
@@ -301,7 +301,7 @@ async def test_rules_are_read_again_for_each_request() -> None:
 
 
 async def test_the_user_is_shown_the_variables_that_are_set_for_a_command() -> None:
-    user = User("allow")
+    user = User("allow-once")
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (_, session):
         await permissions.check(Request("", "execute", "make", command=Command(("make",))), session, env={"TZ": "UTC"})

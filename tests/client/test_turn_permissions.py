@@ -24,7 +24,7 @@ async def test_a_permission_covers_the_writes_of_that_file_that_follow_it() -> N
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (ask, session):
         await ask(edit("/p/src/a.py", content=[OLD_TO_NEW]))
-        user.answer = "reject"
+        user.answer = "reject-once"
         await permissions.check(write("/p/src/a.py"), session, change=Change("/p/src/a.py", b"old\n", b"new\n"))
         await permissions.check(write("/p/src/../src/a.py"), session, change=Change("/p/src/a.py", b"new\n", b"new\n"))
         other = Change("/p/src/b.py", b"old\n", b"new\n")
@@ -167,8 +167,8 @@ async def test_a_write_or_command_without_a_permission_request_is_judged_by_the_
 
 
 async def test_the_user_is_asked_and_shown_the_change() -> None:
-    user = User("always")
-    permissions = ClientPermissions([], agent="a", asker=user)
+    user = User("allow-project")
+    permissions = ClientPermissions([], agent="a", asker=user, remember=lambda *rule: None)
     async with turn_of(permissions) as (_, session):
         await permissions.check(write("/p/src/a"), session, change=Change("/p/src/a", b"old\n", b"new\n"))
         await permissions.check(write("/p/src/a"), session)
@@ -176,13 +176,16 @@ async def test_the_user_is_asked_and_shown_the_change() -> None:
     first, second = user.asked
     assert [(shown.old_text, shown.new_text) for shown in first.diffs] == [("old\n", "new\n")]
     assert not second.diffs[0].old_text
-    assert [option.kind for option in first.permission.options] == ["allow_once", "allow_always", "reject_once"]
+    assert [option.option_id for option in first.permission.options] == [
+        *("allow-once", "allow-session", "allow-project", "allow-project-wide"),
+        *("reject-once", "reject-session", "reject-project"),
+    ]
     assert permissions.decisions[1].rule == "edit:src/a"
     assert {made.tool_call_id for made in permissions.decisions} == {None}
 
 
 async def test_always_is_offered_only_where_it_can_be_kept() -> None:
-    user = User("allow")
+    user = User("allow-once")
     permissions = ClientPermissions([], agent="a", asker=user)
     async with turn_of(permissions) as (_, session):
         await permissions.check(write("/p/.git/hooks/x"), session)

@@ -52,6 +52,30 @@ async def test_the_rule_that_an_agent_says_it_writes_is_marked_as_its_own_word()
         await asked.end()
 
 
+async def test_a_client_that_shows_only_the_protocol_gets_the_words_there() -> None:
+    source = OnTheWire()
+    lying = {**RUN, "title": "npm test", "kind": "read"}
+    async with hosted(source) as host:
+        asked = await begin(host, source, {})
+        reading = await asked.another({"_meta": {"dragoman": {"words": True}}})
+        asked.agent.call(ASK, toolCall=lying, options=OPTIONS)
+        for line, has_text in ((asked.line, True), (reading, False)):
+            params = (question := await line.until(ASK))["params"]
+            call = params["toolCall"]
+            assert (call["kind"], call["title"]) == ("execute", "rm -rf build && cmake -B build")
+            text = call["content"][-1]["content"]["text"] if has_text else ""
+            assert ("agent  calls it: npm test\nwhy    no rule allows it" in text) == has_text
+            names = [option["name"] for option in params["options"]]
+            assert names == (
+                ["Yes", "Always (yes, always; the agent remembers it)", "No"] if has_text else ["Yes", "Always", "No"]
+            )
+        words = params["_meta"]["dragoman"]["words"]
+        assert (words["title"], words["agentTitle"]) == ("rm -rf build && cmake -B build", "npm test")
+        reading.answer_with(question, "no")
+        await asked.agent.next()
+        await asked.end()
+
+
 async def test_a_question_of_the_host_itself_names_the_rule_that_it_writes() -> None:
     source = OnTheWire()
     async with hosted(source) as host:
@@ -59,10 +83,11 @@ async def test_a_question_of_the_host_itself_names_the_rule_that_it_writes() -> 
         id = asked.agent.call("terminal/create", command="make", args=["all"])
         question = await asked.line.until(ASK)
         own = question["params"]["_meta"]["dragoman"]
-        always = own["options"]["always"]
+        always = own["options"]["allow-session"]
         assert (always["by"], always["kept"], always["action"]) == ("host", "session", "allow")
         assert always["rule"].startswith("execute:make all")
-        asked.line.answer_with(question, "reject")
+        assert set(own["options"]) == {"allow-session", "reject-session"}, "this host keeps no rules for a project"
+        asked.line.answer_with(question, "reject-once")
         assert "Not permitted" in str(await asked.agent.answer(id))
         await asked.end()
 

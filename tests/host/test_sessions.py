@@ -331,7 +331,8 @@ async def test_sessions_of_another_principal_do_not_exist() -> None:
     ("params", "why"),
     [
         ({"cwd": "relative"}, "must be absolute"),
-        ({"cwd": "/no/such/folder"}, "is not on the host's machine"),
+        ({"cwd": "/no/such/folder"}, "/no/such/folder does not exist on the agent's machine"),
+        ({"cwd": __file__}, "is not a folder; name an existing folder"),
     ],
 )
 async def test_a_folder_that_cannot_be_is_refused(params: dict[str, Any], why: str) -> None:

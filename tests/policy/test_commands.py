@@ -387,3 +387,251 @@ def test_a_shell_passes_on_the_words_we_read() -> None:
     assert [tuple(words.split("\0")[:-1]) for words in printed.stdout.splitlines()] == [
         simple_command(text) for text in COVERED
     ]
+
+
+# What follows the words of a rule is known to run nothing else.
+STATED = {
+    "execute:git *": """
+        git status
+        git log --oneline -5
+        git diff HEAD~1
+        git add -A
+        git commit -m 'a b'
+        git push origin main
+        git checkout -b x
+        git stash pop
+        git rebase main
+        git show HEAD:x
+        git branch -a
+        git fetch --all
+        git remote -v
+        git worktree list
+        git tag v1
+        git cherry-pick abc
+        git clean -fd
+        git log --format='%h %s' --since=yesterday
+        git blame x
+        git rev-parse HEAD
+        git ls-files
+        git --no-pager worktree list
+    """,
+    "execute:npm *": """
+        npm test
+        npm run build
+        npm ci
+        npm install
+        npm i lodash
+        npm run lint -- --fix
+        npm ls
+        npm outdated
+        npm test -- --watch=false
+        npm run build --silent
+        npm install --save-dev x
+        npm view x version
+    """,
+    "execute:uv *": """
+        uv sync
+        uv add x
+        uv lock
+        uv pip list
+        uv pip install -r requirements.txt
+        uv build
+        uv --version
+        uv tree
+        uv venv
+    """,
+    "execute:docker *": """
+        docker ps -a
+        docker images
+        docker logs x
+        docker stop x
+        docker pull alpine
+        docker rm -f x
+        docker inspect x
+    """,
+    "execute:cmake *": """
+        cmake -S . -B build
+        cmake --build build -j 4
+        cmake ..
+        cmake -DCMAKE_BUILD_TYPE=Release ..
+        cmake --build build --target test
+        cmake --install build
+        cmake -G Ninja -B b
+    """,
+    "execute:just *": """
+        just
+        just build
+        just test -v
+        just -l
+        just --list
+        just build release
+    """,
+    "execute:make *": """
+        make
+        make test
+        make -j4 all
+        make -k check
+    """,
+    "execute:uv run pytest *": """
+        uv run pytest -q
+        uv run pytest tests/x.py -k 'a or b'
+    """,
+    "execute:python manage.py *": """
+        python manage.py migrate --noinput
+    """,
+    "execute:npx eslint *": """
+        npx eslint src --fix
+    """,
+    "execute:cargo *": """
+        cargo build --release
+        cargo test x
+        cargo fmt
+        cargo clippy -- -D warnings
+    """,
+    "execute:ls *": """
+        ls -la x
+    """,
+    "execute:go *": """
+        go test ./...
+        go build ./...
+    """,
+    "execute:./x.sh *": """
+        ./x.sh a -b
+    """,
+    "execute:mytool *": """
+        mytool --x y
+    """,
+    "execute:pytest *": """
+        pytest -q tests -k 'a or b'
+        pytest tests/a.py::test_b
+    """,
+    "execute:ruff *": """
+        ruff check --fix src
+    """,
+    "execute:mypy *": """
+        mypy src
+    """,
+    "execute:tsc *": """
+        tsc --noEmit
+    """,
+    "execute:npm run *": """
+        npm run build -- --x 'a b'
+    """,
+    "execute:kubectl *": """
+        kubectl -n dev get pods
+    """,
+}
+
+# An option, a subcommand or a word behind them runs something else, or brings along what decides that.
+RUNS_ELSE = {
+    "execute:git *": """
+        git -c core.pager=x log
+        git --exec-path=/x status
+        git clone -u x y
+        git log --ext-diff
+        git difftool -x id
+        git bisect run id
+        git submodule foreach id
+        git grep -O x
+        git config alias.x '!id'
+        git x
+        git fetch --upload-pack=id
+        git rebase -x id
+        git archive --remote=x --exec=id
+        git push ext::id
+        git -C /x status
+        git rebase --exec=id main
+        git rebase -i --exec id
+        git commit --template=x
+        git commit -t x
+        git init --template=/x
+        git log --output=x
+    """,
+    "execute:npm *": """
+        npm --script-shell=/x test
+        npm test --script-shell /x
+        npm -s exec -c id
+        npm x foo
+        npm exec id
+        npm config set script-shell /x
+        npm pkg set scripts.test=id
+        npm test --scrip=/x
+        npm install --prefix=/x
+        npm init foo
+        npm explore x -- id
+        npm i x --node-options=--require=./x
+        npm --node-options=-r./x test
+    """,
+    "execute:uv *": """
+        uv run --with x y
+        uv -q run id
+        uv run id
+        uv tool run x
+        uv tool run --from x y
+        uvx x
+        uv run -m x
+        uv --config-file /x sync
+    """,
+    "execute:docker *": """
+        docker run -v /:/x img
+        docker run img
+        docker -H x run img
+        docker exec c sh
+        docker container run img id
+        docker compose run x id
+        docker create -v /:/x img
+        docker compose exec x sh
+        docker compose -f x up
+        docker build .
+        docker buildx bake
+        docker compose up
+        docker --config /x ps
+        docker -H tcp://evil ps
+    """,
+    "execute:cmake *": """
+        cmake -E env id
+        cmake -P x.cmake
+        cmake -C x .
+        cmake --find-package
+        cmake -DCMAKE_C_COMPILER=/x .
+        cmake --workflow x
+        cmake --open x
+        cmake -DCMAKE_CXX_COMPILER_LAUNCHER=id -S . -B b
+    """,
+    "execute:just *": """
+        just --shell id
+        just --shell=/x build
+        just -c id
+        just --command id
+        just -f /x
+        just --chooser id --choose
+        just --set x y build
+        just -e
+    """,
+    "execute:make *": """
+        make --eval x
+        make -f x
+        make SHELL=x
+        make -C /x
+        make -E x
+        make CC=id
+    """,
+    "execute:kubectl *": """
+        kubectl --kubeconfig=/x get pods
+        kubectl exec p -- id
+    """,
+}
+
+
+def _each(lines: dict[str, str]) -> list[tuple[str, str]]:
+    return [(rule, text.strip()) for rule, block in lines.items() for text in block.strip().splitlines()]
+
+
+@pytest.mark.parametrize(("rule", "text"), _each(STATED))
+def test_first_words_cover_what_is_known_to_do_no_other_thing(rule: str, text: str) -> None:
+    assert judge([parse_rule(rule, "allow", "flag", "--allow")], line(text)).action == "allow"
+
+
+@pytest.mark.parametrize(("rule", "text"), _each(RUNS_ELSE))
+def test_first_words_do_not_cover_what_runs_something_else(rule: str, text: str) -> None:
+    assert judge([parse_rule(rule, "allow", "flag", "--allow")], line(text)).action == "ask"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.policy import Action, Command, Request, Rule, Verdict, judge, parse_rule, proposals
+from dragoman.policy import Action, Command, Request, Rule, Verdict, judge, parse_rule
 from dragoman.policy.decide import (
     ASKING_FAILED,
     CANCELLED,
@@ -15,6 +15,7 @@ from dragoman.policy.decide import (
     Option,
     Selection,
     choose,
+    common_proposals,
     decide_by_answer,
     decide_by_rules,
     describe_rule,
@@ -22,7 +23,6 @@ from dragoman.policy.decide import (
     is_known_kind,
     judge_all,
     offer_options,
-    offer_short_options,
     option_for,
     rule_to_remember,
 )
@@ -106,60 +106,71 @@ def test_the_verdict_about_several_requests_gives_the_reason_that_counts() -> No
 
 
 @pytest.mark.parametrize(
-    ("requests", "expected"),
+    ("requests", "keeps", "expected"),
     [
         (
             [RUN],
+            True,
             [
                 ("allow-once", "Allow once", "allow_once", None, None),
                 (
-                    "allow-always-1",
-                    "Always allow `npm test --watch`",
+                    "allow-session",
+                    "Allow for this session: `npm test --watch`",
+                    "allow_always",
+                    "execute:npm test --watch",
+                    "session",
+                ),
+                (
+                    "allow-project",
+                    "Allow for this project: `npm test --watch`",
                     "allow_always",
                     "execute:npm test --watch",
                     "project",
                 ),
                 (
-                    "allow-always-2",
-                    "Always allow `npm test` with any arguments",
+                    "allow-project-wide",
+                    "Allow for this project: `npm test` with any arguments",
                     "allow_always",
                     "execute:npm test *",
                     "project",
                 ),
                 ("reject-once", "Reject", "reject_once", None, None),
                 (
-                    "reject-always",
-                    "Always reject `npm test --watch` in this session",
+                    "reject-session",
+                    "Reject for this session: `npm test --watch`",
                     "reject_always",
                     "execute:npm test --watch",
                     "session",
                 ),
+                (
+                    "reject-project",
+                    "Reject for this project: `npm test --watch`",
+                    "reject_always",
+                    "execute:npm test --watch",
+                    "project",
+                ),
             ],
         ),
-        ([LINE], [("allow-once",), ("reject-once",)]),
-        ([HOOK], [("allow-once",), ("reject-once",)]),
-        ([RUN, EDIT], [("allow-once",), ("reject-once",)]),
+        ([RUN], False, [("allow-once",), ("allow-session",), ("reject-once",), ("reject-session",)]),
+        ([LINE], True, [("allow-once",), ("reject-once",)]),
+        ([HOOK], True, [("allow-once",), ("reject-once",)]),
+        ([RUN, EDIT], True, [("allow-once",), ("reject-once",)]),
     ],
 )
-def test_always_is_offered_only_where_one_rule_expresses_it(
-    requests: list[Request], expected: list[tuple[str | None, ...]]
+def test_always_is_offered_only_where_one_rule_expresses_it_and_something_keeps_it(
+    requests: list[Request], keeps: bool, expected: list[tuple[str | None, ...]]
 ) -> None:
-    offered = [(each.id, each.label, each.kind, each.rule, each.scope) for each in offer_options(requests)]
+    options = offer_options(common_proposals(requests), keeps_rules=keeps)
+    offered = [(each.id, each.label, each.kind, each.rule, each.scope) for each in options]
     assert [row[: len(wanted)] for row, wanted in zip(offered, expected, strict=True)] == expected
+    assert len({option.id for option in options}) == len(options)
 
 
-@pytest.mark.parametrize(
-    ("about", "expected"),
-    [
-        (EDIT, [("allow", None), ("always", "edit:src/a.py"), ("reject", None)]),
-        (HOOK, [("allow", None), ("reject", None)]),
-        (LINE, [("allow", None), ("reject", None)]),
-    ],
-)
-def test_the_client_offers_always_only_where_a_rule_expresses_it(
-    about: Request, expected: list[tuple[str, str | None]]
-) -> None:
-    assert [(option.id, option.rule) for option in offer_short_options(proposals(about))] == expected
+def test_the_scope_is_at_the_start_of_a_label_and_a_long_rule_is_cut_in_its_middle() -> None:
+    (_, session, *_) = offer_options(["execute:echo " + "x" * 200 + " end"])
+    assert session.label.startswith("Allow for this session: `echo xxx")
+    assert session.label.endswith("xxx end`")
+    assert "more characters" in session.label
 
 
 def test_without_an_option_there_is_nothing_to_remember() -> None:
@@ -264,7 +275,7 @@ def test_a_decision_of_the_user_states_what_was_answered(
 
 @pytest.mark.parametrize("about", [RUN, EDIT, request("fetch", host="example.org"), request(mcp=("github", "create"))])
 def test_every_rule_an_always_writes_covers_its_request(about: Request) -> None:
-    for option in (*offer_options([about]), *offer_short_options(proposals(about))):
+    for option in offer_options(common_proposals([about])):
         remembered = rule_to_remember(option)
         if remembered is not None:
             text, action, scope = remembered

@@ -18,6 +18,8 @@ from dragoman.builtin.subagents import files as agent_files
 from dragoman.builtin.subagents import run, subagents
 from dragoman.builtin.tools import deferral
 from dragoman.foreign import files as foreign_files
+from dragoman.proxy.audit import files as audit_files
+from dragoman.proxy.audit import log as audit_log
 from dragoman.settings import hooks, ui
 from dragoman.tui import attachments, clipboard, drafts, history, values
 from dragoman.tui.inline import terminal
@@ -31,6 +33,9 @@ PAUSES = [f"{seconds:g}" for seconds in Waits().again_seconds]
 VARIABLES = ", ".join(f"`{name}`" for name in connection.INHERITED_VARIABLES)
 
 SENTENCES = [
+    ("guard", f"are synced at once, other records within {audit_log._COLLECT_SECONDS * 1000:.0f} ms"),
+    ("guard", f"A new file begins each day and at {audit_log._MOST_BYTES >> 20} MB"),
+    ("guard", f"holds its lock for more than {audit_files._LOCK_SECONDS:.0f} seconds"),
     ("agent", f"At most {skill_files.MOST_SKILLS} skills of {skill_files._LARGEST_BYTES >> 10} KB each are read"),
     ("agent", f"single hyphens, at most {skill.NAME_CHARACTERS} characters)"),
     ("agent", f"its new text up to {instruction_changes.FULL_CHARACTERS:,} characters"),

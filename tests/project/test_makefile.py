@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -87,6 +89,17 @@ def test_types_and_both_passes_of_the_tests_run_and_each_can_fail(failing: str, 
     passes = [line for line in done.stdout.splitlines() if line.startswith("-m pytest")]
     assert [line.rpartition("-m ")[2] for line in passes] == ["not alone", "alone"]
     assert (done.returncode != 0) == bool(failing), done.stderr
+
+
+def test_make_types_reads_the_cases_of_a_type_checker_and_refuses_an_ignore_that_nothing_needs() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]
+    assert settings["strict"], "of which warn_unused_ignores is a part"
+    cases = [path.relative_to(ROOT) for path in (ROOT / "tests").rglob("typing_cases.py")]
+    assert len(cases) == 2
+    for path in cases:
+        assert path.parts[0] in settings["files"]
+        assert not any(re.search(pattern, path.as_posix()) for pattern in settings["exclude"])
+        assert "# mypy:" not in (ROOT / path).read_text()
 
 
 def test_help_lists_every_target(bare_machine: Path) -> None:

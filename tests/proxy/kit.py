@@ -29,7 +29,8 @@ class FixedRules:
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.given = list(rules)
-        self.remembered: list[tuple[str, str]] = []
+        self.remembered: list[tuple[str, str, str]] = []
+        self.rule_file = "/rules.json"
 
     def project(self, folder: str) -> str:
         return folder
@@ -37,8 +38,18 @@ class FixedRules:
     def rules(self, session: object) -> Sequence[Rule]:
         return self.given
 
-    def remember(self, project: str, text: str, action: str) -> None:
-        self.remembered.append((action, text))
+    def remember(self, project: str, text: str, action: str, scope: str) -> None:
+        self.remembered.append((action, text, scope))
+
+
+def without_words(frame: Any) -> Any:
+    """A frame without what the guard writes into a permission request: what it read, and what options mean."""
+    if not isinstance(frame, dict) or frame.get("method") != "session/request_permission":
+        return frame
+    params, written = frame["params"], ("kind", "title", "rawInput", "content")
+    call = {name: value for name, value in params["toolCall"].items() if name not in written}
+    options = [{name: value for name, value in option.items() if name != "name"} for option in params["options"]]
+    return {**frame, "params": {**params, "toolCall": call, "options": options}}
 
 
 class Guarded:

@@ -2,7 +2,8 @@
 
 Each exchange is played twice: on a wire that passes every line, and through a guard whose rules allow files and
 commands, so that the editor does them. What is left is compared line by line. Ids are those that the receiver saw: the
-guard hands requests to the editor under ids of its own.
+guard hands requests to the editor under ids of its own. What a permission request shows is what the guard read of it:
+see `test_shown_requests.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.schema import AGENT_METHODS, CLIENT_METHODS
-from tests.proxy.kit import ALL, OPTIONS, Guarded, guarded, selected
+from tests.proxy.kit import ALL, OPTIONS, Guarded, guarded, selected, without_words
 
 SECONDS = 5.0  # for each step
 ALLOWED = ("read", "edit", "execute")
@@ -69,7 +70,7 @@ class Side:
             if named not in self.open:
                 return  # every receiver ignores it, whatever the id
             frame["params"]["requestId"] = f"request {self.open[named] + 1}"
-        self.seen.append(json.dumps(frame, sort_keys=True))
+        self.seen.append(json.dumps(without_words(frame), sort_keys=True))
 
     def answer(self, number: int) -> Any:
         """The id of a request, which is answered with this."""

@@ -19,6 +19,7 @@ from dragoman.process.sandbox import available
 from dragoman.proxy.audit.files import list_files
 from dragoman.proxy.audit.verify import read_records, verify
 from tests.proxy.audit_kit import append
+from tests.proxy.kit import without_words
 from tests.versions.line_client import AGENTS, DRAGOMAN, SECONDS, LineClient, one_turn, program
 
 PUPPET = [sys.executable, str(Path(__file__).parent / "puppet.py")]
@@ -133,7 +134,7 @@ async def _conversation(command: list[str], folder: Path) -> list[str]:
         code, _ = await client.finish()
         assert code == 0
     text = json.dumps(editor.seen).replace(session, "SESSION").replace(str(folder), "FOLDER")
-    return [json.dumps(frame) for frame in json.loads(re.sub(r"[0-9a-f]{8,}", "#", text))]
+    return [json.dumps(without_words(frame)) for frame in json.loads(re.sub(r"[0-9a-f]{8,}", "#", text))]
 
 
 async def test_an_agent_behind_the_guard_behaves_as_without_it(tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ def test_an_agent_with_another_name_is_recognised_by_its_command() -> None:
     [
         *((mode, "", "", "limited") for mode in ("ask", "plan", "read-only", "Default", "accept_edits")),
         ("plan", "Plan mode", "", "limited"),
-        *((mode, "", "", "unlimited") for mode in ("yolo", "bypass", "full-access", "auto-approve", "dont_ask")),
+        *((mode, "", "", "unlimited") for mode in ("yolo", "full", "full-access", "auto-approve", "dont_ask")),
         ("x1", "Always approve", "", "unlimited"),
         ("fast", "Fast", "Runs every tool without asking for permission", "unlimited"),
         ("plan", "Fast and free", "", "unknown"),
@@ -71,6 +71,9 @@ def test_an_option_can_permit_everything() -> None:
     assert permits_all("-- cline --acp", "auto_approve", True)
     assert not permits_all("cline", "auto_approve", False)
     assert not permits_all("claude", "auto_approve", True)
+    assert permits_all("claude", "auto_approve", True, "auto_approve Auto-approve tools")
+    assert not permits_all("claude", "auto_approve", False, "auto_approve Auto-approve tools")
+    assert not permits_all("copilot", "allow_all", "off", "off Off Never asks")
 
 
 @pytest.mark.skipif(not TRANSCRIPTS.is_dir(), reason="the recordings are not on this machine")

@@ -106,7 +106,8 @@ async def test_progress_is_reported_while_the_agent_works(mode: str, tmp_path: P
 
 @pytest.mark.parametrize("mode", ERAS)
 async def test_permission_is_asked_through_the_client_and_its_choice_counts(mode: str, tmp_path: Path) -> None:
-    user = User("Allow", "Always allow", None, "Reject")
+    always = "Always allow (yes, always; the agent remembers it)"
+    user = User("Allow", always, None, "Reject")
     async with connected(tmp_path, mode=mode, user=user) as client:
         texts = [(await prompt(client, "permission notes.txt")).structured_content for _ in range(4)]
     assert [each["text"] for each in texts] == [
@@ -117,10 +118,11 @@ async def test_permission_is_asked_through_the_client_and_its_choice_counts(mode
     ]
     assert [bool(each["refused"]) for each in texts] == [False, False, True, True]
     question = user.asked[0]
-    assert question.message.splitlines()[0] == "coder asks for permission: Deleting notes.txt"
+    assert question.message.splitlines()[0] == "coder asks for permission: Delete notes.txt"
     assert "notes.txt" in question.message.splitlines()[1]
+    assert "agent  calls it: Deleting notes.txt" in question.message.splitlines()
     field = question.requested_schema["properties"]["decision"]
-    assert field["enum"] == ["Allow", "Always allow", "Reject", "Never allow"]
+    assert field["enum"] == ["Allow", always, "Reject", "Never allow (no, never; the agent remembers it)"]
 
 
 @pytest.mark.parametrize("mode", ERAS)

@@ -89,6 +89,14 @@ async def test_a_file_without_a_certificate_is_reported(tmp_path: Path, scheme: 
                 raise AssertionError("it was connected")
 
 
+@pytest.mark.parametrize("user", ["name", "name:secret-word", ":secret-word"])
+async def test_an_address_with_a_user_name_or_password_is_refused_and_not_repeated(user: str) -> None:
+    with pytest.raises(ConfigError, match="must not hold a user name or a password") as refused:
+        async with dragoman.connect(f"wss://{user}@127.0.0.1:1/acp"):
+            pass
+    assert "secret-word" not in str(refused.value)
+
+
 async def test_a_client_without_tls_and_a_silent_one_are_closed(certificates: Certificates) -> None:
     limits = ServerLimits(header_seconds=0.3)
     serving = Serving(make_agent())

@@ -258,7 +258,11 @@ def test_an_option_that_permits_everything_is_shown_like_a_mode() -> None:
     switch = v1.SessionConfigBoolean(id="auto_approve", name="Auto-approve tools", current_value=True)
     state.open(None, [switch])
     assert unasked_words(state, "cline") == f"Auto-approve tools on: {WORDS}"
-    assert unasked_words(state, "claude") == ""
+    assert unasked_words(state, "somebodys-agent") == f"Auto-approve tools on: {WORDS}"
+    state.open(None, [v1.SessionConfigBoolean(id="auto_approve", name="Auto-approve tools", current_value=False)])
+    assert unasked_words(state, "somebodys-agent") == ""
+    state.open(None, [v1.SessionConfigBoolean(id="web", name="Web search", current_value=True)])
+    assert unasked_words(state, "somebodys-agent") == ""
 
 
 # As a user meets it

@@ -58,7 +58,7 @@ def _answered(client: Plain) -> bool:
 
 def _refused(client: Plain) -> bool:
     client.type("9")
-    return "the answers are 1 to 4" in client.until("note: ")
+    return "the answers are 1 to 6" in client.until("note: ")
 
 
 async def test_leaving_does_not_end_the_work_and_attach_brings_it_back(user: UserHere) -> None:

@@ -13,9 +13,10 @@ import pytest
 from dragoman.client.elicitation.form import UnreadableForm
 from dragoman.errors import ConfigError, ConnectionClosed, RemoteProtocolError, RequestError, StoreError
 from dragoman.host.local.start import NoHost
+from dragoman.host.working.question_details import answers_of
 from dragoman.schema import Unknown, v1
 from dragoman.state import SessionState, fold
-from dragoman.tui.question_lines import answer_lines, answers_of
+from dragoman.tui.question_lines import answer_lines
 from dragoman.tui.questions.failures import Failure, explain, work_of
 from dragoman.tui.questions.form_values import FormDialogue
 from dragoman.tui.questions.logins import login_command, shown_command
@@ -94,7 +95,7 @@ async def test_a_rejected_question_says_why_to_the_built_in_agent(user: UserHere
     async with user.host_here(), user.plain(**SCRIPTED) as client:
         client.type("edit a.txt hello => bye\\", "say {result}")
         await client.until("why: no rule allows it")
-        await client.until("the agent writes the rule: allow edit:a.txt, for this project")
+        await client.until("writes: allow edit:a.txt, in ")
         await client.answer("/why use b.txt")
         await client.until("note: rejected, with your reason")
         await client.until("The user refused this call and wrote: use b.txt")

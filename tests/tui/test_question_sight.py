@@ -24,7 +24,7 @@ RULE = "execute:cmake -B build -G Ninja -D CMAKE_EXPORT_COMPILE_COMMANDS=ON -D W
 
 def with_rule(rule: str = RULE, options: int = 3) -> AskedQuestion:
     """A question whose second answer writes a rule."""
-    call = v1.ToolCallPatch("1", title="Run", kind="execute", raw_input={"command": "cmake -B build"})
+    call = v1.ToolCallPatch("1", title="cmake -B build", kind="execute", raw_input={"command": "cmake -B build"})
     offered = [
         v1.PermissionOption("yes", "Allow once", "allow_once"),
         v1.PermissionOption("ever", "Always allow it", "allow_always"),
@@ -60,9 +60,11 @@ def test_the_arguments_of_a_tool_without_a_command_and_a_change_are_shown() -> N
     raw = {"query": "DROP TABLE users\u202e;", "limit": 5, "path": "/p/a.db"}
     call = v1.ToolCallPatch("1", title="db", raw_input=raw, locations=[v1.ToolCallLocation("/p/a.db")])
     lines = list(question_lines(request(call), 80))
-    assert "  input query: DROP TABLE users<U+202E>;" in lines
-    assert "  input limit: 5" in lines
-    assert sum("/p/a.db" in line for line in lines) == 1
+    assert sum("  path: /p/a.db" in line for line in lines) == 1
+    call = v1.ToolCallPatch("1", title="db", raw_input={"query": "DROP TABLE users\u202e;", "limit": 5})
+    lines = list(question_lines(request(call), 80))
+    assert "  input: query: DROP TABLE users<U+202E>;" in lines
+    assert "  input: limit: 5" in lines
 
 
 def test_a_title_that_does_not_fit_is_shown_whole_unless_the_command_says_the_same() -> None:
@@ -70,7 +72,7 @@ def test_a_title_that_does_not_fit_is_shown_whole_unless_the_command_says_the_sa
     lines = "\n".join(question_lines(request(v1.ToolCallPatch("1", title=title, kind="execute")), 80))
     assert "echo 39" in lines
     call = v1.ToolCallPatch("1", title=f"`{title}`", kind="execute", raw_input={"command": title})
-    assert not any(line.startswith("  title:") for line in question_lines(request(call), 80))
+    assert not any("the agent calls it" in line for line in question_lines(request(call), 80))
     hidden = request(v1.ToolCallPatch("1", title="ls\u202e"))
     assert any("<U+202E>" in line for line in question_lines(hidden, 80))
 
@@ -89,7 +91,7 @@ def test_the_meaning_of_an_answer_is_in_sight_however_long_its_name_is(width: in
     name = "No, reject this and stop (no) " * 20
     asked = v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), [v1.PermissionOption("a", name, "allow_always")])
     first = next(answer_lines(asked, width))
-    assert first.endswith("(yes, always)")
+    assert first.startswith("  1: yes, always: No, reject")
     assert len(first) < width
 
 
@@ -101,7 +103,7 @@ async def test_the_rule_of_an_answer_is_never_cut(monkeypatch: pytest.MonkeyPatc
     async with shown(monkeypatch, size) as (app, pilot):
         await ask(app, pilot, with_rule())
         lines = [line[1:].strip() for line in grid(app)]
-        start = next(number for number, line in enumerate(lines) if line.startswith("writes the rule"))
+        start = next(number for number, line in enumerate(lines) if line.startswith("writes: "))
         end = next(number for number, line in enumerate(lines) if "Reject" in line)
         text = "".join(line.removeprefix("⤷ ") for line in lines[start:end])
         assert RULE.replace(" ", "") in text.replace(" ", "")
@@ -142,7 +144,7 @@ async def test_answers_that_do_not_fit_on_the_whole_screen_are_scrolled_to(monke
         assert not asked.answer.done(), "the end of the answers was not in sight"
         await pilot.press("end")
         await painted(app, pilot)
-        assert any("40: Allow 36" in line for line in grid(app))
+        assert any("40: yes, this time: Allow 36" in line for line in grid(app))
         await pilot.press("1")
         assert asked.answer.result() == "yes"
 
@@ -227,7 +229,7 @@ async def test_an_answer_without_a_clear_meaning_is_neither_selected_nor_given_b
         ]
         asked = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options), 0.0)
         card, _ = await settled(app, pilot, asked)
-        assert any("❯  3: No (no)" in line for line in grid(app))
+        assert any("❯  3: No" in line for line in grid(app))
         assert asked.rejecting is options[2]
         unclear = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options[:2]), 0.0)
         assert unclear.rejecting is None

@@ -41,7 +41,7 @@ def detailed(*, reads: bool = False, command: str = "rm -rf build && cmake -B bu
     call = v1.ToolCallPatch("1", title="Run", kind="execute", raw_input={"command": command})
     options = [
         v1.PermissionOption("yes", "Allow once", "allow_once"),
-        v1.PermissionOption("ever", "Always allow cmake", "allow_always"),
+        v1.PermissionOption("ever", "Allow for this project: cmake", "allow_always"),
         v1.PermissionOption("no", "Reject", "reject_once"),
     ]
     own: dict[str, Any] = {
@@ -80,14 +80,15 @@ async def test_the_card_says_where_what_why_and_what_always_writes(monkeypatch: 
         await ask(app, pilot, detailed())
         text = "\n".join(grid(app))
         for part in (
-            "◆ question: run: Run",
+            "◆ question: run: rm -rf build && cmake -B build",
+            "shell: rm -rf build && cmake -B build",
             "in: /home/user/project",
-            "command: rm -rf build && cmake -B build",
             "2 commands run with this answer",
             "why: no rule allows it: rm is never allowed by a rule",
-            "1: Allow once (yes, this time)",
-            "writes the rule: allow execute:cmake *, for this project, in /r.json",
-            "❯  3: Reject (no)",
+            "the agent calls it: Run",
+            "1: Allow once",
+            "2: Allow for this project: cmake; writes: allow execute:cmake *, in /r.json",
+            "❯  3: Reject",
             "w: reject and say why   v: full screen",
         ):
             assert part in text, text
@@ -237,7 +238,7 @@ async def test_cards_work_at_every_size(monkeypatch: pytest.MonkeyPatch, size: t
         asked = detailed()
         card, clock = await settled(app, pilot, asked)
         lines = grid(app)
-        assert any("question: run: Run" in line for line in lines)
+        assert any("question: run: rm -rf" in line for line in lines)
         assert any("[1]" in line or "1: Allow once" in line for line in lines), lines
         assert any(line.startswith(" Enter") for line in lines), "the footer stays in sight"
         await pilot.press("tab")

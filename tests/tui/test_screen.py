@@ -88,7 +88,7 @@ async def test_what_is_typed_is_never_an_answer(monkeypatch: pytest.MonkeyPatch)
         asked = question()
         card = await ask(app, pilot, asked)
         assert app.query_one(PromptInput).has_focus, "the card does not take the keyboard"
-        assert any("command: rm -rf build" in line for line in grid(app))
+        assert any("shell: rm -rf build" in line for line in grid(app))
         await pilot.press("1", "y", "enter", "space", "escape", "up")
         assert not asked.answer.done()
         await pilot.press("tab", "enter", "space", "y")
@@ -119,7 +119,7 @@ async def test_a_question_that_is_longer_than_its_card_must_be_read_to_allow(mon
         asked = question(command="\n".join(f"echo {number}" for number in range(60)))
         card = await ask(app, pilot, asked)
         card._painted_at = 0.0
-        assert any("line 1-" in line and "of 61" in line for line in grid(app))
+        assert any("line 1-" in line and "of 63" in line for line in grid(app))
         await pilot.press("tab", "1")
         assert not asked.answer.done()
         assert "scroll to the end" in card.problem

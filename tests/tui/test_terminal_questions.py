@@ -103,6 +103,6 @@ def test_keys_that_were_typed_before_the_card_never_answer(
     assert (place.project / "a.txt").read_text() == "hello\n"
     terminal.type("\t")
     terminal.until("type the number of an answer")
-    terminal.type("3")
+    terminal.type("4")
     terminal.until("✘ edit")
     assert (place.project / "a.txt").read_text() == "hello\n"

@@ -36,10 +36,12 @@ def test_a_project_that_is_a_link_is_known_by_its_real_name(project: Path) -> No
     assert settled.paths == (f"{project}/a",)
 
 
-def test_paths_start_in_the_project_and_not_in_the_session(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_start_in_the_folder_of_the_session(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(project.parent))
     folders = SessionFolders(str(project / "src"), project=str(project))
-    assert folders.resolve("a") == f"{project}/a"
+    assert folders.resolve("a") == f"{project}/src/a"
+    settled = folders.settle_request(Request("", "execute", command=Command(line="make")), "agent")
+    assert settled.command == Command(line="make", cwd=f"{project}/src")
     assert folders.resolve("~/outside") == f"{project.parent}/outside"
 
 

@@ -17,6 +17,8 @@ from msgspec import UNSET
 from dragoman.adapters.adapter import has_feature, keeps_sessions
 from dragoman.adapters.values import AdapterError, config_options_of, modes_of
 from dragoman.agent import Agent
+from dragoman.agent.cancellation import complete
+from dragoman.agent.sessions import require_folders
 from dragoman.errors import DragomanError, RequestError, StoreError
 from dragoman.schema import Unknown, v1
 
@@ -99,6 +101,7 @@ class AdapterAgent(Agent):
     # Sessions
 
     async def _new(self, params: v1.NewSessionRequest, session: AgentSession) -> v1.NewSessionResponse:
+        require_folders(params)
         own = await self._open(session, session.id, "new")
         return v1.NewSessionResponse(own.id, modes_of(own.settings), config_options_of(own.settings))
 
@@ -318,12 +321,9 @@ class AdapterAgent(Agent):
         try:
             await super()._serve_connection(transport, observers)
         finally:
-            ending = asyncio.ensure_future(self._disconnected())
-            try:
-                await asyncio.shield(ending)
-            except asyncio.CancelledError:
-                await asyncio.wait({ending})  # nothing of a connection outlives the task that served it
-                raise
+            # Nothing of a connection outlives the task that served it.
+            if await complete(asyncio.ensure_future(self._disconnected())):
+                raise asyncio.CancelledError
 
     async def _disconnected(self) -> None:
         """Close the sessions of a connection that has ended, and everything else with the last one."""

@@ -291,10 +291,28 @@ def check_blocks(prompt: Iterable[v1.ContentBlock], accepts: frozenset[str]) -> 
             raise RequestError.invalid_params("This agent does not accept such a block", path=f"$.prompt[{index}]")
 
 
+def require_folders(params: v1.NewSessionRequest) -> None:
+    """Raise RequestError -32602 if a folder of a new session is not on this machine.
+
+    For agents that work on the disk themselves. The role does not call it: the files of an agent may be its client's.
+    """
+    require_folder(params.cwd, "$.cwd")
+    for index, directory in enumerate(params.additional_directories or ()):
+        require_folder(directory, f"$.additionalDirectories[{index}]")
+
+
+def require_folder(path: str, where: str) -> None:
+    """Raise RequestError -32602 naming the member and what is wrong with the folder."""
+    require_absolute(path, where)
+    if not os.path.isdir(path):
+        what = "is not a folder" if os.path.lexists(path) else "does not exist on the agent's machine"
+        raise RequestError.invalid_params(f"{path} {what}; name an existing folder", path=where)
+
+
 def require_absolute(path: str, where: str) -> None:
     """Raise RequestError -32602 naming the member."""
     if not os.path.isabs(path):
-        raise RequestError.invalid_params("The path must be absolute", path=where)
+        raise RequestError.invalid_params(f"The path must be absolute, and {path!r} is not", path=where)
 
 
 def not_found(session_id: str) -> RequestError:

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from dragoman._version import __version__
 from dragoman.agent import Agent
-from dragoman.builtin.cancellation import complete, was_asked_for
+from dragoman.agent.cancellation import complete, was_asked_for
+from dragoman.agent.sessions import require_folders
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
@@ -113,6 +114,7 @@ class BuiltInAgent:
         from dragoman.store.ids import new_id
         from dragoman.store.sessions import SessionRow
 
+        require_folders(params)
         metadata = metadata_of(params.system_prompt)
         model = await self.models.require()
         store = await self.store()

@@ -13,6 +13,7 @@ from msgspec import structs
 
 from dragoman.builtin.context.titles import TITLE_BY
 from dragoman.errors import INVALID_REQUEST, RequestError
+from dragoman.policy.modes import WIDEST_MODE
 from dragoman.store.ids import new_id
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ async def fork(parent: OpenSession, params: v1.ForkSessionRequest) -> SessionRow
         id=new_id("ses"),
         cwd=params.cwd,
         directories=tuple(params.additional_directories or ()),
+        # The user chose to be asked about nothing in that session and its folder, not in this one.
+        mode=parent.settings.mode if source.mode == WIDEST_MODE else source.mode,
         title=f"{source.title} (fork)" if source.title else None,
         parent_id=source.id,
         metadata={name: value for name, value in source.metadata.items() if name != TITLE_BY},

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import UNSET
 
-from dragoman.builtin.cancellation import was_asked_for
+from dragoman.agent.cancellation import was_asked_for
 from dragoman.builtin.context.own_commands import turn_action
 from dragoman.builtin.context.window.window import ContextWindow
 from dragoman.builtin.hooks.open_hooks import after_call, after_failure, as_object, before_call

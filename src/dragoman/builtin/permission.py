@@ -144,8 +144,16 @@ class SessionRules:
         from dragoman.settings.effective import load_settings
 
         if project not in self._files:
-            settings = load_settings(self._settings.config_dir, find_project(Path(project)))
-            self._files[project] = settings, settings.rules()
+            from dragoman.policy.rule import anchored
+
+            found = find_project(Path(project))
+            settings = load_settings(self._settings.config_dir, found)
+            rules = settings.rules()
+            if str(found) != project:
+                # The session may be in a folder below the project that the files speak of.
+                limiting = [rule for rule in rules if rule.action != "allow"]
+                rules += [replace(rule, text=text) for rule in limiting for text in anchored(rule, (str(found),))]
+            self._files[project] = settings, rules
         return self._files[project]
 
 
@@ -249,10 +257,10 @@ class ToolPermissions:
 
     async def _ask(self, verdict: Verdict, to_ask: Sequence[Request], ask: AskUser) -> Decision:
         """Ask the user. A command that the user permits runs outside, as it was shown."""
-        from dragoman.policy.decide import choose, decide_by_answer, offer_options, rule_to_remember
+        from dragoman.policy.decide import choose, common_proposals, decide_by_answer, offer_options, rule_to_remember
         from dragoman.workspace.judging import off_loop_if_long
 
-        options = await off_loop_if_long(to_ask, offer_options, to_ask)
+        options = offer_options(await off_loop_if_long(to_ask, common_proposals, to_ask))
         if self._is_sandboxing and to_ask[0].kind == "execute":
             options = tuple(_with_outside(option) for option in options)
         answer = await ask(options)
@@ -444,7 +452,10 @@ def _stricter(one: _Judged, other: _Judged) -> _Judged:
 def _with_outside(option: Option) -> Option:
     from dragoman.policy.decide import is_allowing
 
-    return replace(option, label=f"{option.label}, outside the sandbox") if is_allowing(option.kind) else option
+    if not is_allowing(option.kind):
+        return option
+    scope, colon, rule = option.label.partition(": ")
+    return replace(option, label=f"{scope}, outside the sandbox{colon}{rule}")
 
 
 def protected_names(request: Request) -> tuple[str, ...]:

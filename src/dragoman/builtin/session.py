@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman.builtin.cancellation import complete, wait_or_cancel, was_asked_for
+from dragoman.agent.cancellation import complete, was_asked_for
+from dragoman.builtin.cancellation import wait_or_cancel
 from dragoman.builtin.context.command import Invocation
 from dragoman.builtin.context.commands import commands_update, find_command, invoked, read_commands
 from dragoman.builtin.context.instructions import read_instructions

@@ -201,13 +201,18 @@ class Viewer:
                 option.id,
                 option.label,
                 option.kind,
-                meta=UNSET if option.rule is None else {"dragoman": {"rule": option.rule, "kept": option.scope}},
+                meta=UNSET if option.rule is None else {"dragoman": self._kept(option)},
             )
             for option in options
         ]
         await self.ready()
         answer = await ask_permission(self.session, call, offered)
         return UserAnswer(answer.option_id, answer.decided_by, answer.reason)
+
+    def _kept(self, option: Option) -> dict[str, str | None]:
+        """Return what an answer writes, as clients of ours show it."""
+        file = {"file": str(self.open_session.settings.rules_file)} if option.scope == "project" else {}
+        return {"rule": option.rule, "kept": option.scope, **file}
 
     def permissions(self, rules: SessionRules) -> ToolPermissions:
         """Return the permissions for the tool calls of a turn that this client started."""

@@ -11,12 +11,23 @@ import asyncio
 import itertools
 import logging
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from dragoman.client.reading import read_request
+from dragoman.client.question_words import (
+    AlwaysDetails,
+    OptionWords,
+    QuestionWords,
+    always_of,
+    asked_words,
+    content_of,
+    option_words,
+    shown_request,
+)
+from dragoman.client.reading import current_report, is_same_text, read_request
 from dragoman.client.turn_permissions import TurnPermissions
 from dragoman.errors import ConfigError, RequestError
 from dragoman.policy import Command, Verdict, parse_rule
@@ -38,9 +49,8 @@ from dragoman.policy.decide import (
     is_allowing,
     is_clear,
     judge_all,
-    offer_short_options,
+    offer_options,
     option_for,
-    rule_to_remember,
 )
 from dragoman.policy.permitted import Permitted
 from dragoman.policy.rule import read_pattern
@@ -52,12 +62,15 @@ from dragoman.workspace.judging import judge_in, off_loop_if_long
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dragoman.client.reading import Evidence, ShownChange
     from dragoman.client.session import Session
-    from dragoman.policy import Action, Request, Rule, Scope
+    from dragoman.policy import Action, Request, Rule
+    from dragoman.policy.decide import RememberScope
     from dragoman.policy.verdict import Judgement
+    from dragoman.state import ToolCallState
     from dragoman.workspace import Change
 
-    Remember: TypeAlias = Callable[[str, Action, Scope], None]
+    Remember: TypeAlias = Callable[[str, Action, RememberScope], None]
 
 _log = logging.getLogger("dragoman.client")
 
@@ -71,12 +84,28 @@ OWN_CALL: Final = "dragoman-"
 _ERROR_CHARACTERS: Final = 120
 
 
-class Question(Struct, frozen=True):
-    """A question for the user, with everything there is to show. Its text is the agent's: escape it before showing.
+class Question(Struct, frozen=True, dict=True):
+    """A question for the user, with everything there is to show.
 
-    `also` holds further requests that the same answer decides, such as a second command of one tool call. `proposals`
-    are the rules that "always" may write here: the first one is written. There are none if the agent asked, because
-    then the agent remembers the answer.
+    What forms show is in `words` and `answers`, which are safe to show; everything else is the agent's: escape it.
+
+    Attributes:
+        permission: the request as it is shown: kind, title, command and changes are what was read.
+        request: the first of what was read.
+        why: why it is asked.
+        diffs: the changes of files that were read.
+        argv: the words of the command that `request` is about.
+        shell: its line, if it is one for a shell.
+        cwd: its folder.
+        env: the variables that are set for it.
+        proposals: the rules that our answers of "always" write; none if the agent asked: it remembers the answer.
+        also: further requests that the same answer decides, such as a second command of one tool call.
+        options: ours; none if the agent asked.
+        rule_file: where ours for the project are written.
+        sent: the request as the agent sent it; None for a question of the client's own.
+        announced: the tool call as it was reported before the request.
+        is_built_in: whether the built-in agent asks, which keeps rules as it says.
+        stated: the words, if a host made them.
     """
 
     permission: v1.RequestPermissionRequest
@@ -89,6 +118,57 @@ class Question(Struct, frozen=True):
     env: Mapping[str, str] = {}
     proposals: tuple[str, ...] = ()
     also: tuple[Request, ...] = ()
+    options: tuple[Option, ...] = ()
+    rule_file: str | None = None
+    sent: v1.RequestPermissionRequest | None = None
+    announced: ToolCallState | None = None
+    is_built_in: bool = False
+    stated: tuple[QuestionWords, Mapping[str, AlwaysDetails]] | None = None
+
+    @cached_property
+    def words(self) -> QuestionWords:
+        """What is asked."""
+        if self.stated is not None:
+            return self.stated[0]
+        return asked_words(
+            (self.request, *self.also),
+            why=self.why,
+            agent_title="" if self.sent is None else self.request.title,
+            env=self.env,
+            raw_input=_raw_input(self.sent, self.announced),
+        )
+
+    @cached_property
+    def always(self) -> Mapping[str, AlwaysDetails]:
+        """What the answers of "always" write, by their ids."""
+        if self.stated is not None:
+            return self.stated[1]
+        ours = {option.id: _kept(option, self.rule_file) for option in self.options if option.rule is not None}
+        for option in self.permission.options:
+            if option.option_id not in ours and (found := always_of(option)) is not None:
+                is_certain = self.is_built_in and found.rule is not None
+                ours[option.option_id] = replace(found, is_certain=True) if is_certain else found
+        return ours
+
+    @cached_property
+    def answers(self) -> tuple[OptionWords, ...]:
+        """What can be chosen, in the order in which it is offered."""
+        return option_words(self.permission.options, self.always)
+
+
+def _raw_input(sent: v1.RequestPermissionRequest | None, announced: ToolCallState | None) -> object:
+    given = UNSET if sent is None else sent.tool_call.raw_input
+    return announced.raw_input if given is UNSET and announced is not None else given
+
+
+def _kept(option: Option, rule_file: str | None) -> AlwaysDetails:
+    return AlwaysDetails(
+        action="allow" if is_allowing(option.kind) else "deny",
+        by="host",
+        rule=option.rule,
+        kept=option.scope,
+        file=rule_file if option.scope == "project" else None,
+    )
 
 
 class Answer(Struct, frozen=True):
@@ -137,7 +217,7 @@ class RefuseOpen:
     """An asker that refuses everything (`--ask deny`)."""
 
     async def ask(self, question: Question, session: Session) -> Answer:
-        if question.permission.tool_call.tool_call_id.startswith(OWN_CALL):
+        if question.sent is None:
             return Answer(None, decided_by=NO_USER)
         # The agent offered a way to be refused; `cancelled` would look as if the turn had been.
         options = offered_by(question.permission)
@@ -165,6 +245,7 @@ class Guarding(Struct, frozen=True):
             `cancelled`, because `cancelled` has no place for a reason.
         states_reasons: whether a refusal has its reason in `_meta`.
         own_files: files in which the agent remembers an answer of "always", below the project.
+        is_built_in: whether the agent is the built-in one, by its program and not by what it says.
         before_permitted: called with the paths of what is permitted, before the agent gets the answer.
     """
 
@@ -173,6 +254,7 @@ class Guarding(Struct, frozen=True):
     reads_reasons: Callable[[], bool] = _never
     states_reasons: bool = True
     own_files: tuple[str, ...] = ()
+    is_built_in: bool = False
     before_permitted: Callable[[Sequence[str]], None] | None = None
 
 
@@ -186,7 +268,10 @@ class ClientPermissions:
         rules: the user's rules; a callable is called for each request, so that changed rules count at once.
         agent: the agent's name, as rules state it in `AGENT@KIND`.
         asker: decides what the rules leave open; None answers every open question with no.
-        remember: stores the rule that an answer of "always" writes.
+        remember: stores the rule of an answer that holds longer than once. Without it no answer for the project is
+            offered, because nothing would keep it.
+        keeps_rules: whether `remember` keeps rules for the project.
+        rule_file: where `remember` writes rules for the project; it is shown to the user.
         ask_seconds: how long the user may take to answer; None sets no limit.
         on_decision: called with each decision.
         root: the project's folder, if that is not the session's folder.
@@ -200,6 +285,8 @@ class ClientPermissions:
         agent: str,
         asker: Asker | None = None,
         remember: Remember | None = None,
+        keeps_rules: bool = True,
+        rule_file: str | None = None,
         ask_seconds: float | None = None,
         on_decision: Callable[[Decision], None] | None = None,
         root: str | None = None,
@@ -212,6 +299,8 @@ class ClientPermissions:
         self._rules = rules
         self._remembered: list[Rule] = []  # answers of "always" since this object was made
         self._remember = remember
+        self._keeps_rules = keeps_rules and remember is not None
+        self._rule_file = rule_file
         self._ask_seconds = ask_seconds
         self._on_decision = on_decision
         self._root = root
@@ -257,22 +346,21 @@ class ClientPermissions:
             verdict = Verdict("allow", None, SANDBOX)
         options = offered_by(request)
         option = option_for(verdict, options)
-        words = ""
+        words, is_shown = "", True
         if verdict.action == "deny" or option is not None:
             decision = replace(decide_by_rules(first, verdict, option), offered=options)
             self._permit_first(evidence.requests, decision)
             decision = self._record(decision, session, tool_call_id)
         else:
-            question = replace(
-                _question(request, first, verdict),
-                diffs=tuple(_shown_diff(change.path, change.old, change.new) for change in evidence.changes),
-                also=tuple(other for other in evidence.requests if other is not first),
-            )
+            reported = current_report(announced, session.state)
+            question = _question_of_agent(request, evidence, first, verdict, reported, folders)
+            question = replace(question, is_built_in=self._guarding.is_built_in)
+            is_shown = question.words.is_whole
             decision, words = await self._ask(question, options, verdict, session, tool_call_id)
         if decision.is_allowed:
             # Before the answer leaves: the agent may act on it at once, and is then compared with this.
             self.permitted.add(evidence.requests, decision)
-            if decision.decided_by != SANDBOX:
+            if decision.decided_by != SANDBOX and is_shown:
                 self._turn_permissions.add(evidence, session)
         return self._outcome(decision, words)
 
@@ -367,9 +455,15 @@ class ClientPermissions:
         elif not asked.caution and self._turn_permissions.cover(asked, session, folders, change):
             decision = _allowed_by(TURN_PERMISSION, asked)
         else:
-            options = offer_short_options(judgement.proposals)
-            permission = self._permission_request(asked, options, change, session)
-            question = replace(_question(permission, asked, verdict), env=env or {}, proposals=judgement.proposals)
+            options = offer_options(judgement.proposals, keeps_rules=self._keeps_rules)
+            question = replace(
+                _question(self._permission_request(asked, options, change, session), asked, verdict),
+                env=env or {},
+                proposals=judgement.proposals,
+                options=options,
+                rule_file=self._rule_file,
+            )
+            question = replace(question, permission=shown_request(question.permission, question.words, (asked,)))
             decision, _ = await self._ask(question, options, verdict, session)
             if decision.is_allowed:
                 self.permitted.add((asked,), decision)
@@ -436,16 +530,27 @@ class ClientPermissions:
         decision = decided(selection)
         if decision.is_unasked and len(self.unasked) < _MOST_DECISIONS:
             self.unasked.append(requests)
-        rule = rule_to_remember(selection.option)
-        if rule is not None:
-            text, action, scope = rule
-            try:
-                self._remembered.append(parse_rule(text, action, "session", "answered: always"))
-                if self._remember is not None:
-                    self._remember(text, action, scope)
-            except ConfigError as error:
-                _log.warning("the answer holds for this session only: %s", error)
+        if selection.option is not None:
+            self._keep(question.always.get(selection.option.id))
         return decision, words
+
+    def _keep(self, stated: AlwaysDetails | None) -> None:
+        """Keep the rule of an answer, exactly as it was stated in the question."""
+        if stated is None or stated.rule is None or stated.kept not in ("session", "project"):
+            return
+        # Another agent keeps its rules itself. The built-in one does too, but works through this client, which would
+        # ask about the same again.
+        if stated.by == "agent" and not self._guarding.is_built_in:
+            return
+        try:
+            self._remembered.append(
+                parse_rule(stated.rule, stated.action, "session", f"your answer for this {stated.kept}")
+            )
+            # What the built-in agent keeps for the project is in the same file.
+            if self._remember is not None and (stated.by == "host" or stated.kept == "session"):
+                self._remember(stated.rule, stated.action, stated.kept)
+        except ConfigError as error:
+            _log.warning("the answer holds for this session only: %s", error)
 
     async def _select(self, question: Question, options: Sequence[Option], session: Session) -> tuple[Selection, str]:
         """Let the asker select an option; any failure while asking selects none. The second value is what was written.
@@ -531,6 +636,44 @@ def _question(permission: v1.RequestPermissionRequest, asked: Request, verdict: 
         shell=command.line,
         cwd=command.cwd,
     )
+
+
+def _question_of_agent(
+    request: v1.RequestPermissionRequest,
+    evidence: Evidence,
+    first: Request,
+    verdict: Verdict,
+    announced: ToolCallState | None,
+    folders: SessionFolders,
+) -> Question:
+    """Return the question about a request of the agent, as what was read of it."""
+    question = replace(
+        _question(request, first, verdict),
+        diffs=tuple(_shown_diff(change.path, change.old, change.new) for change in evidence.changes),
+        also=tuple(other for other in evidence.requests if other is not first),
+        sent=request,
+        announced=announced,
+    )
+    in_content = [item for item in content_of(request.tool_call, announced) if isinstance(item, v1.Diff)]
+    placed = [(folders.resolve(item.path), item) for item in in_content]
+    missing = [
+        _shown_diff(change.path, change.old, change.new)
+        for change in evidence.changes
+        if not any(path == change.path and _states(item, change) for path, item in placed)
+    ]
+    shown = shown_request(request, question.words, evidence.requests, missing, announced)
+    return replace(question, permission=shown)
+
+
+def _states(diff: v1.Diff, change: ShownChange) -> bool:
+    """Whether a diff in the content shows this change, or the whole file with this piece changed."""
+    old = diff.old_text if isinstance(diff.old_text, str) else None
+    if (old or None) == change.old and is_same_text(diff.new_text, change.new):
+        return True
+    if not old or not change.old or change.old not in old:
+        return False
+    replaced = old.replace(change.old, change.new, -1 if change.is_everywhere else 1)
+    return is_same_text(replaced, diff.new_text)
 
 
 def _diff(change: Change) -> v1.Diff:

@@ -120,7 +120,7 @@ class Announcements:
     """What tool calls showed as content before they ended: some agents send no input, and show it only there."""
 
     def __init__(self) -> None:
-        self._texts: dict[str, list[str]] = {}
+        self._texts: dict[str, str] = {}
 
     def note(self, update: v1.ToolCall | v1.ToolCallUpdate) -> None:
         """Keep what an update shows of a call that has not ended, before the next one replaces it."""
@@ -131,15 +131,15 @@ class Announcements:
         if not text or (id not in self._texts and len(self._texts) >= _MOST_ANNOUNCED):
             return
         # Kimi sends the arguments as JSON that grows. Anything else that comes after the first text is output.
-        known = self._texts.setdefault(id, [text])
-        if known[0].lstrip().startswith("{"):
-            known[:] = [text]
+        known = self._texts.setdefault(id, text)
+        if known.lstrip().startswith("{") and text.startswith(known):
+            self._texts[id] = text
 
     def of(self, call: ToolCallState) -> list[v1.Content]:
-        """Return what a call showed, in place of the input that it does not have."""
-        if call.raw_input:
-            return []
-        return [v1.Content(v1.TextContent(text)) for text in self._texts.get(call.id, ())]
+        """Return what a call showed, in place of an input or of the command that its input lacks."""
+        text = self._texts.get(call.id, "")
+        is_shown = bool(text) and (not call.raw_input or _SHOWN_LINE.fullmatch(text) is not None)
+        return [v1.Content(v1.TextContent(text))] if is_shown else []
 
 
 def read_call(
@@ -166,6 +166,7 @@ def read_call(
     patch = v1.ToolCallPatch(
         call.id,
         title=call.title,
+        name=call.name,
         kind=call.kind,
         raw_input=call.raw_input,
         content=[*diffs, *announced],
@@ -246,7 +247,7 @@ def describe(
     sources = _sources(request.tool_call, state, announced)
     kinds = dict.fromkeys(source.kind for source in sources if source.kind and source.kind != "other")
     title = next((source.title for source in sources if source.title), "")
-    shared = Request(agent, next(iter(kinds), "other"), title, root=root, home=home)
+    shared = Request(agent, next(iter(kinds), "other"), title, tool=_tool_name(sources), root=root, home=home)
     for source in sources:
         mcp = _mcp_tool(source)
         if mcp is not None:
@@ -256,7 +257,7 @@ def describe(
     found = ToolInput(root)
     found.kinds.update(kinds)
     for source in sources:
-        _read_source(source, found, is_command="execute" in kinds)
+        _read_source(source, found, is_command="execute" in kinds, may_run="execute" in kinds or not kinds)
     # The agent chooses the id; the user chose the agent. So the form counts only for the agent that has it.
     is_gemini = agent.partition("-")[0] == "gemini"
     is_todo_list = is_gemini and _GEMINI_TODOS.fullmatch(request.tool_call.tool_call_id) is not None
@@ -264,12 +265,19 @@ def describe(
     return replace(evidence, tool_call_id=request.tool_call.tool_call_id)
 
 
+def current_report(announced: ToolCallState | None, state: SessionState) -> ToolCallState | None:
+    """Return what was reported of a call before a request with its id, if it is about the same call.
+
+    An agent may use an id again, in another turn or after the call is over.
+    """
+    is_same = announced is not None and announced.turn == state.turn_count - 1 and not announced.is_finished
+    return announced if is_same else None
+
+
 def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallState | None) -> list[_Source]:
     """Return everything that was reported about a call, newest first."""
     turn = state.turn_count - 1
-    if announced is not None and announced.turn != turn:
-        announced = None  # the agent used an id again: the old call is not this one
-    if announced is not None:
+    if announced is not None and announced.turn == turn:
         return [call] if announced.is_finished else [call, announced]
     if call.raw_input or call.content or call.locations:
         return [call]
@@ -277,7 +285,7 @@ def _sources(call: v1.ToolCallPatch, state: SessionState, announced: ToolCallSta
     return [call, *(other for other in others if other.is_running)]
 
 
-def _read_source(source: _Source, found: ToolInput, *, is_command: bool) -> None:
+def _read_source(source: _Source, found: ToolInput, *, is_command: bool, may_run: bool) -> None:
     if source.raw_input:
         found.read(source.raw_input, is_command=is_command)
     texts = list(_texts(source.content))
@@ -293,7 +301,7 @@ def _read_source(source: _Source, found: ToolInput, *, is_command: bool) -> None
         elif path := _KIMI_PATH.fullmatch(texts[0]):
             found.kinds["edit"] = None
             found.add_path(path["path"])
-        elif is_command and not found.commands and (shown := _SHOWN_LINE.fullmatch(texts[0])):
+        elif may_run and not found.commands and (shown := _SHOWN_LINE.fullmatch(texts[0])):
             found.add_line(shown["line"])
     for location in source.locations or ():
         found.add_path(location.path)
@@ -351,6 +359,15 @@ def _unread(requests: Sequence[Request], shared: Request) -> list[Request]:
         elif request.command is not None:
             found["other"] = replace(shared, kind="other")
     return list(found.values())
+
+
+def _tool_name(sources: Sequence[_Source]) -> str:
+    """Return the name that the agent states for the tool (rule 250); empty without one, or if it states two.
+
+    Not the title, which is prose that a model may have written.
+    """
+    names = {source.name for source in sources if source.name}
+    return names.pop() if len(names) == 1 else ""
 
 
 def _mcp_tool(source: _Source) -> tuple[str, str] | None:

@@ -3,7 +3,7 @@
 Rules decide about requests, and some agents act without one. What they did is visible afterwards: a tool call that is
 reported as completed is judged as if permission had been requested for it; only a deny counts. What was refused is not
 a violation: agents report such a call as completed, with the refusal as its result. A call that cannot be read is not
-innocent: if a deny may concern it, and nothing was decided about it before, it is unjudged. Pure.
+innocent: if a deny may concern it, and nothing was decided about it before, it is unjudged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from dragoman.policy.verdict import judge, named, possible_deny, why_unseen
+from dragoman.policy.verdict import named, possible_deny, why_unseen
+from dragoman.workspace.judging import judge_with_facts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dragoman.client.reading import Evidence
     from dragoman.policy import Request, Rule
     from dragoman.policy.decide import Decision
+    from dragoman.workspace.folders import SessionFolders
 
 
 class Violation(Struct, frozen=True, kw_only=True):
@@ -45,18 +47,21 @@ class Unjudged(Struct, frozen=True, kw_only=True):
     tool_call_id: str
 
 
-def violation_in(evidence: Evidence, rules: Sequence[Rule], refused: Sequence[Decision]) -> Violation | None:
+def violation_in(
+    evidence: Evidence, rules: Sequence[Rule], refused: Sequence[Decision], folders: SessionFolders
+) -> Violation | None:
     """Return the violation that a completed tool call shows.
 
     Args:
         evidence: what the call did, from `read_call`.
         rules: the rules in force.
         refused: the decisions of its session that refused something.
+        folders: the folders of its session.
     """
     if any(decision.tool_call_id == evidence.tool_call_id for decision in refused):
         return None
     for request in (*evidence.requests, *evidence.suspected):
-        verdict = judge(rules, request)
+        verdict = judge_with_facts(rules, request, folders).verdict
         if verdict.action == "deny" and verdict.rule is not None and not _was_refused(request, refused):
             return Violation(
                 title=request.title,

@@ -155,6 +155,11 @@ class HostConnection:
 
     # Questions
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether the client shows the words that the host adds to a question."""
+        return self.kind.words
+
     def can_answer(self, session: str, method: Method, params: dict[str, Any]) -> bool:
         """Whether this client can show a question and may answer it."""
         if not self.may("answer", session):

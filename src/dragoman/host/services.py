@@ -9,6 +9,7 @@ import msgspec
 
 from dragoman.client.files import WorkspaceFiles
 from dragoman.client.permission import Answer
+from dragoman.client.question_words import plain_request
 from dragoman.client.terminals import LocalTerminals
 from dragoman.host.working.question_details import question_details
 from dragoman.policy.decide import NO_USER
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from dragoman.host.session import HostedSession
     from dragoman.host.working.question_details import QuestionDetails
     from dragoman.host.working.questions import Method
-    from dragoman.policy import Rule
+    from dragoman.policy import Action, Rule
+    from dragoman.policy.decide import RememberScope
     from dragoman.registry.agents import AgentEntry
 
 _log = logging.getLogger("dragoman.host")
@@ -75,9 +77,13 @@ def hosted_terms(
     chosen: SessionTerms = SessionTerms(),  # noqa: B008 - frozen
     entry: AgentEntry | None = None,
     project: str | None = None,
+    remember: Callable[[str, Action], None] | None = None,
     **more: Any,
 ) -> Terms:
     """Return the terms of a hosted session; `rules` gives those of the user, besides the chosen ones.
+
+    `remember` keeps a rule for the project. Those for the session are kept with it, and hold when its agent is started
+    again.
 
     Raises:
         ConfigError: a sandbox is required and there is none, or a rule cannot be read.
@@ -97,19 +103,44 @@ def hosted_terms(
         project=roots[0] if project is None else project,
         roots=roots,
         # Choosing a mode is the user's decision; the built-in agent does not ask about what its mode allows.
-        rules=lambda mode: [*typed, *rules(), *(mode_rules(mode, roots) if is_own else ())],
+        rules=lambda mode: [*typed, *rules(), *_answered(session), *(mode_rules(mode, roots) if is_own else ())],
+        remember=lambda text, action, scope: _remember(session, remember, text, action, scope),
+        keeps_rules=remember is not None,
         sandboxes=sandboxes,
         watches=lambda: session.delegate is None,
         **more,
     )
 
 
+def _answered(session: HostedSession) -> list[Rule]:
+    """Return the rules of the answers for this session."""
+    found = session.facts.get("answered") or ()
+    if not found:
+        return []
+    from dragoman.policy import parse_rule
+
+    return [parse_rule(text, action, "session", "your answer for this session") for action, text in found]
+
+
+def _remember(
+    session: HostedSession,
+    keep: Callable[[str, Action], None] | None,
+    text: str,
+    action: Action,
+    scope: RememberScope,
+) -> None:
+    if scope == "session":
+        session.facts.setdefault("answered", []).append([action, text])
+        session.describe()
+    elif keep is not None:
+        keep(text, action)
+
+
 class AsksClients:
     """Answers the agent's questions by asking the clients of its session."""
 
-    def __init__(self, session: HostedSession, rule_file: str | None, reads_reasons: Callable[[], bool]) -> None:
+    def __init__(self, session: HostedSession, reads_reasons: Callable[[], bool]) -> None:
         self._session = session
-        self._rule_file = rule_file
         self._reads_reasons = reads_reasons
 
     async def __call__(
@@ -121,10 +152,9 @@ class AsksClients:
 
     async def ask(self, question: Question, session: Session) -> Answer:
         """Ask what the rules left open."""
-        details = question_details(
-            question, self._session.record.cwd, self._rule_file, reads_reasons=self._reads_reasons()
-        )
-        answer = await self._ask("session/request_permission", question.permission, details)
+        details = question_details(question, self._session.record.cwd, reads_reasons=self._reads_reasons())
+        plain = plain_request(question.permission, question.words, question.answers, question.announced)
+        answer = await self._ask("session/request_permission", question.permission, details, plain)
         found, meta = answer["outcome"].get("optionId"), answer["outcome"].get("_meta")
         if not isinstance(found, str):
             # No client made a choice: for the agent that is the same as a user who does not exist.
@@ -151,11 +181,14 @@ class AsksClients:
             return v1.CancelElicitation() if scope is None else await scope.ask(request)
         return read_elicited(await self._ask("elicitation/create", request))
 
-    async def _ask(self, method: Method, request: object, details: QuestionDetails | None = None) -> dict[str, Any]:
+    async def _ask(
+        self, method: Method, request: object, details: QuestionDetails | None = None, plain: object = None
+    ) -> dict[str, Any]:
         params: dict[str, Any] = msgspec.json.decode(encode(request))
         id = params.pop("sessionId", None)
         child = self._session.child_id(id) if isinstance(id, str) and self._session.knows_child(id) else None
-        return await self._session.questions.ask(method, params, child, details)
+        for_others = None if plain is None else msgspec.json.decode(encode(plain))
+        return await self._session.questions.ask(method, params, child, details, for_others)
 
 
 def read_elicited(answer: dict[str, Any]) -> Elicited:

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from dragoman.policy import paths
 from dragoman.policy.parts import unwrap
-from dragoman.policy.programs import runs_anything
+from dragoman.policy.programs import is_listed, runs_anything
 from dragoman.policy.safe import only_reads
 
 if TYPE_CHECKING:
@@ -123,7 +123,13 @@ def covers(pattern: CommandPattern, part: Part) -> bool:
         return False
     if not pattern.is_prefix:
         return words == pattern.words and not part.has_glob
-    return words[: len(pattern.words)] == pattern.words and is_plain(part)
+    if words[: len(pattern.words)] != pattern.words or not is_plain(part):
+        return False
+    if len(words) == len(pattern.words) or is_listed(words) is not None:  # of those the options are known already
+        return True
+    from dragoman.policy.identify import adds_nothing  # the table takes a moment to load
+
+    return adds_nothing(pattern.words, part)
 
 
 def is_plain(part: Part) -> bool:

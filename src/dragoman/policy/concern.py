@@ -7,6 +7,7 @@ it may. Loaded when there is such a rule.
 
 from __future__ import annotations
 
+import posixpath
 import re
 from functools import lru_cache
 from itertools import islice
@@ -79,7 +80,7 @@ def _concern_part(pattern: CommandPattern, part: Part, found: Identified) -> Con
             return "yes"
     if found.unknown or concerned == "maybe":
         return "maybe"
-    return "maybe" if found.project and _names_program(pattern, part.argv) else "no"
+    return "maybe" if found.project and _names_program(pattern, part.argv, found.runs) else "no"
 
 
 def _compare_runs(pattern: CommandPattern, runs: Sequence[ProgramRun]) -> Concern:
@@ -118,6 +119,7 @@ def _compare(rule: ProgramRun, run: ProgramRun, is_prefix: bool) -> Concern:
     given = {name: set[str | None]() for name, _ in run.options}
     for name, value in run.options:
         given[name].add(None if value is None else value.lower())
+    # An option of a rule that ends in `tar -xf *` has no value there: it is meant with any.
     missing = {
         name
         for name, value in rule.options
@@ -127,21 +129,27 @@ def _compare(rule: ProgramRun, run: ProgramRun, is_prefix: bool) -> Concern:
         # What `--` stands before can be meant without it.
         return "maybe" if missing == {"--"} else otherwise
     count = len(rule.operands)
-    if run.operands[:count] != rule.operands:
-        return "maybe" if _may_name(rule, run) else otherwise
+    operands, wanted = tuple(map(_plain, run.operands)), tuple(map(_plain, rule.operands))
+    if operands[:count] != wanted:
+        return "maybe" if _may_name(wanted, operands, run) else otherwise
     is_same = run.path == rule.path and run.options == rule.options and len(run.operands) == count
     return "yes" if is_prefix or is_same else "maybe"
 
 
-def _may_name(rule: ProgramRun, run: ProgramRun) -> bool:
+def _may_name(wanted: tuple[str, ...], operands: tuple[str, ...], run: ProgramRun) -> bool:
     """Whether the operands of a rule may be among those of a command: after others, from a glob, or shortened."""
-    following = iter(run.operands)
-    if all(word in following for word in rule.operands):
+    following = iter(operands)
+    if all(word in following for word in wanted):
         return True
-    if any(word.startswith(glob) for word in rule.operands for glob in run.globs):
+    if any(word.startswith(glob) for word in wanted for glob in run.globs):
         return True
-    first, wanted = (run.operands or ("",))[0], rule.operands[0]
-    return run.kind == "project" and bool(first) and (wanted.startswith(first) or first.startswith(wanted))
+    first = operands[0] if operands else ""
+    return run.kind == "project" and bool(first) and (wanted[0].startswith(first) or first.startswith(wanted[0]))
+
+
+def _plain(word: str) -> str:
+    """Return a word in which `./x`, `x/` and `x` are the same."""
+    return posixpath.normpath(word) if "/" in word else word
 
 
 def _occurs(pattern: CommandPattern, words: Sequence[str]) -> bool:
@@ -170,11 +178,16 @@ def _runs(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
     return _starts(pattern, words) or (_occurs(pattern, words) and runs_anything(words) is not None)
 
 
-def _names_program(pattern: CommandPattern, words: tuple[str, ...]) -> bool:
+def _names_program(pattern: CommandPattern, words: tuple[str, ...], runs: Sequence[ProgramRun]) -> bool:
     """Whether a tool of the project is given the rule's program in its words: it may run it."""
     names = _names_of(pattern)
     own = len(identify_rule(words)[0].path)
+    # In `timeout 60 npm test` the word is the tool itself.
+    seen = sum(run.path[0] in names for run in runs[1:])
     for index, word in enumerate(words[1:], start=1):
+        if seen and program_path(word)[0] in names:
+            seen -= 1
+            continue
         if not any(name in word.lower() for name in names) or index < own:
             continue
         pieces = (piece for piece in _VALUES.split(word) if piece)

@@ -5,7 +5,7 @@
 
     verdict, to_ask = judge_all(requests, judge_one)     deny, allow, or ask about `to_ask`
     decide_by_rules(request, verdict)                    when the verdict is not "ask"
-    options = offer_options(to_ask)                      or the options that an agent sent
+    options = offer_options(proposals)                   or the options that an agent sent
     selection = choose(options, option_id)               what the user answered
     rule_to_remember(selection.option)                   what an "always" writes
     decide_by_answer(request, verdict, selection)        the decision and its reason
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from dragoman.policy.verdict import Verdict, named, proposals
+from dragoman.text.terminal import cut_middle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -32,6 +33,7 @@ RememberScope: TypeAlias = Literal["session", "project"]
 
 _ALLOWING: Final = frozenset({"allow_once", "allow_always"})
 _REJECTING: Final = ("reject_once", "reject_always")  # narrowest first
+_LABEL: Final = 60  # characters of a rule in the label of an option; what writes it is shown whole elsewhere
 
 # Values of `Decision.decided_by` when no rule decided. They are part of the output of `dragoman exec` and `guard`.
 USER: Final = "person"
@@ -143,29 +145,34 @@ def judge_all(
     return Verdict("allow", None, "; ".join(verdict.why for verdict in verdicts) or "it needs no permission"), ()
 
 
-def offer_options(requests: Sequence[Request]) -> tuple[Option, ...]:
-    """Return the options the built-in agent offers: once, and "always" where one rule can express exactly that."""
-    texts = proposals(requests[0]) if len(requests) == 1 else ()
-    options = [Option("allow-once", "Allow once", "allow_once")]
-    for number, text in enumerate(texts[:2], start=1):
-        label = f"Always allow {describe_rule(text)}"
-        options.append(Option(f"allow-always-{number}", label, "allow_always", text, "project"))
-    options.append(Option("reject-once", "Reject", "reject_once"))
-    if texts:
-        label = f"Always reject {describe_rule(texts[0])} in this session"
-        options.append(Option("reject-always", label, "reject_always", texts[0], "session"))
-    return tuple(options)
+def common_proposals(requests: Sequence[Request]) -> tuple[str, ...]:
+    """Return the rules that "always" may write for a call; none for one that needs several permissions."""
+    return proposals(requests[0]) if len(requests) == 1 else ()
 
 
-def offer_short_options(texts: Sequence[str]) -> tuple[Option, ...]:
-    """Return the options the client offers when an agent writes or runs something without having asked for permission.
+def offer_options(texts: Sequence[str], *, keeps_rules: bool = True) -> tuple[Option, ...]:
+    """Return the options of a question of ours. Each label states how long the answer holds, and for what.
 
-    `texts` are the `proposals` for its request.
+    Args:
+        texts: the `proposals` for what is asked: the first is exactly that, the second something wider.
+        keeps_rules: whether a rule for the project can be kept; the session is always possible.
     """
-    options = [Option("allow", "Allow", "allow_once"), Option("reject", "Reject", "reject_once")]
-    if texts:
-        options.insert(1, Option("always", "Always allow", "allow_always", texts[0], "project"))
+    options = [Option("allow-once", "Allow once", "allow_once")]
+    scopes: tuple[RememberScope, ...] = ("session", "project") if keeps_rules else ("session",)
+    for scope in scopes if texts else ():
+        options.append(_remembered("allow", scope, texts[0]))
+    if len(texts) > 1 and keeps_rules:
+        options.append(_remembered("allow", "project", texts[1], "-wide"))
+    options.append(Option("reject-once", "Reject", "reject_once"))
+    for scope in scopes if texts else ():
+        options.append(_remembered("reject", scope, texts[0]))
     return tuple(options)
+
+
+def _remembered(verb: Literal["allow", "reject"], scope: RememberScope, text: str, more: str = "") -> Option:
+    # The scope comes first: a narrow screen cuts the end of a label.
+    label = f"{verb.capitalize()} for this {scope}: {cut_middle(describe_rule(text), _LABEL)}"
+    return Option(f"{verb}-{scope}{more}", label, f"{verb}_always", text, scope)
 
 
 def choose(options: Sequence[Option], option_id: str | None, decided_by: str = USER) -> Selection:
@@ -260,6 +267,8 @@ def describe_rule(text: str) -> str:
     if kind == "mcp":
         server, _, tool = pattern.partition(":")
         return f"`{tool}` of {server}" if tool else f"every tool of {server}"
+    if kind == "tool":
+        return f"the tool `{pattern}`" if pattern else "every named tool"
     if kind == "fetch":
         return f"fetching from {pattern}"
     verb = {"edit": "edits of", "read": "reading", "delete": "deleting", "move": "moving", "search": "searching"}

@@ -28,7 +28,7 @@ _SHOWN: Final = 60  # letters of a word in a sentence
 CODE: Final = re.compile(r"[\s;|&$`<>\\'\"]")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ASSIGNMENT: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)\+?=")
-_INPUT_OF_XARGS: Final = "the input of xargs"
+INPUT_OF_XARGS: Final = "the input of xargs"
 _INPUT: Final = re.compile(r"-|/dev/.*|/proc/.*")
 _MAKE_VARIABLES: Final = re.compile(r"(?:V|VERBOSE|DEBUG|Q|NDEBUG|BUILD_TYPE|PREFIX|DESTDIR|TEST|TESTS)=[\w./:@%+-]*")
 _SHELL_FLAGS: Final = re.compile(r"[-+][eufx]+|[-+]o|errexit|nounset|pipefail|xtrace|noglob|posix")
@@ -76,7 +76,7 @@ def read_xargs(command: KnownCommand) -> None:
         ]
         command.whole.read((inner[0], *words), command.depth + 1)
     else:
-        command.whole.read((*inner, Word(_INPUT_OF_XARGS, data)), command.depth + 1)
+        command.whole.read((*inner, Word(INPUT_OF_XARGS, data)), command.depth + 1)
 
 
 def read_tar(command: KnownCommand) -> None:
@@ -129,6 +129,8 @@ def read_find(command: KnownCommand) -> None:
         else:
             operands.append(text)
             index += 1
+    if any(map(_may_be_expression, command.rest)):
+        command.whole.doubt("some words of `find` are taken from data", has_code=True)
     command.given += options
     changing = any(name in _FIND_CHANGES for name, _ in options)
     command.add(Parsed((), ()), operands, kind="changes" if changing else "reads")
@@ -137,6 +139,13 @@ def read_find(command: KnownCommand) -> None:
             command.whole.read(words, command.depth + 1)
         else:
             command.whole.doubt("find runs what its words name", has_code=True)
+
+
+def _may_be_expression(word: Word) -> bool:
+    """Whether a word of find stands for words that are not known; `*.py` never stands for an expression."""
+    if word.fixed is None or word.fixed[:1] not in ("", "-"):
+        return False
+    return word.text[-1:] in "*?]" or not set("*?[") & set(word.text)
 
 
 def read_sed(command: KnownCommand) -> None:
@@ -148,7 +157,7 @@ def read_sed(command: KnownCommand) -> None:
     operands = [command.rest[index] for index in parsed.operands if command.texts[index]]
     scripts = given or [word.text for word in operands[:1]]
     is_data = any(word.fixed == "" for word in operands[: 0 if given else 1])
-    is_data = is_data or any(word.text == _INPUT_OF_XARGS and not word.fixed for word in operands)
+    is_data = is_data or any(word.text == INPUT_OF_XARGS and not word.fixed for word in operands)
     if is_data or not all(map(is_plain_sed, scripts)):
         command.whole.doubt("a script of sed can run programs", has_code=True)
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.policy import paths
-from dragoman.policy.grammars import ASSIGNMENT, BUILTINS, CODE, SPECIAL, is_input, short
+from dragoman.policy.grammars import ASSIGNMENT, BUILTINS, CODE, INPUT_OF_XARGS, SPECIAL, is_input, short
 from dragoman.policy.known import (
     entry_of,
     is_harmless_value,
@@ -39,6 +39,15 @@ _MAX_DEPTH: Final = 8
 _ARCHITECTURE: Final = re.compile(
     r"linux(?:32|64)|x86_64|i[3-6]86|uname26|aarch64|arm\w*|ppc\w*|s390x?|sparc\w*|mips\w*|riscv\w*|ia64"
 )
+_VERSION: Final = re.compile(r"(?<=.)(?:@[^/@]*|[=<>~!]=.*)$")
+# Options of wrappers with which programs and files are looked for elsewhere, and whose value is a folder.
+_OTHER_PLACES: Final[dict[tuple[str, ...], set[str]]] = {
+    ("env",): {"-C"},
+    ("sudo",): {"-D", "-R"},
+    ("unshare",): {"-R", "-w"},
+    ("nsenter",): {"-r", "-w", "-a", "-m", "-t"},
+}
+_OPEN_FILE: Final = re.compile(r"(?:^|[=:])/(?:dev/(?:stdin|fd/)|proc/)")
 # Modules that take code, or another program, from the words after them.
 _RUNNING_MODULES: Final = frozenset(
     {
@@ -103,6 +112,44 @@ def identify(part: Part, root: str, home: str, known: Mapping[str, str], before:
     return made.result()
 
 
+# What an allow of first words may cover without having named it: it runs no other program that its words name.
+_STATED: Final = frozenset({"reads", "changes", "sends", "project", "script"})
+# Options in front of a subcommand that change how much is printed, or for which part of a project or a cluster. Any
+# other may bring a configuration, a server or a folder along.
+_IN_FRONT: Final = frozenset(
+    {
+        *("-q", "--quiet", "-v", "--verbose", "-s", "--silent", "--color", "--no-color", "--no-progress", "--offline"),
+        *("-h", "--help", "-V", "--version", "-w", "--workspace", "-n", "--namespace", "-R", "--repo"),
+        *("-P", "--no-pager", "--no-optional-locks"),
+    }
+)
+
+
+def adds_nothing(words: tuple[str, ...], part: Part) -> bool:
+    """Whether the words of a part behind those of an allow are known to run nothing that the allow does not name.
+
+    A program that is not in the table is what the user named, and has no options that anything is known of.
+    """
+    if entry_of(program_path(words[0])[:1]) is None:
+        return True
+    named = Identification(("/",), "/", "", {})
+    named.read(tuple(map(Word, words)), 0)
+    made = Identification(part.folders, "/", "", {})
+    made.read(part.command.words, 0)
+    if made.result().unknown not in ("", named.result().unknown):
+        return False
+    entry = entry_of(program_path(part.argv[0]))
+    if entry is not None and entry.kind == "group" and not any(word[:1] == "-" for word in words):
+        options = options_of(entry)
+        in_front = parse_options(options, part.argv[1:], stops_early=True).options
+        if any(name not in _IN_FRONT | {options.equal.get(one) for one in _IN_FRONT} for name, _ in in_front):
+            return False
+    known = [(run.path, run.kind) for run in named.runs]
+    return len(made.runs) <= len(known) and all(
+        run.kind in _STATED or (run.path, run.kind) in known for run in made.runs
+    )
+
+
 @lru_cache(maxsize=1024)
 def identify_rule(words: tuple[str, ...]) -> tuple[ProgramRun, ...]:
     """Return the runs that a rule with these words is about."""
@@ -112,13 +159,18 @@ def identify_rule(words: tuple[str, ...]) -> tuple[ProgramRun, ...]:
 
 
 def _lists_files(words: tuple[str, ...]) -> bool:
-    """Whether a command prints names of files, which stand for no option."""
-    program = program_path(words[0])[0]
-    if program == "find":
-        return not {"-printf", "-exec", "-execdir", "-ls"} & set(words)
-    if program in ("grep", "rg"):
-        return any(re.fullmatch("-[a-zA-Z]*l|--files(?:-with-matches)?", word) for word in words[1:])
-    return program == "fd" or (program == "git" and ("--name-only" in words or words[1:2] == ("ls-files",)))
+    """Whether a command prints names of files that stand for no option: each starts with a folder of its words."""
+    program = program_path(words[0])[:1]
+    if program == ("find",):
+        return not {"-printf", "-fprintf", "-exec", "-execdir", "-ls"} & set(words)
+    entry = entry_of(program)
+    if program not in (("grep",), ("rg",)) or entry is None:
+        return False
+    parsed = parse_options(options_of(entry), words[1:])
+    names = {name for name, _ in parsed.options}
+    # Without a folder, or with a glob for one, a name may start with a dash.
+    folders = [words[1 + index] for index in parsed.operands][0 if names & {"-e", "-f"} else 1 :]
+    return bool(names & {"-l", "--files"}) and bool(folders) and not any(set("*?[") & set(text) for text in folders)
 
 
 class Identification:
@@ -154,19 +206,30 @@ class Identification:
         if first.fixed is not None:
             self.doubt("the program is taken from data", has_code=True)
             return
-        if not is_system_place(first.text) and not is_input(first.text) and self.is_inside(first):
-            self.project.append(f"{launcher} {first.text}".strip())
-        path = program_path(first.text)
+        if "/" in first.text:
+            self._check_place(first, launcher)
+        # A launcher takes a version behind the name: `npx npm@9`, `pipx run pip==24`.
+        path = program_path(_VERSION.sub("", first.text) if launcher else first.text)
         if entry_of(path[:1]) is None:
             self._read_unlisted(path, words, launcher)
             return
         self._read_listed(path, words, depth, launcher)
 
+    def _check_place(self, program: Word, launcher: str) -> None:
+        """Note where a program comes from that is named with its folder: the name alone says nothing about it."""
+        is_system = all(map(is_system_place, self._places(program)))
+        if self.is_inside(program) and not is_input(program.text) and not (is_system and self._root == "/"):
+            self.project.append(f"{launcher} {program.text}".strip())
+        elif not is_system:
+            self.doubt(f"`{short(program.text)}` is a program neither of the system nor of the project")
+
     def is_inside(self, word: Word) -> bool:
         """Whether a path is below the project."""
         root = paths.normalise(self._root, "/", self._home)
-        places = (paths.normalise(word.path, folder, self._home) for folder in self._folders)
-        return all(paths.is_below(place, root) for place in places)
+        return all(paths.is_below(place, root) for place in self._places(word))
+
+    def _places(self, word: Word) -> list[str]:
+        return [paths.normalise(word.path, folder, self._home) for folder in self._folders]
 
     def _read_unlisted(self, path: tuple[str, ...], words: tuple[Word, ...], launcher: str) -> None:
         text = words[0].text
@@ -179,6 +242,8 @@ class Identification:
             if not is_project:
                 self.project.append(f"{launcher} {text}".strip())
             kind = "project"
+        elif not kind and [word.text for word in words[1:]] in (["--version"], ["--help"]) and "/" not in text:
+            kind = "reads"
         elif not kind:
             self.doubt(f"`{short(text)}` is not known")
         # Nothing is known of its words: each may be an option, or belong to one.
@@ -304,8 +369,9 @@ class KnownCommand:
         vague = vague or parsed.unlisted or glob
         kind = kind or ("project" if self.entry.kind == "script" else self.entry.kind)
         globs = tuple(word.fixed for word in self.rest if word.fixed is not None)
-        plain = tuple(text.removeprefix("./") for text in operands)
-        self.whole.runs.append(ProgramRun(self.path, kind, options, plain, vague, is_vague, globs, is_other_name))
+        self.whole.runs.append(
+            ProgramRun(self.path, kind, options, tuple(operands), vague, is_vague, globs, is_other_name)
+        )
 
     def check(self, parsed: Parsed) -> None:
         """Note what is not known about the options."""
@@ -334,7 +400,11 @@ class KnownCommand:
             operand = self.texts[parsed.operands[0]] if parsed.operands and kind == "script" else ""
             if operand and self.rest[parsed.operands[0]].fixed is not None:
                 self.whole.doubt(f"what `{short(self.name)}` runs is taken from data", has_code=True)
+            if is_input(operand):
+                self.whole.doubt(f"`{short(self.name)}` runs code from its input", has_code=True)
             self.note_project(f"{self.name} {operand}")
+        if kind == "project" and any(_OPEN_FILE.search(text) for text in self.texts):
+            self.whole.doubt(f"`{short(self.name)}` runs what its input names", has_code=True)
         if kind == "project" and self.table.is_open:
             values = {value for _, value in parsed.options}
             # `@FILE` is a file with more options.
@@ -372,6 +442,12 @@ class KnownCommand:
         if parsed.unlisted or parsed.running:
             return
         names = {name for name, _ in parsed.options}
+        is_chroot = self.path == ("chroot",) and [self.texts[index] for index in places[:count]] != ["/"]
+        if is_chroot or names & _OTHER_PLACES.get(self.path, set()):
+            self.whole.doubt(f"`{short(self.name)}` looks for programs and files in another folder")
+        if not inner and self.rest and self.rest[-1].text == INPUT_OF_XARGS and self.rest[-1].fixed is not None:
+            # `echo 5 CMD | xargs timeout`: the command follows in the input.
+            self.whole.doubt("the program is taken from data", has_code=True)
         if not inner:
             if names & {"-s", "-i"} and self.path == ("sudo",):
                 self.whole.doubt("a shell reads its input", has_code=True)
@@ -419,6 +495,8 @@ class KnownCommand:
         """Read what `python -m` runs: a program under another name, or a module of the project."""
         rest = tuple(self.rest[index] for index in parsed.operands)
         name = module.partition(".")[0].lower()
+        if any(word.fixed is not None and word.text.endswith(module) for word in self.rest):
+            self.whole.doubt(f"the module of `{short(self.name)}` is taken from data", has_code=True)
         if name in _RUNNING_MODULES:
             self.add(parsed)
             self.whole.doubt(f"`{short(self.name)} -m {short(module)}` runs code from its words", has_code=True)
@@ -427,7 +505,10 @@ class KnownCommand:
         self.whole.read((Word(module), *rest), self.depth + 1, f"{self.launcher} {self.name} -m".strip())
 
     def read_script(self, script: Word) -> None:
-        if is_input(script.text) or script.fixed is not None:
+        if script.text[:1] == "+":
+            # An option of a shell: `bash +B -c CODE`.
+            self.whole.doubt(f"`{short(self.name)}` with `{short(script.text)}` is not known", has_code=True)
+        elif is_input(script.text) or script.fixed is not None:
             self.whole.doubt(f"`{short(self.name)}` runs code from its input", has_code=True)
         elif not self.whole.is_inside(script):
             self.whole.doubt(f"`{short(script.text)}` is not a file of the project")

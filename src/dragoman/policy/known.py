@@ -25,8 +25,9 @@ Kind: TypeAlias = Literal["reads", "changes", "sends", "project", "script", "wor
 USER_KINDS: Final = ("reads", "changes", "sends", "project")
 """The kinds that a user may give to a program of theirs."""
 
-_PATH_PREFIX: Final = re.compile(
-    r"/(?:usr/(?:local/)?)?s?bin/|/opt/homebrew/bin/|/usr/lib/git-core/|/usr/libexec/git-core/"
+# Only the administrator of a machine puts programs there.
+_SYSTEM_PLACES: Final = re.compile(
+    r"/(?:usr|s?bin|opt|snap|nix/store|run/current-system|System|Library|Applications)/.+"
 )
 _HARMLESS: Final = re.compile(r"LC_[A-Z]+")
 
@@ -115,7 +116,7 @@ def program_path(program: str) -> tuple[str, ...]:
         name = table.names.get(versioned[1], versioned[1])
     if name.startswith("git-"):
         return path_of(("git",), name[4:])[0]
-    return tuple(table.equal.get(name, name).split())
+    return tuple(table.equal.get(name, name).split()) or (name,)  # a name may be a space
 
 
 def entry_of(path: tuple[str, ...]) -> Known | None:
@@ -144,9 +145,9 @@ def _read_options(text: str) -> OptionTable:
     return read_options(" ".join(_table().tables[word[1:]] if word[0] == "@" else word for word in text.split()))
 
 
-def is_system_place(program: str) -> bool:
-    """Whether a program is named without a folder, or in one of the folders of the system's programs."""
-    return "/" not in program or _PATH_PREFIX.match(program) is not None
+def is_system_place(path: str) -> bool:
+    """Whether a program with this absolute path, without `..`, belongs to the system."""
+    return _SYSTEM_PLACES.fullmatch(path) is not None
 
 
 def is_harmless_variable(name: str) -> bool:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 PLAN_FILE: Final = "PLAN.md"
 DEFAULT_MODE: Final = "ask"
+WIDEST_MODE: Final = "full"
+"""The mode that asks about nothing but protected places: it is chosen for one session."""
 
 _READ_ONLY: Final = frozenset({"read", "search", "fetch", "think"})
 _CHANGES: Final = frozenset({"edit", "delete", "move", "execute", "switch_mode"})

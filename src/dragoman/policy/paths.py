@@ -10,7 +10,7 @@ import posixpath
 import re
 from functools import lru_cache
 from itertools import pairwise, takewhile
-from typing import Final
+from typing import Final, Literal, TypeAlias
 from unicodedata import category, normalize
 
 
@@ -65,6 +65,11 @@ SECRET_PLACES: Final = (
 )
 # Longer than any path that a system can open.
 MAX_PATH: Final = 8_192
+# What replaces the wildcards of a word: nothing, because there are none; the shell; the program itself.
+Wildcards: TypeAlias = Literal["", "shell", "program"]
+_WILDCARDS: Final = re.compile(r"[*?]")
+_ANY_LETTER: Final = re.compile(r"\[[^\]/]*\]")
+_ENDS_OF_NAMES: Final = re.compile(r"[. ](?:/|\Z)")
 _HARMLESS: Final = frozenset({"/dev/null", "/dev/zero", "/dev/stdin", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 
 
@@ -153,9 +158,11 @@ def _fold(path: str) -> str:
     """Return one spelling: `.GIT`, `.git.` and `.g<zero width>it` are `.git` on some file system."""
     if path.isascii():  # has one spelling, and nothing that is not visible
         visible = path.lower()
+        if _ENDS_OF_NAMES.search(visible) is None:
+            return visible
     else:
         visible = "".join(letter for letter in normalize("NFKC", path) if category(letter) != "Cf").casefold()
-    return "/".join(part if part in (".", "..") else part.rstrip(". ") for part in visible.split("/")) or "/"
+    return "/".join(part.rstrip(". ") or part for part in visible.split("/")) or "/"
 
 
 def can_be_named(path: str) -> bool:
@@ -192,39 +199,88 @@ def check_glob(glob: str) -> None:
 
 
 def matches_glob(glob: str, path: str, root: str, home: str, *, ignore_case: bool = False) -> bool:
-    """Whether the glob covers the path. `*` and `?` stay within one name, `**` crosses folders, `x/` is `x/**`."""
+    """Whether the glob covers the path. `*` and `?` stay within one name, `**` crosses folders, `x/` is `x/**`.
+
+    Two spellings of a letter that look the same are one. `ignore_case` is for a deny, which also holds for upper case
+    and for what some file system takes for the same name.
+    """
     if len(path) > MAX_PATH:
         # No such file can exist: an allow does not cover it, a deny does.
         return ignore_case
     place = normalise(path, root, home)
-    return _matches_names(_names_of(glob, root, home, ignore_case), _split(place.casefold() if ignore_case else place))
+    return _matches_names(_names_of(glob, root, home, ignore_case), _split(_spelled(place, ignore_case)))
 
 
 @lru_cache(maxsize=4096)
-def may_cover_word(glob: str, value: str, folder: str, root: str, home: str, *, is_start: bool) -> bool:
-    """Whether a word of a command may name something that the glob covers: such a file, or a folder with such files.
+def may_name(glob: str, place: str, root: str, home: str, *, reaches: bool, wildcards: Wildcards = "") -> bool:
+    """Whether a path that a command names may be, or lead to, something that the glob covers.
 
     Args:
-        folder: where the command runs.
-        is_start: the value is the beginning of what a word with a wildcard stands for.
+        place: the path, normalised.
+        reaches: a folder stands for all that is below it.
+        wildcards: whether the path has wildcards, and who replaces them: a shell does not find hidden names with them.
     """
-    if len(value) > MAX_PATH:
+    if len(place) > MAX_PATH:
         return False
-    place = _folded_place(value, folder, home)
-    anchor = _folded_anchor(glob, root, home)
-    if anchor.startswith(place) if is_start else is_below(anchor, place):
+    rule, fixed = _names_of(glob, root, home, True), _fixed_count(glob, root, home)
+    names = _split(_fold(place)) if place != "/" else ()
+    if wildcards:
+        names = tuple(_ANY_LETTER.sub("?", name) for name in names)
+        return _may_meet(names, rule, fixed if reaches else -1, finds_hidden=wildcards == "program")
+    if _matches_names(rule, names) or rule == (*names, "**"):
         return True
-    return _matches_names(_names_of(glob, root, home, True), _split(place))
+    return reaches and len(names) <= fixed and rule[: len(names)] == names
 
 
-@lru_cache(maxsize=4096)
-def _folded_place(value: str, folder: str, home: str) -> str:
-    return normalise(value, folder, home).casefold()
+def _may_meet(names: tuple[str, ...], rule: tuple[str, ...], fixed: int, *, finds_hidden: bool) -> bool:
+    """Whether a path with wildcards may be one that the rule covers, or one of its first `fixed` folders."""
+    states = _entered({0}, rule)
+    for name in names:
+        if name == "**":
+            states = set(range(min(states), len(rule) + 1))
+            continue
+        stay = {state for state in states if state < len(rule) and rule[state] == "**"}
+        moved = {
+            state + 1 for state in states - stay if state < len(rule) and _names_meet(name, rule[state], finds_hidden)
+        }
+        states = _entered(stay | moved, rule)
+        if not states:
+            return False
+    return len(rule) in states or min(states) <= fixed
 
 
-@lru_cache(maxsize=256)
-def _folded_anchor(glob: str, root: str, home: str) -> str:
-    return fixed_folder(glob, root, home).casefold()
+def matches_wildcards(pattern: str, name: str) -> bool:
+    """Whether a name may be meant by a pattern without `/`, in any spelling; a set of letters is taken for any."""
+    return _matches_name(_ANY_LETTER.sub("?", _fold(pattern)), _fold(name))
+
+
+def _entered(states: set[int], rule: tuple[str, ...]) -> set[int]:
+    """Return the states with those that are reached because `**` may stand for nothing."""
+    found = set(states)
+    for state in states:
+        while state < len(rule) and rule[state] == "**":
+            state += 1
+            found.add(state)
+    return found
+
+
+def _names_meet(name: str, known: str, finds_hidden: bool) -> bool:
+    """Whether two names of which both may have wildcards can stand for the same one."""
+    if known[:1] == "." and name[:1] in ("*", "?") and not finds_hidden:
+        return False
+    if not set(known) & set("*?"):
+        return _matches_name(name, known)
+    if not set(name) & set("*?"):
+        return _matches_name(known, name)
+    ends = [(_WILDCARDS.split(text)[0], _WILDCARDS.split(text)[-1]) for text in (name, known)]
+    (start, end), (other_start, other_end) = ends
+    is_start = start.startswith(other_start) or other_start.startswith(start)
+    return is_start and (end.endswith(other_end) or other_end.endswith(end))
+
+
+@lru_cache(maxsize=1024)
+def _fixed_count(glob: str, root: str, home: str) -> int:
+    return len([name for name in fixed_folder(glob, root, home).split("/") if name])
 
 
 def fixed_folder(glob: str, root: str, home: str) -> str:
@@ -237,7 +293,14 @@ def fixed_folder(glob: str, root: str, home: str) -> str:
 @lru_cache(maxsize=1024)
 def _names_of(glob: str, root: str, home: str, ignore_case: bool) -> tuple[str, ...]:
     anchored = normalise(glob, root, home) + ("/**" if glob.endswith("/") else "")
-    return _split(anchored.casefold() if ignore_case else anchored)
+    return _split(_spelled(anchored, ignore_case))
+
+
+def _spelled(path: str, ignore_case: bool) -> str:
+    """Return the spelling of a path that is compared: one of all that look the same, or that may be the same file."""
+    if ignore_case:
+        return _fold(path)
+    return path if path.isascii() else normalize("NFC", path)
 
 
 def _split(path: str) -> tuple[str, ...]:

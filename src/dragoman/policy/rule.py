@@ -18,7 +18,7 @@ from dragoman.policy.hosts import plain_host
 from dragoman.policy.request import PATH_KINDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 Action: TypeAlias = Literal["allow", "deny", "ask"]
 # pinned: the user, everywhere; project: the user, in one project; session: until the session ends; flag: typed for
@@ -38,6 +38,7 @@ KINDS: Final = (
     "switch_mode",
     "other",
     "mcp",
+    "tool",
 )
 # The word for commands that only read files of the project (`safe.py`). A rule's kind, but not a request's.
 SAFE: Final = "safe"
@@ -92,6 +93,16 @@ def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
     return Rule(action, text, scope, source)  # type: ignore[arg-type]  # one of ACTIONS
 
 
+def anchored(rule: Rule, folders: Sequence[str]) -> list[str]:
+    """Return the texts of a rule with its path from each of the folders; its own if it has no relative path."""
+    pattern = read_pattern(rule.text)
+    glob = pattern.pattern
+    if pattern.kind not in PATH_KINDS or glob is None or glob.startswith(("/", "~")):
+        return [rule.text]
+    start = "" if pattern.agent is None else f"{pattern.agent}@"
+    return [f"{start}{pattern.kind}:{folder.rstrip('/')}/{glob}" for folder in folders]
+
+
 def ignored_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Return the rules that never decide anything: a repository's rules may restrict, but not allow."""
     return tuple(rule for rule in rules if is_ignored(rule))
@@ -137,6 +148,10 @@ def _read_pattern_of(agent: str | None, kind: str, pattern: str) -> Pattern:
         if not server or pattern.endswith(":"):
             raise ValueError("does not name a server or tool; write mcp:SERVER or mcp:SERVER:TOOL")
         return Pattern(agent, kind, pattern, mcp=(server, tool or "*"))
+    if kind == "tool":
+        if any(letter.isspace() for letter in pattern):
+            raise ValueError("does not name a tool; write it like tool:refund or tool:get_*")
+        return Pattern(agent, kind, pattern)
     if kind == "fetch":
         if _HOST.fullmatch(pattern) is None:
             raise ValueError("does not name a host; write it like fetch:example.org or fetch:*.example.org")

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.policy.options import is_given, operands_of, read_options
+from dragoman.policy.shell import Word
 
 if TYPE_CHECKING:
     from dragoman.policy.parts import Part, Reading
-    from dragoman.policy.shell import Redirection, Word
+    from dragoman.policy.shell import Redirection
 
 
 class SafetyFacts(Struct, frozen=True):
@@ -177,6 +178,7 @@ _JQ_WORDS: Final = re.compile(
 )
 # With one of these the first operand is a file, not the pattern.
 _PATTERN_GIVEN: Final = _words("-e --regexp --files")
+_LISTING: Final = _words("--files --type-list")
 _TESTS: Final = _words(
     """! = == != < > ( ) -a -o -z -n -e -f -d -r -w -x -s -L -h -b -c -g -k -p -u -S -O -G -N
     -eq -ne -lt -le -gt -ge -nt -ot -ef"""
@@ -199,6 +201,23 @@ def only_reads(part: Part) -> bool:
     """Whether this part only reads the files that its words name: `find` without actions, `sed -n` that prints."""
     program = part.argv[0].rpartition("/")[2]
     return is_reader(program) or (program in _SPECIAL and _files_of(program, part) is not None)
+
+
+def files_of(part: Part) -> list[Word] | None:
+    """Return the words of a listed command that name files it reads; None for any other command."""
+    program = _program_name(part.argv[0])
+    return None if program is None else _files_of(program, part)
+
+
+def reads_below(part: Part) -> bool:
+    """Whether a listed command reads the files below the folders it is given, and not only their names."""
+    program = part.argv[0].rpartition("/")[2]
+    return program in ("rg", "diff") or _is_recursive(program, part)
+
+
+def _is_recursive(program: str, part: Part) -> bool:
+    is_grep = program in ("grep", "egrep", "fgrep")
+    return is_grep and is_given(read_options(_TABLE["grep"].options), part.argv[1:], _words("-r --recursive"))
 
 
 def safe_parts(reading: Reading, facts: SafetyFacts) -> tuple[int, ...]:
@@ -302,7 +321,10 @@ def _files_of(program: str, part: Part) -> list[Word] | None:
     # A glob may stand for several words: one that is the value of an option gives the words after it a new meaning.
     if indexes is None or not set(globs) <= set(indexes):
         return None
-    return _operand_files(program, entry, [words[index] for index in indexes], texts)
+    files = _operand_files(program, entry, [words[index] for index in indexes], texts)
+    # Without a file, `rg` reads its input only if that is another command's output; `grep -r` never does.
+    is_searching = _is_recursive(program, part) or (program == "rg" and not part.is_fed and not _LISTING & set(texts))
+    return [Word(".")] if files == [] and is_searching else files
 
 
 def _operand_files(program: str, entry: _Safe, operands: list[Word], texts: list[str]) -> list[Word] | None:

@@ -29,6 +29,8 @@ _AWK_TOKEN: Final = re.compile(
     re.VERBOSE,
 )
 _AWK_REGEX: Final = re.compile(r"/(?:[^/\\\n\[]|\\.|\[\^?\]?(?:[^\]\\\n]|\\.)*\])*/")
+_AWK_UNCLEAR_SLASH: Final = re.compile(r"(?:\)|\+\+|--)\s*/")
+_AWK_OPENING: Final = re.compile(r"system|getline|[|>@]")
 _AWK_WORDS: Final = _words(
     """BEGIN END if( if else while( while for( for do in print printf next exit delete break continue return"""
 )
@@ -111,6 +113,9 @@ def _sed_end(script: str, place: int) -> int:
 def is_plain_awk(program: str) -> bool:
     """Whether a program of awk only computes and prints to its output: no other programs, no files, no functions."""
     if len(program) > _LONG:
+        return False
+    # There a slash may divide or start a regular expression, and what follows may be read wrongly here.
+    if _AWK_UNCLEAR_SLASH.search(program) and _AWK_OPENING.search(program):
         return False
     place = 0
     is_operand = True  # a slash starts a regular expression

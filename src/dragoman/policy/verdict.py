@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from dragoman.policy import commands, paths
 from dragoman.policy.hosts import plain_host
+from dragoman.policy.named_files import has_pieces, located, may_make_links, pieces_of
 from dragoman.policy.programs import is_listed, runs_anything
 from dragoman.policy.request import PATH_KINDS
 from dragoman.policy.rule import SAFE, Rule, is_ignored, read_pattern
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dragoman.policy.identify import Identified
+    from dragoman.policy.named_files import NamedFile
     from dragoman.policy.parts import Part, Reading
     from dragoman.policy.request import Request
     from dragoman.policy.rule import Action, Pattern
@@ -86,7 +88,7 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     if asking is not None:
         return Verdict("ask", asking, f"asked because of {named(asking)}")
     possible = _first(rule for rule, concern in concerns.items() if concern == "maybe")
-    if possible is not None:
+    if possible is not None and not _is_named_tool(rules, request):
         why = _why_maybe(read_pattern(possible.text), request, found)
         return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
     return _allow(rules, request)
@@ -97,6 +99,9 @@ def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
 
     For something that has happened the kind counts that was stated: a search that names no folder is not a command.
     """
+    rules = tuple(rules)
+    if _is_named_tool(rules, request):
+        return None
     any_kind = request.kind in ("other", "execute")
     denying = [(rule, read_pattern(rule.text)) for rule in rules if rule.action == "deny"]
     found = _identified(request) if denying else ()
@@ -180,9 +185,10 @@ def _always_asked(request: Request) -> str | None:
     # A command names places it only reads: any compiler may name `/usr/include`.
     is_kept = paths.is_protected_word if request.kind == "execute" else paths.is_protected
     for path in request.paths:
-        if is_kept(path, request.root, request.home):
+        if is_kept(path, _root_of(path, request), request.home):
             return f"{path} is protected: a change of it is always asked for"
-    if request.unreadable and not (request.kind == "execute" and request.command is not None):
+    is_judged = (request.kind == "execute" and request.command is not None) or _is_tool(request)
+    if request.unreadable and not is_judged:
         return f"it could not be read what this changes ({request.unreadable})"
     if request.kind in PATH_KINDS or request.command is None:
         return None
@@ -195,6 +201,8 @@ def _is_meant(pattern: Pattern, request: Request) -> bool:
         return False
     if pattern.kind == "mcp":
         return request.mcp is not None
+    if pattern.kind == "tool":
+        return bool(request.tool) or request.mcp is not None
     if pattern.kind == SAFE:
         return request.kind == "execute"
     return pattern.kind in ("*", request.kind)
@@ -205,11 +213,29 @@ def _covers(rule: Rule, request: Request) -> bool:
     pattern = read_pattern(rule.text)
     if not _is_meant(pattern, request):
         return False
+    if pattern.kind == "tool" and not _is_tool(request):
+        return False
+    if pattern.kind == "*" and request.unreadable and _is_tool(request):
+        return False  # everything is less than a name: only a rule for such tools covers what a tool does
     if pattern.pattern is None:
         return True
     if pattern.kind in PATH_KINDS:
         return bool(request.paths) and all(_in_glob(pattern.pattern, path, request) for path in request.paths)
     return _names(pattern, request)
+
+
+def _is_tool(request: Request) -> bool:
+    """Whether the name of a tool is all that is known of a request: no file, no command, no address."""
+    is_bare = not (request.paths or request.command or request.host or request.mcp)
+    return bool(request.tool) and request.kind == "other" and is_bare
+
+
+def _is_named_tool(rules: Iterable[Rule], request: Request) -> bool:
+    """Whether an allow names the tool: then the user knows what it does, as with a program of the project."""
+    if not _is_tool(request):
+        return False
+    allows = (rule for rule in rules if rule.action == "allow" and not is_ignored(rule))
+    return any(read_pattern(rule.text).kind == "tool" and _covers(rule, request) for rule in allows)
 
 
 def _allows(rules: Sequence[Rule], request: Request) -> bool:
@@ -271,13 +297,16 @@ class LineFindings:
                     part,
                     found,
                     found is None and (is_quiet(part) or _stays_inside(part, self._request)),
-                    next(
-                        (path for path in part.written if not _is_edit_allowed(self._rules, self._request, path)), None
-                    ),
+                    next((path for path in part.written if not self._may_write(path, index)), None),
                     not all(_is_inside(path, self._request) for path in part.read),
                 )
             )
         return self._found[index]
+
+    def _may_write(self, path: str, index: int) -> bool:
+        # Where the path leads was looked up before the line runs: a part in front may put a link there.
+        before = self._request.reading.parts[:index]
+        return not any(map(may_make_links, before)) and _is_edit_allowed(self._rules, self._request, path)
 
     def why_not(self) -> str | None:
         """Return why no rule allows the line, if there is more to state than that."""
@@ -325,7 +354,7 @@ def _covers_part(pattern: Pattern, request: Request, index: int) -> bool:
 
 
 def _is_edit_allowed(rules: Sequence[Rule], request: Request, path: str) -> bool:
-    edit = replace(request, kind="edit", paths=(path,), command=None)
+    edit = replace(request, kind="edit", paths=request.settled(path), command=None)
     return any(_covers(rule, edit) for rule in rules)
 
 
@@ -339,7 +368,8 @@ def _concern(pattern: Pattern, request: Request, found: tuple[Identified, ...]) 
     if request.kind == "execute" and pattern.kind in PATH_KINDS:
         return _concern_paths(pattern.kind, pattern.pattern, request, found)
     if not _is_meant(pattern, request):
-        may_be = pattern.kind in PATH_KINDS or pattern.kind == "execute"
+        # A call that states no name may be of any tool.
+        may_be = pattern.kind in PATH_KINDS or pattern.kind in ("execute", "tool")
         return "maybe" if request.unreadable and may_be else "no"
     if pattern.pattern is None:
         return "yes"
@@ -357,11 +387,33 @@ def _concern(pattern: Pattern, request: Request, found: tuple[Identified, ...]) 
 
 
 def _in_glob(glob: str, path: str, request: Request, *, ignore_case: bool = False) -> bool:
-    return paths.matches_glob(glob, path, request.root, request.home, ignore_case=ignore_case)
+    forms = request.forms_of(glob, is_deny=ignore_case)
+    ignore_case = ignore_case or request.ignores_case
+    return any(
+        paths.matches_glob(form, path, root, request.home, ignore_case=ignore_case)
+        for form in forms
+        for root in _roots_for(form, request)
+    )
+
+
+def _roots_for(glob: str, request: Request) -> tuple[str, ...]:
+    """Return the folders that a glob may start in: a relative one holds in every folder of the session."""
+    return request.roots[:1] if glob.startswith(("/", "~")) else request.roots
+
+
+def _root_of(path: str, request: Request) -> str:
+    """Return the folder of the session that a path is below; the project if it is in none."""
+    if not request.added:
+        return request.root
+    place = paths.normalise(path, request.root, request.home)
+    return next((root for root in request.added if paths.is_below(place, root)), request.root)
 
 
 def _names(pattern: Pattern, request: Request) -> bool:
-    """Whether the pattern of a host or an MCP tool matches."""
+    """Whether the pattern of a host or a tool matches."""
+    if pattern.kind == "tool":
+        names = (request.tool, *(request.mcp or ())[1:])
+        return any(name and fnmatchcase(name, pattern.pattern or "*") for name in names)
     if pattern.mcp is not None and request.mcp is not None:
         return all(fnmatchcase(name, glob) for name, glob in zip(request.mcp, pattern.mcp, strict=True))
     if pattern.kind != "fetch" or request.host is None or pattern.pattern is None:
@@ -392,9 +444,10 @@ def _is_about_host(rule: Rule, request: Request) -> bool:
 
 
 def _is_inside(path: str, request: Request) -> bool:
-    """Whether a path is below the project, by its name."""
-    place = paths.normalise(path, request.root, request.home)
-    return paths.is_below(place, paths.normalise(request.root, "/", request.home))
+    """Whether a path is below the folders of the session, wherever it leads."""
+    places = [paths.normalise(name, request.root, request.home) for name in request.settled(path)]
+    roots = [paths.normalise(root, "/", request.home) for root in request.roots]
+    return all(any(paths.is_below(place, root) for root in roots) for place in places)
 
 
 def _is_elsewhere(part: Part, request: Request) -> bool:
@@ -416,8 +469,9 @@ def _names_protected(request: Request) -> str | None:
     reading = request.reading
     for part in reading.parts:
         for path in part.written:
-            if paths.is_protected(path, request.root, request.home):
-                return f"the command writes {path}, which is protected: always asked for"
+            for place in request.settled(path):
+                if paths.is_protected(place, _root_of(place, request), request.home):
+                    return f"the command writes {place}, which is protected: always asked for"
     checked: set[str] = set()
     for word in _named(reading, request):
         if word in checked or not paths.is_worth_checking(word):
@@ -425,8 +479,9 @@ def _names_protected(request: Request) -> str | None:
         if len(checked) == _MAX_NAMES:
             return "the command names too many files to check: always asked for"
         checked.add(word)
-        if paths.is_protected_word(word, request.root, request.home):
-            return f"the command names {word}, which is protected: always asked for"
+        for place in request.settled(word):
+            if paths.is_protected_word(place, _root_of(place, request), request.home):
+                return f"the command names {place}, which is protected: always asked for"
     changing = (part for part in reading.parts if not commands.is_reading(part))
     for glob in (word.text for part in changing for word in part.command.words[1:] if word.fixed is not None):
         if paths.may_be_protected(glob):
@@ -439,23 +494,21 @@ def _named(reading: Reading, request: Request) -> Iterator[str]:
     yield from commands.words_of(reading)
     root = paths.normalise(request.root, "/", request.home)
     for part in reading.parts:
-        if part.folders != (root,):
-            yield from _named_from(part)
-
-
-def _named_from(part: Part) -> Iterator[str]:
-    """Yield the words of a part that changes files, as paths from the folder that `cd` left."""
-    if not commands.is_reading(part):
-        for word in part.command.words[1:]:
-            if not word.text.startswith(("/", "-", "~")):
-                yield from (f"{folder}/{word.text}" for folder in part.folders)
+        # Without a `cd` and without links a whole word has been checked as it is written.
+        is_moved = part.folders != (root,)
+        if not commands.is_reading(part):
+            for word in part.command.words[1:]:
+                has_more = bool(request.leads) or has_pieces(word)
+                for text in pieces_of(word) if has_more else (word.path,) if is_moved else ():
+                    if request.leads or paths.is_worth_checking(text):
+                        yield from (located(text, folder) for folder in part.folders)
 
 
 def _concern_paths(kind: str, glob: str | None, request: Request, found: tuple[Identified, ...]) -> commands.Concern:
     """Return whether a deny or ask rule about files concerns a command.
 
     A redirection is an edit or a read of its file. What programs do with the files they are given is not known: a
-    word that names a file of the rule may concern it, and so may a line that cannot be read.
+    word that may name a file of the rule may concern it, and so may a line that cannot be read.
     """
     reading = request.reading
     if reading.unreadable:
@@ -465,22 +518,27 @@ def _concern_paths(kind: str, glob: str | None, request: Request, found: tuple[I
         touched = []
     if glob is None:
         return "yes" if touched else "no"
-    if any(_in_glob(glob, path, request, ignore_case=True) for path in touched):
+    places = (place for path in touched for place in request.settled(path))
+    if any(_in_glob(glob, place, request, ignore_case=True) for place in places):
         return "yes"
-    for part in reading.parts:
-        # A `cd` opens nothing: its folder counts for the words after it.
-        if part.argv[0] == "cd" or (kind != "read" and commands.is_reading(part)):
+    for part, files in zip(reading.parts, request.named_files, strict=True):
+        if kind not in ("read", "search") and commands.is_reading(part):
             continue
-        for word in part.command.words[1:]:
-            text = word.path if word.fixed is None else word.fixed
-            for value in (text, text.partition("=")[2]):
-                for folder in part.folders if value else ():
-                    if paths.may_cover_word(
-                        glob, value, folder, request.root, request.home, is_start=word.fixed is not None
-                    ):
-                        return "maybe"
+        if any(_may_name(glob, file, request) for file in files):
+            return "maybe"
     # A program that is not known may read or change any file.
     return "maybe" if any(identified.unknown for identified in found) else "no"
+
+
+def _may_name(glob: str, file: NamedFile, request: Request) -> bool:
+    """Whether a path that a command names may be, under any name that counts, one that the glob covers."""
+    for path in request.settled(file.path):
+        place = paths.normalise(path, request.root, request.home)
+        for form in request.forms_of(glob, is_deny=True):
+            for root in _roots_for(form, request):
+                if paths.may_name(form, place, root, request.home, reaches=file.reaches, wildcards=file.wildcards):
+                    return True
+    return False
 
 
 # Rules for "always"
@@ -504,6 +562,8 @@ def proposals(request: Request) -> tuple[str, ...]:
         found = _path_proposals(request)
     elif request.kind == "fetch" and request.host is not None:
         found = [f"fetch:{_host(request.host)}"]
+    elif _is_tool(request):
+        found = [] if set(request.tool) & set("*?[]") else [f"tool:{request.tool}"]
     elif request.kind == "think":
         found = ["think"]
     return tuple(text for text in found if _is_fit(text))

@@ -12,7 +12,7 @@ import shlex
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from dragoman.policy.modes import MODES
+from dragoman.policy.modes import MODES, WIDEST_MODE
 from dragoman.process.own_program import own_words
 from dragoman.registry.facts import facts_of
 
@@ -23,7 +23,7 @@ ModeReach: TypeAlias = Literal["limited", "unlimited", "unknown"]
 
 # The built-in agent, also with its scripted model.
 _OWN_NAMES: Final = frozenset(("dragoman", "scripted"))
-_OWN_LIMITED: Final = frozenset(MODES) - {"full"}
+_OWN_LIMITED: Final = frozenset(MODES) - {WIDEST_MODE}
 _LIMITED_NAMES: Final = frozenset(
     (
         *("ask", "alwaysask", "default", "normal", "manual", "readonly", "plan", "planning", "planner"),
@@ -36,6 +36,7 @@ _UNLIMITED_WORDS: Final = re.compile(
     r"|(?:without|no|never|not|don.?t|skips?) (?:\w+ ){0,3}?(?:ask|prompt|approv|confirm|permission)",
     re.IGNORECASE,
 )
+_UNLIMITED_NAMES: Final = re.compile(rf"\bfull\b|{_UNLIMITED_WORDS.pattern}", re.IGNORECASE)
 
 
 @lru_cache(maxsize=256)
@@ -58,7 +59,7 @@ def reach_of(
     is_listed = facts is not None and bool(facts.limited_modes)
     if facts is not None and id in facts.limited_modes:
         return "limited"
-    if (facts is not None and id in facts.unasking_modes) or _UNLIMITED_WORDS.search(f"{id} {name}"):
+    if (facts is not None and id in facts.unasking_modes) or _UNLIMITED_NAMES.search(f"{id} {name}"):
         return "unlimited"
     is_usual = not is_listed and _plain(id) in _LIMITED_NAMES and _plain(name) in (*_LIMITED_NAMES, "")
     if _UNLIMITED_WORDS.search(description):
@@ -66,11 +67,20 @@ def reach_of(
     return "limited" if is_usual else "unknown"
 
 
-def permits_all(agent: str, option: str, value: str | bool) -> bool:
-    """Whether a value of an option that is not a mode lets a well-known agent act without asking."""
+def permits_all(agent: str, option: str, value: str | bool, words: str = "") -> bool:
+    """Whether a value of an option that is not a mode lets the agent act without asking.
+
+    Args:
+        agent: as for `reach_of`.
+        option: the id of the option.
+        value: what it is set to.
+        words: what the agent says about that.
+    """
     facts = _facts(agent)
     asking = {} if facts is None else dict(facts.asking_options)
-    return option in asking and asking[option] != value
+    if option in asking:
+        return asking[option] != value
+    return value is not False and _UNLIMITED_WORDS.search(words) is not None
 
 
 def _facts(agent: str, command: tuple[str, ...] = ()) -> AgentFacts | None:

@@ -121,19 +121,22 @@ class RunGuard:
         from dragoman.client.permission import ClientPermissions, Guarding
 
         terms, asker = self.terms, self._asker
-        entry, remember = terms.entry, terms.remember
+        entry = terms.entry
         return ClientPermissions(
             lambda: terms.rules(self.mode),
             agent=terms.agent,
             asker=None if asker is None else ReportedAsker(asker, self._report),
             # An "always" that no user chose must not outlive the run.
-            remember=None if terms.allows_all or remember is None else lambda text, action, _: remember(text, action),
+            remember=None if terms.allows_all else terms.remember,
+            keeps_rules=terms.keeps_rules,
+            rule_file=terms.rule_file,
             on_decision=lambda decision: self._report(Decided(decision=decision)),
             root=terms.project,
             guarding=Guarding(
                 confines=self._confines,
                 allows_all=terms.allows_all,
                 reads_reasons=lambda: self.reads_reasons,
+                is_built_in=entry is not None and runs_built_in(entry),
                 own_files=() if entry is None or entry.facts is None else entry.facts.own_files,
                 before_permitted=self._copy_before,
             ),
@@ -293,7 +296,7 @@ class RunGuard:
         announced = () if self._announcements is None else self._announcements.of(call)
         evidence = read_call(call, session, folders, agent=self.terms.agent, announced=announced)
         refused = [decision for decision in self.decisions if not decision.is_allowed]
-        found = violation_in(evidence, self._turn_rules, refused)
+        found = violation_in(evidence, self._turn_rules, refused, folders)
         if found is not None:
             self._judged.add((call.turn, call.id))
             violation = RunViolation(
@@ -353,7 +356,7 @@ class ReportedAsker:
 
     async def ask(self, question: Question, session: Session) -> Answer | str | None:
         """Ask the user."""
-        self._report(Asking(title=f"{question.request.kind}: {question.request.title}"))
+        self._report(Asking(title=f"{question.words.kind}: {question.words.title}"))
         try:
             return await self._asker.ask(question, session)
         finally:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.policy import Action, Rule
+    from dragoman.policy.decide import RememberScope
     from dragoman.registry.agents import AgentEntry
 
 
@@ -74,10 +75,12 @@ class Terms(Struct, frozen=True, kw_only=True):
     sandboxes: RunSandboxes = field(default_factory=RunSandboxes)
     restores: bool = False
     """Whether protected files are put back."""
-    remember: Callable[[str, Action], None] | None = None
-    """Keeps the rule of an answer of "always"; without it the answer holds for the run."""
+    remember: Callable[[str, Action, RememberScope], None] | None = None
+    """Keeps the rule of an answer for the project or the session; without it none for the project is offered."""
+    keeps_rules: bool = True
+    """Whether `remember` keeps rules for the project, so that such an answer is offered."""
     rule_file: str | None = None
-    """Where `remember` writes."""
+    """Where `remember` writes rules for the project."""
     environment: Callable[[], Mapping[str, str]] | None = None
     """That of commands; None for this program's."""
     ledger_name: str = ""
@@ -130,23 +133,18 @@ def mode_rules(mode: str | None, roots: Sequence[str]) -> Sequence[Rule]:
     return () if found is None else found.rules(roots)
 
 
-def restricting_rules(rules: Sequence[Rule], agent: str, project: str) -> list[str]:
+def restricting_rules(rules: Sequence[Rule], agent: str, folders: Sequence[str]) -> list[str]:
     """Return the rules typed for this run that deny or ask; the built-in agent asks about what they concern.
 
-    It reads the user's other rules by itself. Patterns of files become absolute, because the folder of the session is
-    not always the project's.
+    It reads the user's other rules by itself. Patterns of files become absolute in each of the folders, which are the
+    project and the session's additional ones, because the folder of the session is not always the project's.
     """
-    from dragoman.policy.request import PATH_KINDS
-    from dragoman.policy.rule import read_pattern
+    from dragoman.policy.rule import anchored, read_pattern
 
     found = []
     for rule in rules:
         pattern = read_pattern(rule.text)
         if rule.action == "allow" or rule.scope != "flag" or pattern.agent not in (None, agent):
             continue
-        glob = pattern.pattern
-        if pattern.kind in PATH_KINDS and glob is not None and not glob.startswith(("/", "~")):
-            found.append(f"{pattern.kind}:{project}/{glob}")
-        else:
-            found.append(rule.text.partition("@")[2] if pattern.agent is not None else rule.text)
+        found += [text.partition("@")[2] if pattern.agent is not None else text for text in anchored(rule, folders)]
     return found

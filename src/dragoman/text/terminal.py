@@ -137,6 +137,17 @@ def cut(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[: characters - 1].rstrip() + ELLIPSIS
 
 
+_CUT_WORDS: Final = 30  # characters of the remark in the place of what is left out
+
+
+def cut_middle(text: str, characters: int) -> str:
+    """Return about `characters` characters of the text: its start, how many are left out, and its end."""
+    if len(text) <= characters + _CUT_WORDS:
+        return text
+    start, end = characters * 2 // 3, characters // 3
+    return f"{text[:start]}… ({len(text) - start - end} more characters) …{text[-end:]}"
+
+
 def shorten(text: str, characters: int) -> str:
     """Return at most `characters` characters of the text on one line, with single spaces; see `cut`."""
     return cut(" ".join(text.split()), characters)

@@ -16,14 +16,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.errors import ConfigError, ConnectionClosed
+from dragoman.transports._acceptor import Acceptor
 from dragoman.transports.fd import FLUSH_SECONDS, FdTransport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 MAX_PATH_BYTES: Final = 103 if sys.platform == "darwin" else 107
-_BACKLOG: Final = 128
-_PAUSE_SECONDS: Final = 0.2  # without descriptors, accepting is tried again after this
 _log = logging.getLogger("dragoman.transports")
 
 
@@ -136,40 +135,18 @@ class UnixServer:
             opened: Called with each connection.
             users: Who may connect; by default only the user of this program.
         """
-        self._sock = sock
         self._opened = opened
         self._users = frozenset((os.geteuid(),)) if users is None else users
-        self._loop = asyncio.get_running_loop()
-        self._is_closed = False
-        sock.setblocking(False)
-        sock.listen(_BACKLOG)
-        self._loop.add_reader(sock.fileno(), self._accept)
+        self._acceptor = Acceptor(sock, self._accepted)
 
     def close(self) -> None:
         """Accept no more; connections that were accepted stay."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._loop.remove_reader(self._sock.fileno())
-            self._sock.close()
+        self._acceptor.close()
 
-    def _accept(self) -> None:
-        for _ in range(_BACKLOG):
-            try:
-                sock, _ = self._sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                _log.warning("cannot accept a connection (%s); trying again", error.strerror)
-                self._loop.remove_reader(self._sock.fileno())
-                self._loop.call_later(_PAUSE_SECONDS, self._go_on)
-                return
-            user = peer_user(sock)
-            if user is not None and user not in self._users:
-                _log.warning("refused a connection of the user %d", user)
-                sock.close()
-                continue
+    def _accepted(self, sock: socket.socket) -> None:
+        user = peer_user(sock)
+        if user is not None and user not in self._users:
+            _log.warning("refused a connection of the user %d", user)
+            sock.close()
+        else:
             self._opened(UnixTransport(sock, peer="the client"))
-
-    def _go_on(self) -> None:
-        if not self._is_closed:
-            self._loop.add_reader(self._sock.fileno(), self._accept)

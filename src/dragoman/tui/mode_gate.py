@@ -38,7 +38,7 @@ def unasked_words(state: SessionState, agent: str) -> str:
         return f"{label(found[0].name, 20)}: {UNASKED}"
     for option in known_options(state):
         for value in values_of(option):
-            if value.is_current and permits_all(agent, option.id, value.value):
+            if value.is_current and _permits_all(agent, value):
                 return f"{label(option.name, 20)} {label(value.name, 10)}: {UNASKED}"
     return ""
 
@@ -70,7 +70,7 @@ class ModeGate:
         if chosen.is_current or self._key(conversation, chosen) in self._confirmed:
             return ""
         agent, name = label(short_agent(conversation.agent), 20, "the agent"), label(chosen.name, 30)
-        if permits_all(conversation.agent, chosen.option, chosen.value):
+        if _permits_all(conversation.agent, chosen):
             option = f"{label(chosen.group, 30, '')} {name}".strip()
             return f"{option}: {agent} {UNASKED}, until you change it or the session ends"
         if chosen.category != "mode":
@@ -95,6 +95,14 @@ def none_follows(values: Sequence[OptionValue]) -> str:
     """Return what a user can do if no mode follows by the key: type one behind `/mode`."""
     names = ", ".join(label(str(value.value), 30) for value in values if not value.is_current)
     return f"no other mode is known to ask; /mode NAME chooses one: {names or 'there is none'}"
+
+
+def _permits_all(agent: str, value: OptionValue) -> bool:
+    if value.category == "mode" or is_remembered(value):
+        return False
+    # A switch says what it does in its name, a list in its values.
+    words = (value.option, value.group) if value.value is True else (value.value, value.name, value.description)
+    return permits_all(agent, value.option, value.value, " ".join(map(str, words)))
 
 
 def _reach(agent: str, value: OptionValue) -> str:

@@ -41,10 +41,11 @@ _RAW_OUTPUT_NAMES: Final = {
 class ShownCall:
     """One tool call as far as the client has been shown it."""
 
-    __slots__ = ("content", "is_hidden", "kind", "locations", "mcp", "parent", "raw_input", "status", "title")
+    __slots__ = ("content", "is_hidden", "kind", "locations", "mcp", "name", "parent", "raw_input", "status", "title")
 
     def __init__(self, title: str, kind: str, *, is_hidden: bool = False, parent: str | None = None) -> None:
         self.title = one_line(title)
+        self.name: str | None = None
         self.parent = parent
         self.mcp: tuple[str, str] | None = None
         self.kind = kind
@@ -104,6 +105,7 @@ class ToolCallUpdates:
         return v1.ToolCallPatch(
             tool_call_id,
             title=call.title,
+            name=_name(call),
             kind=call.kind,
             status=call.status,
             content=call.content or UNSET,
@@ -227,7 +229,7 @@ class ToolCallUpdates:
         display = display_of(chunk.tool_name, chunk.provider_metadata)
         is_hidden = self._is_hidden(chunk.tool_name)
         call = ShownCall(chunk.title or chunk.tool_name, display.kind, is_hidden=is_hidden, parent=display.parent)
-        call.mcp = display.mcp
+        call.mcp, call.name = display.mcp, chunk.tool_name
         self._calls[chunk.tool_call_id] = call
         return call, () if call.is_hidden else (_announced(chunk.tool_call_id, call),)
 
@@ -252,7 +254,12 @@ class ToolCallUpdates:
 
 
 def _announced(tool_call_id: str, call: ShownCall) -> v1.ToolCall:
-    return v1.ToolCall(tool_call_id, call.title, kind=call.kind, status="pending", meta=_meta(call))
+    return v1.ToolCall(tool_call_id, call.title, name=_name(call), kind=call.kind, status="pending", meta=_meta(call))
+
+
+def _name(call: ShownCall) -> str | UnsetType:
+    """Return the name of a tool of which nothing else says what it does, so that rules can name it (rule 250)."""
+    return call.name if call.name and call.kind == "other" and call.mcp is None else UNSET
 
 
 def _meta(call: ShownCall) -> dict[str, Any] | UnsetType:

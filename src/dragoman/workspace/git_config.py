@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from struct import error as struct_error
+from struct import unpack
 from typing import Final
 
 # Words of keys in a repository's configuration that let git run a program. More files than needed are refused this way.
 _GIT_KEYS: Final = (
     *("fsmonitor", "external", "textconv", "filter", "pager", "sshcommand", "hookspath", "attributesfile", "gpg"),
-    *("include", "command", "showsignature", "worktree"),
+    *("include", "command", "showsignature", "worktree", "promisor", "partialclone", "uploadpack", "objectformat"),
 )
 _LARGEST_CONFIG_BYTES: Final = 1024 * 1024
+# More configuration, submodules in the usual place, and the hook that runs when `git status` writes what it found.
+_MORE: Final = ("config.worktree", "modules", "hooks/post-index-change")
+_LARGEST_INDEX_BYTES: Final = 64 * 1024 * 1024
+_SUBMODULE: Final = 0o160000
 
 
 def git_runs_no_program(folder: str) -> bool:
@@ -24,15 +30,42 @@ def git_runs_no_program(folder: str) -> bool:
         folder = os.path.dirname(folder)
     try:
         places = _git_folders(os.path.join(folder, ".git"))
-        # `git status` also runs in submodules, by their configurations.
-        more = (os.path.join(place, name) for place in places for name in ("config.worktree", "modules"))
-        if any(map(os.path.lexists, more)):
+        more = (os.path.join(place, name) for place in places for name in _MORE)
+        if any(map(os.path.lexists, more)) or any(map(_may_have_submodules, places)):
             return False
         with open(os.path.join(places[-1], "config"), "rb") as file:
             text = file.read(_LARGEST_CONFIG_BYTES + 1).lower()
-    except (OSError, ValueError):
+    except (OSError, ValueError, struct_error):
         return False
     return len(text) <= _LARGEST_CONFIG_BYTES and not any(key.encode() in text for key in _GIT_KEYS)
+
+
+def _may_have_submodules(git: str) -> bool:
+    """Whether the index may hold a submodule: `git status` runs in it, by the configuration of a repository there."""
+    if any(name.startswith("sharedindex.") for name in os.listdir(git)):
+        return True
+    try:
+        with open(os.path.join(git, "index"), "rb") as file:
+            index = file.read(_LARGEST_INDEX_BYTES + 1)
+    except FileNotFoundError:
+        return False
+    if len(index) > _LARGEST_INDEX_BYTES or index[:4] != b"DIRC":
+        return True
+    # The mode of an entry, as it is stored. Only an index that has these bytes is read entry by entry.
+    if _SUBMODULE.to_bytes(4) not in index:
+        return False
+    version, count = unpack(">II", index[4:12])
+    if version not in (2, 3):  # later ones shorten the names
+        return True
+    start = 12
+    for _ in range(count):
+        mode, flags = unpack(">I", index[start + 24 : start + 28])[0], unpack(">H", index[start + 60 : start + 62])[0]
+        if mode == _SUBMODULE:
+            return True
+        name = start + 62 + (2 if flags & 0x4000 else 0)
+        end = index.index(b"\0", name)
+        start += (end - start) // 8 * 8 + 8
+    return False
 
 
 def _git_folders(git: str) -> list[str]:

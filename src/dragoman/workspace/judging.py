@@ -20,8 +20,18 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 
 from msgspec.structs import replace
 
-from dragoman.policy.paths import MAX_PATH, SECRET_PLACES, fixed_folder, is_below, matches_glob, normalise
-from dragoman.policy.request import Request
+from dragoman.policy.commands import is_reading
+from dragoman.policy.paths import (
+    MAX_PATH,
+    SECRET_PLACES,
+    fixed_folder,
+    is_below,
+    matches_glob,
+    matches_wildcards,
+    may_name,
+    normalise,
+)
+from dragoman.policy.request import PATH_KINDS, Request
 from dragoman.policy.rule import SAFE, read_pattern
 from dragoman.policy.safe import SafetyFacts, safe_parts
 from dragoman.policy.verdict import READING, Judgement, Verdict, judge
@@ -38,7 +48,7 @@ LONG_LETTERS: Final = 16 * 1024
 """Judging a line of this length takes a few milliseconds."""
 # Reading the names of this many files takes about 30 ms. A larger tree is not searched for each read.
 MOST_ENTRIES: Final = 20_000
-_MOST_WORDS: Final = 1_000  # of a command; no real one names more files
+_MOST_NAMES: Final = 2_000  # of a command; no real one names more files
 # A program elsewhere on the PATH, such as in `node_modules/.bin`, may have been written by the project.
 _SYSTEM_FOLDERS: Final = ("/bin", "/usr/bin", "/usr/local/bin", "/opt/homebrew/bin")
 _MOST_MATCHES: Final = 1_000  # files that a glob may stand for; each is looked at
@@ -48,27 +58,24 @@ T = TypeVar("T")
 
 
 def with_facts(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Request:
-    """Return the request with what only the disk knows: other names of its files, and its safe parts."""
+    """Return the request with what only the disk knows: where it leads, other names of its files, its safe parts."""
+    request = with_links(rules, with_globs(rules, request, folders), folders)
     return with_safe_parts(rules, with_other_names(rules, request), folders)
 
 
 def judge_with_facts(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Judgement:
-    """Judge a request whose paths are settled, by the rules and the disk."""
-    request = with_facts(rules, request, folders)
+    """Judge a request by the rules and the disk."""
+    request = with_facts(rules, folders.settle_request(request, request.agent), folders)
     return Judgement(request, judge(rules, request))
 
 
 def judge_in(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Judgement:
     """Judge a request whose paths are settled, in a session whose files are served to an agent.
 
-    Reading below the folders of the session is allowed unless a rule restricts it. The additional folders belong to
-    the project: a command in one of them is not outside.
+    Reading below the folders of the session is allowed unless a rule restricts it.
     """
-    request = judged = with_facts(rules, request, folders)
-    command = request.command
-    if command is not None and command.cwd and any(is_below(command.cwd, folder) for folder in folders.real[1:]):
-        judged = replace(request, command=command.moved(""))
-    verdict = judge(rules, judged)
+    request = with_facts(rules, request, folders)
+    verdict = judge(rules, request)
     is_open = verdict.action == "ask" and verdict.rule is None and not request.caution
     if is_open and request.kind == "read" and folders.hold_all(request.paths):
         verdict = Verdict("allow", None, READING)
@@ -88,6 +95,130 @@ async def off_loop_if_long(requests: Sequence[Request], judge: Callable[P, T], *
     return judge(*args, **kwargs)
 
 
+# Links and globs: where the words of a command lead
+
+
+def with_globs(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Request:
+    """Return the request with other forms of the globs of rules: a folder that one starts in may be a link."""
+    if request.kind != "execute" and not request.paths:
+        return request
+    found: dict[str, tuple[str, ...]] = {}
+    for rule in rules:
+        pattern = read_pattern(rule.text)
+        if pattern.kind in PATH_KINDS and pattern.pattern is not None and pattern.pattern not in found:
+            forms = folders.forms_of(pattern.pattern, request.home)
+            if forms:
+                found[pattern.pattern] = forms
+    # Only an allow has to know: a deny holds for any spelling.
+    has_allow = any(rule.action == "allow" and read_pattern(rule.text).pattern is not None for rule in rules)
+    return replace(request, globs=tuple(found.items()), ignores_case=has_allow and folders.ignores_case)
+
+
+def with_links(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Request:
+    """Return a command with the places that its paths lead to, and with the files that its globs stand for.
+
+    A folder that a rule with wildcards may reach into is searched for such files. What takes too long to look up is
+    asked about.
+    """
+    if request.kind != "execute" or request.command is None:
+        return request
+    leads: dict[str, tuple[str, ...]] = {}
+    left = _MOST_NAMES
+    globs = [glob for rule in rules if (glob := _restricted(rule, request.agent)) is not None]
+    search = _Search(globs, request)
+    for part, files in zip(request.reading.parts, request.named_files, strict=True):
+        named = {file.path: file for file in reversed(files)}
+        for path in dict.fromkeys((*part.folders, *part.written, *part.read, *named)):
+            if path in leads or len(path) > MAX_PATH or "\0" in path:
+                continue
+            left -= 1
+            if left < 0:
+                return replace(request, caution="the command names too many files to look at")
+            file = named.get(path)
+            if file is not None and file.wildcards:
+                if globs:
+                    leads[path] = (path, *search.matches(path))
+                continue
+            places = folders.settle(request.home + path[1:] if path.startswith("~") else path)
+            if file is not None and file.reaches and globs:
+                # `grep -r` and `rg` follow no links, and a command of which nothing is known may.
+                places += search.below(places[-1], follows=not is_reading(part) or part.argv[0] == "diff")
+            if set(places) != {normalise(path, request.root, request.home)}:
+                leads[path] = tuple(dict.fromkeys(places))
+    return replace(request, leads=tuple(leads.items())) if leads else request
+
+
+class _Search:
+    """A bounded search for files that rules restrict, for one request."""
+
+    def __init__(self, globs: Sequence[str], request: Request) -> None:
+        self._request = request
+        # Others are about one folder or one file, and need no search.
+        self._wide = [glob for glob in globs if set(glob.removesuffix("/**")) & set("*?")]
+        self._globs = globs
+        self._left = MOST_ENTRIES
+
+    def matches(self, path: str) -> tuple[str, ...]:
+        """Return the files that a path with wildcards stands for and that a rule is about. Hidden ones count."""
+        found = ["/"]
+        for name in normalise(path, "/", self._request.home).strip("/").split("/"):
+            if not set(name) & set("*?["):
+                found = [os.path.join(folder, name) for folder in found]
+                continue
+            names = [(folder, entry) for folder in found for entry in self._names_in(folder)]
+            if self._left < 0:
+                return tuple(self._first_fit(self._globs))
+            found = [os.path.join(folder, entry) for folder, entry in names if matches_wildcards(name, entry)]
+        real = {os.path.realpath(match) for match in found if os.path.lexists(match)}
+        return tuple(place for place in real if self._is_restricted(place, self._globs))
+
+    def _names_in(self, folder: str) -> list[str]:
+        try:
+            names = os.listdir(folder) if self._left >= 0 else []
+        except OSError:  # it cannot be read, or is not a folder
+            return []
+        self._left -= len(names)
+        return names
+
+    def below(self, folder: str, *, follows: bool) -> tuple[str, ...]:
+        """Return a file below a folder that a rule is about because of its wildcards, or because a link leads there."""
+        if not (self._wide or follows) or folder == "/" or not os.path.isdir(folder):
+            return ()
+        folders = [folder]
+        while folders:
+            try:
+                with os.scandir(folders.pop()) as entries:
+                    for entry in entries:
+                        self._left -= 1
+                        if self._left < 0:
+                            return tuple(self._first_fit(self._globs))
+                        if self._is_restricted(entry.path, self._wide):
+                            return (entry.path,)
+                        if entry.is_dir(follow_symlinks=False):
+                            folders.append(entry.path)
+                        elif follows and entry.is_symlink() and self._leads_to(real := os.path.realpath(entry.path)):
+                            return (real,)
+            except OSError:  # it cannot be read
+                continue
+        return ()
+
+    def _leads_to(self, real: str) -> bool:
+        request = self._request
+        return any(
+            may_name(glob, real, root, request.home, reaches=True) for glob in self._globs for root in request.roots
+        )
+
+    def _first_fit(self, globs: Sequence[str]) -> Iterator[str]:
+        """Yield a name that the first rule covers: in a tree that is too large to search there may be one."""
+        name = globs[0].replace("**", "x").replace("*", "x").replace("?", "x")
+        yield normalise(name, self._request.root, self._request.home)
+
+    def _is_restricted(self, path: str, globs: Sequence[str]) -> bool:
+        request = self._request
+        roots = request.roots
+        return any(matches_glob(glob, path, root, request.home, ignore_case=True) for glob in globs for root in roots)
+
+
 # Other names of files: a hard link of a denied file is that file under another name
 
 
@@ -95,13 +226,19 @@ def with_other_names(rules: Sequence[Rule], request: Request) -> Request:
     """Return the request with the names under which a rule denies its files, or with a reason to ask.
 
     The paths of a `read` get these names as well, so that a deny holds for them. What a command does with a file is
-    not known: one that names a denied file under another name is asked about. A file with several names is looked for
-    in the folders that deny and ask rules about reading name. The search is bounded; if it has to stop early, the user
-    is asked. Without such a rule, and for a file with one name, nothing is searched.
+    not known: one that names a denied file under another name is asked about, and so is one that writes into a file
+    with several names. A file with several names is looked for in the folders that deny and ask rules name. The search
+    is bounded; if it has to stop early, the user is asked. Without such a rule, and for a file with one name, nothing
+    is searched.
     """
     if request.kind not in ("read", "execute"):
         return request
-    globs = [glob for rule in rules if (glob := _restricted(rule, request.agent)) is not None]
+    for path in (path for part in request.reading.parts for path in part.written) if request.command else ():
+        status = _several_names(request.settled(path)[-1])
+        if status is not None:
+            why = f"the command writes {path}, a hard link: the same file has {status.st_nlink} names"
+            return replace(request, caution=why)
+    globs = [glob for rule in rules if (glob := _restricted(rule, request.agent, request.kind)) is not None]
     if not globs:
         return request
     found: list[str] = []
@@ -119,29 +256,24 @@ def with_other_names(rules: Sequence[Rule], request: Request) -> Request:
     return replace(request, paths=tuple(dict.fromkeys((*request.paths, *found)))) if found else request
 
 
-def _restricted(rule: Rule, agent: str) -> str | None:
-    """Return the glob of a rule that restricts reading."""
+def _restricted(rule: Rule, agent: str, kind: str = "execute") -> str | None:
+    """Return the glob of a rule that restricts reading; for a command, what it does with a file is not known."""
     pattern = read_pattern(rule.text)
-    if rule.action == "allow" or pattern.kind != "read" or pattern.agent not in (None, agent):
+    is_meant = pattern.kind in PATH_KINDS if kind == "execute" else pattern.kind == "read"
+    if rule.action == "allow" or not is_meant or pattern.agent not in (None, agent):
         return None
     return pattern.pattern
 
 
 def _files(request: Request) -> Iterator[str]:
-    """Yield the paths that a request may read."""
+    """Yield the paths that a request may use."""
     if request.kind == "read":
         yield from (path for path in request.paths if "\0" not in path)
         return
-    words = 0
-    for part in request.reading.parts:
-        for word in part.command.words[1:]:
-            words += 1
-            if words > _MOST_WORDS:
-                return
-            for text in {word.path, word.path.partition("=")[2]}:
-                if text and len(text) <= MAX_PATH and "\0" not in text:
-                    yield from (normalise(text, folder, request.home) for folder in part.folders)
-        yield from part.read
+    for part, files in zip(request.reading.parts, request.named_files, strict=True):
+        for path in dict.fromkeys((*part.read, *(file.path for file in files if not file.wildcards))):
+            if len(path) <= MAX_PATH and "\0" not in path:
+                yield request.home + path[1:] if path.startswith("~") else path
 
 
 def _several_names(path: str) -> os.stat_result | None:
@@ -156,8 +288,8 @@ def _denied_names(status: os.stat_result, globs: Sequence[str], request: Request
     """Return the names of a file that one of the globs covers, and whether all that could be one were looked at."""
     left = MOST_ENTRIES
     seen: set[str] = set()
-    for glob in globs:
-        place = fixed_folder(glob, request.root, request.home)
+    for glob, root in ((glob, root) for glob in globs for root in request.roots):
+        place = fixed_folder(glob, root, request.home)
         is_one_file = not glob.endswith("/") and not set(glob) & set("*?")
         # One file is looked for in its folder: a deny holds for it in any spelling.
         folders = [os.path.dirname(place) if is_one_file else place]
@@ -175,7 +307,7 @@ def _denied_names(status: os.stat_result, globs: Sequence[str], request: Request
                             seen.add(entry.path)
             except OSError:  # it cannot be read, or is not there: nothing in it has been linked from here
                 continue
-            names = [name for name in seen if matches_glob(glob, name, request.root, request.home, ignore_case=True)]
+            names = [name for name in seen if matches_glob(glob, name, root, request.home, ignore_case=True)]
             if names:
                 return names, True
             if len(seen) == status.st_nlink:
@@ -211,7 +343,7 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, folders: SessionFol
         # A folder that contains keys is not safe either: `grep -r` reads everything in it.
         if any(is_below(real, place) or is_below(place, real) for place in secrets):
             return False
-        read = Request(request.agent, "read", paths=(real,), root=request.root, home=request.home)
+        read = replace(request, kind="read", paths=(real,), command=None, leads=())
         read = with_other_names(rules, read)
         verdict = judge(rules, read)
         return not read.caution and (verdict.action == "allow" or verdict.is_uncovered)
@@ -250,6 +382,4 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, folders: SessionFol
 
 def _reads_unnamed(part: Part) -> bool:
     """Whether a safe command prints content of files that its words do not name, so that no rule can see them."""
-    program = os.path.basename(part.argv[0])
-    is_recursive = any(word[:1] == "-" and word[:2] != "--" and "r" in word for word in part.argv[1:])
-    return program in ("git", "rg") or (program.endswith("grep") and is_recursive)
+    return os.path.basename(part.argv[0]) == "git"

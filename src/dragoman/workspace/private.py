@@ -19,7 +19,12 @@ def make_private_folder(folder: str | os.PathLike[str]) -> None:
     upwards = [path, *path.parents]
     missing = next((number for number, parent in enumerate(upwards) if parent.is_dir()), len(upwards))
     for parent in reversed(upwards[:missing]):
-        parent.mkdir(mode=0o700, exist_ok=True)
+        try:
+            parent.mkdir(mode=0o700)
+            parent.chmod(0o700)  # the umask may have taken the owner's own permissions
+        except FileExistsError:  # another program made it at this moment
+            if not parent.is_dir():
+                raise
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:

@@ -323,12 +323,12 @@ async def test_always_can_mean_the_tool_or_the_whole_server(tmp_path: Path) -> N
 
         def answer(options: Any) -> str:
             offered.extend((option.label, option.rule) for option in options)
-            return "allow-always-2"
+            return "allow-project-wide"
 
         fixture.answers = answer
         await fixture.prompt("call old_act {}", "call old_act {}", "say done")
-        assert ("Always allow `act` of old", "mcp:old:act") in offered
-        assert ("Always allow every tool of old", "mcp:old") in offered
+        assert ("Allow for this project: `act` of old", "mcp:old:act") in offered
+        assert ("Allow for this project: every tool of old", "mcp:old") in offered
         assert fixture.remembered == [("mcp:old", "allow", "project")]
 
 

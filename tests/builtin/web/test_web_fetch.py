@@ -227,8 +227,8 @@ async def test_a_public_host_is_asked_about_before_it_is_looked_up(tmp_path: Pat
         fixture.answers = answering("reject-once", asked)
         await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
         assert (outcome(fixture)[0], names.looked_up) == ("output-denied", [])
-        assert "Always allow fetching from a.example" in asked[0]
-        fixture.answers = answering("allow-always-1", asked)
+        assert "Allow for this project: fetching from a.example" in asked[0]
+        fixture.answers = answering("allow-project", asked)
         await fixture.prompt('call web_fetch {"url": "http://a.example/"}')
         assert outcome(fixture)[0] == "output-available"
         assert fixture.remembered == [("fetch:a.example", "allow", "project")]

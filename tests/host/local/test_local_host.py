@@ -116,6 +116,15 @@ async def test_a_host_is_not_idle_while_a_question_waits(tmp_path: Path) -> None
         assert not host.host.is_idle
 
 
+async def test_a_host_is_idle_once_its_last_client_left(tmp_path: Path) -> None:
+    async with local(Steps()) as host:
+        first, second = await host.client(OURS), await host.client(OURS)
+        await host.leave(first)
+        assert not host.host.is_idle
+        await host.leave(second)
+        assert host.host.is_idle
+
+
 LATE = """
 import asyncio, sys
 from dragoman.host.local.local_host import open_local_host

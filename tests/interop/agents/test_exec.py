@@ -80,6 +80,16 @@ def test_does_not_run_what_a_rule_denies(installed: InstalledAgent) -> None:
     assert (permission["action"], permission["rule"]) == ("deny", "execute")
 
 
+@pytest.mark.parametrize("prompt", ["READ {work}/notes.txt", "EDIT {work}/notes.txt alpha omega", "RUN touch ran.txt"])
+def test_what_it_does_can_be_judged(installed: InstalledAgent, prompt: str) -> None:
+    """A deny that is not concerned makes no call of a real agent unjudged: its forms are read."""
+    (installed.work / "notes.txt").write_text("alpha\nbeta\n")
+    rules = ("--deny", "execute:git push *", "--allow", "edit:notes.txt", "--allow", "execute:touch ran.txt")
+    done = succeeded(installed.exec("--stop-on-violation", *rules, prompt.replace("{work}", str(installed.work))))
+    assert (done.result["violations"], done.result["unjudged"]) == ([], [])
+    assert done.result["tool_calls"]
+
+
 @pytest.mark.parametrize("prompt", ["RUN touch new.txt", "WRITE {work}/new.txt one"])
 def test_does_nothing_that_needs_permission_when_no_user_can_be_asked(installed: InstalledAgent, prompt: str) -> None:
     done = installed.exec(prompt.replace("{work}", str(installed.work)))

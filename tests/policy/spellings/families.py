@@ -98,6 +98,18 @@ FAMILIES = (
     Family("apt-get install", ("apt-get install",), ("-y", "--yes", "-qq", "-o a=b", "-q", "--no-install-recommends")),
     Family("systemctl stop", ("systemctl stop",), ("--user", "--no-block", "-q", "--no-ask-password")),
     Family("yarn add", ("yarn add",), ("--cwd .", "--silent", "-s"), "x"),
+    Family(
+        "git commit -m", ("git commit -m x", "git commit -mx", "git commit --message=x", "git commit -qam x"), _GIT, ""
+    ),
+    Family(
+        "tar -xf",
+        ("tar -xf a", "tar xf a", "tar -x -f a", "tar xvf a", "tar --extract --file=a", "tar -f a -x"),
+        (),
+        "",
+    ),
+    Family("docker run -v", ("docker run -v a:b", "docker run -va:b", "docker run --volume=a:b"), _DOCKER, "img"),
+    Family("curl -X POST", ("curl -X POST", "curl -XPOST", "curl -sXPOST", "curl --request POST"), (), "h"),
+    Family("kubectl delete -n prod", ("kubectl delete -n prod", "kubectl delete --namespace=prod"), (), "pod x"),
     Family("make deploy", ("make deploy",), ("-C .", "-s", "-k", "-j2", "--silent", "-j 2", "--directory=."), ""),
 )
 
@@ -113,7 +125,10 @@ def other_words(random: Random) -> tuple[str, list[str]]:
     ]
     # `cargo +nightly` stands first.
     options.sort(key=lambda word: not word.startswith("+")) if any(word.startswith("+") for word in options) else None
-    return f"execute:{family.rule} *", [words[0], *options, *words[1:], *family.rest.split()]
+    # A rule may be written with an alias, too; with options it is another rule.
+    has_options = any(" -" in form for form in (family.rule, *family.forms))
+    rule = family.rule if has_options or random.random() < 0.7 else random.choice(family.forms)
+    return f"execute:{rule} *", [words[0], *options, *words[1:], *family.rest.split()]
 
 
 class Flags(NamedTuple):

@@ -179,7 +179,6 @@ READS = forms(r"""
     git diff --no-index /dev/null .env
     git grep --no-index TOKEN
     git add -f .env
-    git -C src hash-object ../.env
     git config -f .env -l
     git config --file=.env --list
     git commit -F.env --dry-run

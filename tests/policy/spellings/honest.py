@@ -216,7 +216,7 @@ _AFTER = (
     " | grep {w}",
     " | wc -l",
 )
-_BEFORE = ("", "", "", "", "cd {d} && ", "timeout 60 ", "time ", "CI=1 ", "NODE_ENV=test ", "mkdir -p out && ")
+_BEFORE = ("", "", "", "", "cd {d} && ", "timeout 60 ", "CI=1 ", "NODE_ENV=test ", "mkdir -p out && ")
 _BETWEEN = (" && ", " && ", "; ", " || ")
 
 

@@ -272,6 +272,8 @@ _GROUPS = forms(r"""
 """)
 _EVALUATIONS = forms(r"""
     eval %q
+    a['$(%a)']=1
+    a["\$(%s)"]=1 true
     eval -- %q
     builtin eval %q
     command eval %q
@@ -348,6 +350,14 @@ _FROM_DATA = forms(r"""
     ${x:=%p} %r
     {%p,%r}
     echo %p %r | xargs env
+    echo 5 %p %r | xargs timeout
+    echo 3 %p %r | xargs nice -n
+    printf '0 %p %r' | xargs chrt -o
+    echo 1 %p %r | xargs taskset
+    echo / %p %r | xargs chroot
+    echo lock %p %r | xargs flock
+    echo '-exec %p %r ;' | xargs find . -maxdepth 0
+    echo '%p %r' | xargs -I{} find . -maxdepth 0 -exec sh -c {} \;
     echo %p %r | xargs nice -n 1
     printf '%p %r' | xargs timeout 5
     echo %r | xargs %p
@@ -398,6 +408,23 @@ def from_data(words: Sequence[str], stubs: str, random: Random) -> str:
     form = random.choice(_FROM_DATA).replace("%p", program).replace("%r", rest).replace("BIN", stubs)
     form = form.replace("%h", program[:cut]).replace("%t", program[cut:])
     return form.replace("%g", f"{program[:cut]}[{program[cut]}]{program[cut + 1 :]}")
+
+
+def elsewhere(place: str, random: Random) -> str:
+    """Return a line that runs a program which only has the name of a known one; `place` is its folder."""
+    program = random.choice(("ls", "cat", "git", "echo"))
+    folder = random.choice(
+        (
+            place,
+            f"/usr/bin/../..{place}",
+            f"//{place}/.",
+            "../elsewhere",
+            "./../elsewhere",
+            "~/../elsewhere",
+            f"/bin/..{place}",
+        )
+    )
+    return random.choice(("", "", "nice ", "env ", "command ", "ls; ")) + f"{folder}/{program} victim"
 
 
 def layered(words: list[str], random: Random, most: int = 3) -> str:

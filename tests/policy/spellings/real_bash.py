@@ -2,7 +2,7 @@
 
 In front of the machine's programs its `PATH` has stubs: a script under many names that writes its words to a log. One
 bash serves many lines, each in a subshell; every line has its own name for the file `victim`, so that what one leaves
-running is not taken for the next one's.
+running is not taken for the next one's. A folder `elsewhere` has programs that only have the names of known ones.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class RealBash:
         self.home = folder / "home"
         self.stubs = folder / "bin"
         self._log = folder / "log"
-        for made in (self.place / "src", self.place / "secrets", self.home, self.stubs):
+        self.elsewhere = folder / "elsewhere"
+        for made in (self.place / "src", self.place / "secrets", self.home, self.stubs, self.elsewhere):
             made.mkdir(parents=True)
         for name, text in _FILES.items():
             (self.place / name).write_text(text)
@@ -53,6 +54,8 @@ class RealBash:
         first.chmod(0o755)
         for name in stubs[1:]:
             (self.stubs / name).hardlink_to(first)
+        for name in ("ls", "cat", "git", "echo"):
+            (self.elsewhere / name).hardlink_to(first)
         self._count = 0
         self._start()
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
-from dragoman.builtin.cancellation import was_asked_for
+from dragoman.agent.cancellation import was_asked_for
 from dragoman.builtin.models.choice import effort_for
 from dragoman.builtin.models.find import find_model
 from dragoman.builtin.models.model import ModelError, ModelRequest, StepEnd

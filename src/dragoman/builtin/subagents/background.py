@@ -10,7 +10,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from dragoman.builtin.cancellation import was_asked_for
+from dragoman.agent.cancellation import was_asked_for
 from dragoman.builtin.subagents.run import SHOW_SECONDS
 from dragoman.builtin.subagents.subagents import answer_text
 from dragoman.builtin.tools.jobs import jobs_of

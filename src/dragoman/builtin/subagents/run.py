@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, structs
 
-from dragoman.builtin.cancellation import complete, wait_or_cancel, was_asked_for
+from dragoman.agent.cancellation import complete, was_asked_for
+from dragoman.builtin.cancellation import wait_or_cancel
 from dragoman.builtin.context.environment_block import add_environment
 from dragoman.builtin.context.history import ModelConversation
 from dragoman.builtin.context.instruction_changes import add_instruction_changes

@@ -57,6 +57,8 @@ def run(call: CliCall) -> int:
         )
     ui, notes = _read_ui()
     form, why = _form(given, ui.screen)
+    if given.mode is not None and (given.session is not None or getattr(given, "continue")):
+        raise exits.CliError("--mode is for a new session", hint="leave it out, and use /mode in the session")
     worktree = None
     if given.worktree is not None:
         from dragoman.cli.worktree import enter_worktree
@@ -92,7 +94,7 @@ def _converse(
         else:
             from dragoman.tui.plain import run
         return run(opening, session_id, first, uses_colour(sys.stdout), is_ascii=bool(is_ascii))
-    named = (given.agent, first, call.program, given.worktree, session_id, given.new or None)
+    named = (given.agent, first, call.program, given.worktree, session_id, given.new or None, given.mode)
     overridden = {}
     if given.ascii:
         from msgspec.structs import replace

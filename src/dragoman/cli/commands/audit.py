@@ -54,7 +54,6 @@ def _anchor(given: str | None) -> str | None:
 
 def _head(folder: Path, *, is_json: bool) -> int:
     """Print the hash of the last record, to be kept elsewhere."""
-
     from dragoman.proxy.audit.files import holds_end, locked_for_reading, read_head
 
     with locked_for_reading(folder):

@@ -107,11 +107,15 @@ def _settings_rules(project: str) -> list[Rule]:
 
 
 def _explain(call: CliCall, project: str, folder: str) -> int:
-    from dragoman.policy import judge, proposals
+    from dragoman.policy import proposals
     from dragoman.settings.rule_file import open_rules
+    from dragoman.workspace.folders import SessionFolders
+    from dragoman.workspace.judging import judge_in
 
-    request = _request(call, project, folder)
-    verdict = judge([*open_rules().rules(project), *_settings_rules(project)], request)
+    folders = SessionFolders(folder, project=project)
+    asked = folders.settle_request(_request(call, project, folder), call.given.agent or "")
+    judgement = judge_in([*open_rules().rules(project), *_settings_rules(project)], asked, folders)
+    request, verdict = judgement.request, judgement.verdict
     rule = verdict.rule
     if call.given.json:
         found = None if rule is None else _row(rule, project=None, added="", source=rule.source)
@@ -145,7 +149,9 @@ def _request(call: CliCall, project: str, folder: str) -> Request:
         given = {"host": words[0]}
     elif kind == "mcp" and len(words) == 2:
         kind, given = "other", {"mcp": words}
-    elif words or kind == "mcp":
+    elif kind == "tool" and len(words) == 1:
+        kind, given = "other", {"tool": words[0], "unreadable": "it names no file and no command"}
+    elif words or kind in ("mcp", "tool"):
         raise exits.CliError(f"rules explain {kind}: wrong arguments after --", hint=_SEE_HELP)
     home = os.path.expanduser("~")
     return Request(call.given.agent or "", kind, " ".join(words), root=project, home=home, **given)
@@ -189,7 +195,8 @@ COMMAND = CliCommand(
         "  add      add a rule\n"
         "  remove   remove a rule\n"
         "A rule is [AGENT@]KIND[:PATTERN], such as read, edit:src/**, execute:npm test (exactly these words),\n"
-        "execute:npm test * (these words and any others), fetch:example.org, mcp:SERVER:TOOL or gemini@edit.\n"
+        "execute:npm test * (these words and any others), fetch:example.org, mcp:SERVER:TOOL, tool:NAME or\n"
+        "gemini@edit.\n"
         "A deny wins over every allow. You are always asked about changes of protected files (.git, shell start-up\n"
         "files, settings of editors and agents) and about shell lines that cannot be read.\n"
         "A rule applies to one project, or with --everywhere to all projects."

@@ -66,7 +66,7 @@ class RunRequest(NamedTuple):
 
     def terms(self) -> Terms:
         """Return the terms of the run; made when the agent's program was started."""
-        from dragoman.cli.exec.rules import remember_rule
+        from dragoman.cli.exec.rules import remember_rule, rule_file
         from dragoman.runs.ledger import ledger_name
         from dragoman.runs.terms import SessionTerms, Terms, mode_rules
 
@@ -89,7 +89,8 @@ class RunRequest(NamedTuple):
             rules=lambda mode: [*rules, *mode_rules(mode, options.roots)] if is_own else rules,
             sandboxes=self.sandboxes,
             restores=self.restores_protected,
-            remember=lambda text, action: remember_rule(project, text, action),
+            remember=lambda text, action, scope: remember_rule(project, text, action, scope),
+            rule_file=rule_file(),
             ledger_name=ledger_name(self.entry),
             left_out=tuple(_own_files(options)),
         )

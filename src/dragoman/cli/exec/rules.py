@@ -15,6 +15,7 @@ from dragoman.cli.exits import CliError
 if TYPE_CHECKING:
     from dragoman.cli.exec.options import Options
     from dragoman.policy import Action, Rule
+    from dragoman.policy.decide import RememberScope
 
 _SHAPE = '{"allow": ["edit:src/**"], "deny": ["execute:rm *"], "ask": []}'
 
@@ -56,12 +57,21 @@ def remembered_rules(project: str) -> list[Rule]:
     return list(open_rules().rules(project))
 
 
-def remember_rule(project: str, text: str, action: Action) -> None:
-    """Add a rule for this project to the rule file, after the user answered "always".
+def rule_file() -> str:
+    """Return where rules of answers for the project are written."""
+    from dragoman.settings.places import config_dir
+
+    return str(config_dir() / "rules.json")
+
+
+def remember_rule(project: str, text: str, action: Action, scope: RememberScope) -> None:
+    """Add a rule for this project to the rule file; one for the session is not written.
 
     Raises:
         ConfigError: the rule cannot be kept, or the file cannot be written.
     """
+    if scope == "session":
+        return
     from dragoman.settings.rule_file import open_rules
 
     open_rules().remember(text, action, "project", project)

@@ -96,7 +96,7 @@ async def make_opening(agent: RemoteAgent, request: RunRequest) -> SessionOpenin
     if request.rules and own_meta(agent.capabilities.meta) is not None:
         from dragoman.runs.terms import restricting_rules
 
-        asked = restricting_rules(request.rules, request.entry.name, request.project)
+        asked = restricting_rules(request.rules, request.entry.name, (request.project, *options.roots[1:]))
         if asked:
             meta["dragoman"] = {"asksAbout": asked}
     prompt = system_prompt_for(agent, request.entry, request.passed)

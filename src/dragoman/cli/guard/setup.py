@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from dragoman._version import __version__
 from dragoman.cli.exec.options import Options
-from dragoman.cli.exec.rules import remember_rule, remembered_rules, typed_rules
+from dragoman.cli.exec.rules import remember_rule, remembered_rules, rule_file, typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.guard.environment import repaired
 from dragoman.cli.named_agent import find_agent
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dragoman.client.permission import Asker
     from dragoman.client.session import Session
     from dragoman.policy import Action, Rule
+    from dragoman.policy.decide import RememberScope
     from dragoman.proxy.guard.grades import GradedRule
     from dragoman.proxy.guard.watch import SessionWatch
     from dragoman.registry.agents import AgentEntry
@@ -167,6 +168,7 @@ def make_plan(setup: GuardSetup, log: AuditLog | None, asker: Asker | None) -> G
         roots=() if sandboxes.commands is None else (options.cwd, *options.directories),
         asking_mode="" if facts is None else facts.asking_mode,
         runs_in_terminals=facts is not None and facts.runs_in_terminals,
+        is_built_in=runs_built_in(entry),
         needs_log=not options.is_best_effort,
     )
 
@@ -337,9 +339,14 @@ class ProjectRules:
         mode = () if self._mode_rules is None else self._mode_rules(session)
         return [*self.of(session.cwd), *mode]
 
-    def remember(self, project: str, text: str, action: Action) -> None:
-        """Add the rule of an answer of "always". Raises: ConfigError if it cannot be kept."""
-        remember_rule(project, text, action)
+    @property
+    def rule_file(self) -> str:
+        """Where rules of answers for a project are written."""
+        return rule_file()
+
+    def remember(self, project: str, text: str, action: Action, scope: RememberScope) -> None:
+        """Add the rule of an answer, if it holds for the project. Raises: ConfigError if it cannot be kept."""
+        remember_rule(project, text, action, scope)
 
 
 def _files(project: str) -> tuple[Path, ...]:

@@ -1,22 +1,18 @@
-"""A permission request as a question: what is shown, and the meaning of a typed line.
+"""A permission request as a question at a terminal: how its words are laid out, and the meaning of a typed line.
 
-Every line begins with our own words and a peer's text comes after them, so that a peer cannot imitate an option. The
-choice is bound to an option's id; its kind is shown in our own words. Enter alone never chooses an option. Rules, and
-decisions without a question, are up to `dragoman.policy`.
+The words are made in `client/question_words.py`. Every line begins with our own words and a peer's text comes after
+them, so that a peer cannot imitate an option. The choice is bound to an option's id. Enter alone never chooses an
+option. Rules, and decisions without a question, are up to `dragoman.policy`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import msgspec
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.cli.prompt.diff import view_diff
-from dragoman.client.permission import OWN_CALL
-from dragoman.policy.paths import is_below
-from dragoman.schema import UNSET, v1
+from dragoman.schema import v1
 from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
-from dragoman.text.visible import label, paragraphs, quoted, spelled, wrapped
+from dragoman.text.visible import label, paragraphs, spelled, wrapped
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,43 +20,39 @@ if TYPE_CHECKING:
 
     from dragoman.cli.prompt.dialogue import Dialogue
     from dragoman.client.permission import Question
+    from dragoman.client.question_words import AskedRow, OptionWords
     from dragoman.state import SessionState
     from dragoman.text.colour import Painter
 
-    Reply: TypeAlias = "v1.PermissionOption | Literal['cancel', 'all'] | None"
+    Reply: TypeAlias = "OptionWords | Literal['cancel', 'all'] | None"
 
-KINDS: Final = {
-    "allow_once": ("allow once", "y", GREEN),
-    "allow_always": ("allow always", "a", GREEN),
-    "reject_once": ("reject once", "n", RED),
-    "reject_always": ("reject always", "never", RED),
-}
+_LETTERS: Final = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "never"}
 _BODY: Final = 8  # lines of a change that are shown on the smallest screen
 _KEY: Final = 9  # columns of our word before a peer's
 _LEAST: Final = 40
-_TITLE: Final = 3  # lines of a title above the command; more could push that off the screen
 _HEAD: Final = 40  # lines; more could push the important ones off the screen
 RAIL: Final = "  │ "
 
 
 class OptionChoice(NamedTuple):
-    """An option and the keys that choose it."""
+    """An answer and the keys that choose it."""
 
-    option: v1.PermissionOption
+    option: OptionWords
     number: str
     letter: str
-    is_clear: bool
 
 
-def choices(options: Sequence[v1.PermissionOption]) -> list[OptionChoice]:
-    """Return all options in the agent's order. A kind has a letter only if one option is of that kind."""
-    kinds = [option.kind for option in options]
+def choices(options: Sequence[OptionWords]) -> list[OptionChoice]:
+    """Return all answers in their order. A letter stands for one answer: of several, for the one for the project."""
     found = []
     for number, option in enumerate(options, 1):
-        letter = KINDS[option.kind][1] if option.kind in KINDS and kinds.count(option.kind) == 1 else ""
-        # Two options with one id are the same answer on the wire: it is unclear which of them is meant.
-        twins = {other.kind for other in options if other.option_id == option.option_id}
-        found.append(OptionChoice(option, str(number), letter, len(twins) == 1 and option.kind in KINDS))
+        same = [other for other in options if other.kind == option.kind]
+        narrow = [other for other in same if other.always is not None and other.always.kept == "project"]
+        has_letter = len(same) == 1 or (bool(narrow) and option is narrow[0])
+        letter = _LETTERS.get(option.kind, "") if has_letter else ""
+        if option.kind == "allow_always" and not has_letter and option.always and option.always.kept == "session":
+            letter = "s"
+        found.append(OptionChoice(option, str(number), letter))
     return found
 
 
@@ -72,7 +64,7 @@ def read_reply(line: str, offered: Sequence[OptionChoice]) -> Reply:
     if word == "v":
         return "all"
     for choice in offered:
-        if choice.is_clear and word and word in (choice.number, choice.letter):
+        if choice.option.is_clear and word and word in (choice.number, choice.letter):
             return choice.option
     return None
 
@@ -83,7 +75,7 @@ async def ask_permission(question: Question, state: SessionState, dialogue: Dial
     Raises: InputEnded at the end of the input.
     """
     sheet = draw(question, state, agent=dialogue.agent, paint=dialogue.paint, width=dialogue.width)
-    offered = choices(question.permission.options)
+    offered = choices(question.answers)
     room = max(_BODY, dialogue.rows - len(sheet.head) - len(sheet.foot) - 3)
     await dialogue.write(*sheet.head, *sheet.body[:room])
     left = len(sheet.body) - room
@@ -98,13 +90,13 @@ async def ask_permission(question: Question, state: SessionState, dialogue: Dial
         elif reply == "cancel":
             return None
         elif reply is not None:
-            return reply.option_id
+            return reply.id
         else:
             await dialogue.refuse("Please type one of the answers listed above.")
 
 
 def _keys(offered: Sequence[OptionChoice], *, is_cut: bool) -> str:
-    numbers = [choice.number for choice in offered if choice.is_clear]
+    numbers = [choice.number for choice in offered if choice.option.is_clear]
     return f"your answer: {', '.join([*numbers, 'c to cancel', *['v to see everything'] * is_cut])}"
 
 
@@ -126,48 +118,29 @@ def draw(question: Question, state: SessionState, *, agent: str, paint: Painter,
 
 
 def _head(question: Question, agent: str, paint: Painter, width: int) -> list[str]:
-    asked = (question.request, *question.also)
+    words = question.words
     lines = ["", paint(f"{label(agent, 40)} asks for permission", BOLD)]
-    title = _title(question, width)
-    lines += [_row("title" if not number else "", piece, paint) for number, piece in enumerate(title[:_TITLE])]
-    if len(title) > _TITLE:
-        lines.append(_row("", paint("(the whole title follows below)", YELLOW), paint))
-    kinds = dict.fromkeys(label(request.kind, 20) for request in asked)
-    lines += _rows("kind", ", ".join(kinds), paint, width)
-    lines += _commands(question, paint, width)
-    for name, value in sorted(question.env.items()):
-        lines += _rows("sets", f"{quoted(name)}={quoted(value)}", paint, width)
-    root = asked[0].root
-    for path in dict.fromkeys(path for request in asked for path in request.paths):
-        outside = "" if not root or is_below(path, root) else paint("  (outside the project)", YELLOW)
-        lines += _rows("path", quoted(path), paint, width, outside)
-    for request in asked:
-        if request.host:
-            lines += _rows("host", quoted(request.host), paint, width)
-        if request.mcp:
-            lines += _rows("mcp", " ".join(map(quoted, request.mcp)), paint, width)
-    if question.why:
-        lines += _rows("why", spelled(question.why), paint, width)
+    kinds = dict.fromkeys(label(request.kind, 20) for request in (question.request, *question.also))
+    lines += _rows("kind", ", ".join(kinds) if question.stated is None else label(words.kind, 20), paint, width)
+    if not words.rows:
+        lines += _rows("asks", words.title, paint, width)
+    for row in words.rows:
+        lines += _lines(row, paint, width)
+    if words.why:
+        lines += _rows("why", spelled(words.why), paint, width)
+    # What the agent calls it comes last, and cannot push what was read off the screen.
+    if words.agent_title:
+        lines += _rows("agent", f"calls it: {words.agent_title}", paint, width)
     return lines
 
 
-def _title(question: Question, width: int) -> list[str]:
-    """Return the whole title. Hidden characters are spelled out: without them another text would seem to be meant."""
-    return wrapped(spelled(question.request.title) or "(no title)", width - _KEY)
-
-
-def _commands(question: Question, paint: Painter, width: int) -> list[str]:
-    """Return the lines of all commands that the answer permits."""
-    lines: list[str] = []
-    first = (question.argv, question.shell, question.cwd)
-    others = [also.command for also in question.also if also.command is not None]
-    for argv, shell, cwd in (first, *((other.argv, other.line, other.cwd) for other in others)):
-        if argv is not None:
-            lines += _rows("runs", " ".join(map(quoted, argv)), paint, width)
-        elif shell is not None:
-            lines += _script(shell, paint, width)
-        if cwd:
-            lines += _rows("in", quoted(cwd), paint, width)
+def _lines(row: AskedRow, paint: Painter, width: int) -> list[str]:
+    """Return one thing that is asked about; each line of a script is behind a vertical bar."""
+    bar = "│ " if row.key == "shell" else ""
+    pieces = [bar + piece for line in row.lines for piece in wrapped(line, width - _KEY - len(bar))]
+    lines = [_row(row.key if not number else "", piece, paint) for number, piece in enumerate(pieces)]
+    if row.note:
+        lines[-1] += paint(f"  ({row.note})", YELLOW)
     return lines
 
 
@@ -175,38 +148,24 @@ def _row(key: str, text: str, paint: Painter) -> str:
     return f"  {paint(f'{key:<{_KEY - 2}}', DIM)}{text}"
 
 
-def _rows(key: str, text: str, paint: Painter, width: int, note: str = "") -> list[str]:
+def _rows(key: str, text: str, paint: Painter, width: int) -> list[str]:
     pieces = wrapped(text, width - _KEY)
-    lines = [_row(key if not number else "", piece, paint) for number, piece in enumerate(pieces)]
-    lines[-1] += note
-    return lines
-
-
-def _script(shell: str, paint: Painter, width: int) -> list[str]:
-    """Return all lines of a shell command, each behind a vertical bar."""
-    pieces = paragraphs(shell, width - _KEY - 2)
-    return [_row("shell" if not number else "", f"│ {piece}", paint) for number, piece in enumerate(pieces)]
+    return [_row(key if not number else "", piece, paint) for number, piece in enumerate(pieces)]
 
 
 def _body(question: Question, state: SessionState, paint: Painter, width: int) -> list[str]:
     wide = width - len(RAIL)
-    content, raw = _call_content(question, state)
+    content = _call_content(question, state)
     lines: list[str] = []
     for diff in _distinct(question.diffs or [item for item in content if isinstance(item, v1.Diff)]):
         old = diff.old_text if isinstance(diff.old_text, str) else None
         # An agent may show a piece of the file; what dragoman itself would write is known as a whole.
-        is_whole = old is None or question.permission.tool_call.tool_call_id.startswith(OWN_CALL)
+        is_whole = old is None or bool(question.options)
         view = view_diff(diff.path, old, diff.new_text, paint=paint, width=wide, is_whole=is_whole)
         lines += [*view.lines, paint(view.figures, DIM)]
     for item in content:
         if isinstance(item, v1.Content) and isinstance(item.content, v1.TextContent):
             lines += paragraphs(item.content.text, wide)
-    is_command = any(request.command is not None for request in (question.request, *question.also))
-    if not lines and not is_command:
-        lines = _input(raw, wide)
-    title = _title(question, wide)
-    if len(title) > _TITLE:
-        lines += ["the whole title:", *title]
     return [f"{paint(RAIL, DIM)}{line}" for line in lines]
 
 
@@ -219,51 +178,26 @@ def _distinct(diffs: Sequence[v1.Diff]) -> list[v1.Diff]:
     return list(found.values())
 
 
-def _call_content(question: Question, state: SessionState) -> tuple[Sequence[v1.ToolCallContent], Any]:
-    """Return content and input of the tool call, from the request or from earlier updates of this turn."""
+def _call_content(question: Question, state: SessionState) -> Sequence[v1.ToolCallContent]:
+    """Return the content of the tool call, from the request or from earlier updates of this turn."""
     patch = question.permission.tool_call
     call = state.tool_calls.get(patch.tool_call_id)
     if call is not None and call.turn != len(state.turns) - 1:
         call = None  # an id that was used again
-    content = patch.content or (call.content if call is not None else ())
-    raw = patch.raw_input if patch.raw_input is not UNSET else call.raw_input if call is not None else UNSET
-    return content or (), raw
-
-
-def _input(raw: Any, width: int) -> list[str]:
-    """Return the raw input of the tool as lines, if nothing more specific is known."""
-    if raw is UNSET or raw is None:
-        return []
-    members = list(raw.items()) if isinstance(raw, dict) else [("", raw)]
-    lines: list[str] = []
-    for name, value in members:
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        lines += paragraphs(f"{name}: {text}" if name else text, width)
-    return lines
+    return patch.content or (call.content if call is not None else ())
 
 
 def _foot(question: Question, paint: Painter, width: int) -> list[str]:
     lines = [""]
-    for choice in choices(question.permission.options):
+    for choice in choices(question.answers):
         option = choice.option
-        kind, _, style = KINDS.get(option.kind, (f"unknown kind {label(option.kind, 16)}", "", YELLOW))
-        keys = choice.number + (f" {choice.letter}" if choice.letter else "")
-        lead = f"  {keys:<9} {kind:<14}"
-        if not choice.is_clear:
-            lead = f"  {'-':<9} {kind:<14}"
-        lines.append(f"{paint(lead, style)} {label(option.name, width - len(lead) - 1)}")
-        if not choice.is_clear:
+        style = YELLOW if not option.is_clear else GREEN if option.allows else RED
+        keys = choice.number + (f" {choice.letter}" if choice.letter else "") if option.is_clear else "-"
+        lead = f"  {keys:<9} "
+        lines.append(f"{paint(lead, style)}{option.text(width - len(lead))}")
+        if not option.is_clear:
             lines.append(paint(f"{'':12}cannot be chosen: its meaning is not clear", YELLOW))
-        if option.kind in ("allow_always", "reject_always"):
-            lines += [
-                paint(f"{'':12}{piece}", DIM) for piece in wrapped(_remembered(question, option.kind), width - 12)
-            ]
+        if option.effect:
+            lines += [paint(f"{'':12}{piece}", DIM) for piece in wrapped(option.effect, width - 12)]
     lines.append(paint(f"  {'c':<9} cancel", CYAN))
     return lines
-
-
-def _remembered(question: Question, kind: str) -> str:
-    action = "allow" if kind == "allow_always" else "deny"
-    if not question.proposals:
-        return "the agent remembers this in its own way; no rule is saved here"
-    return spelled(f"saves the rule: {action} {question.proposals[0]}")

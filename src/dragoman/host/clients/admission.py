@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from dragoman.agent.sessions import require_folder
 from dragoman.errors import RequestError
 from dragoman.policy.paths import is_below
 from dragoman.schema import v1
@@ -27,10 +28,7 @@ def admit_folder(path: str, visitor: Visitor, where: str = "$.cwd") -> str:
     Raises:
         RequestError: it is not absolute, not on this machine, or not one of the visitor's.
     """
-    if not os.path.isabs(path):
-        raise RequestError.invalid_params(f"the path must be absolute: {path}", path=where)
-    if not os.path.isdir(path):
-        raise RequestError.invalid_params(f"this folder is not on the host's machine: {path}", path=where)
+    require_folder(path, where)
     real = os.path.realpath(path)
     if visitor.folders is not None and not any(is_below(real, os.path.realpath(folder)) for folder in visitor.folders):
         raise RequestError.invalid_params(f"sessions may not work in {path}", path=where)

@@ -31,6 +31,8 @@ class ClientKind(msgspec.Struct, frozen=True):
     urls: bool = False
     terminal_output: bool = False
     """It shows the output of terminals that other programs run, by `_meta`."""
+    words: bool = False
+    """It shows the words of a question in `_meta`; others are sent them as content of the tool call."""
     activity: bool = False
     """It gets `_dragoman/turn_started` for the turns of all clients, not only for its own."""
     is_observer: bool = False
@@ -97,6 +99,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         forms=elicitation.get("form") is not None,
         urls=elicitation.get("url") is not None,
         terminal_output=meta.get("terminal_output") is True,
+        words=isinstance(own, dict) and own.get("words") is True,
         activity=isinstance(own, dict) and own.get("activity") is True,
         is_observer=isinstance(own, dict) and own.get("role") == "observer",
         reads_files=files.get("readTextFile") is True,

@@ -56,11 +56,12 @@ class SessionQuestions:
         params: dict[str, Any],
         child: str | None = None,
         details: QuestionDetails | None = None,
+        plain: dict[str, Any] | None = None,
     ) -> dict[str, Any]:
         """Ask every attached client that can show it; the answer for the agent.
 
         `child` is the session of a subagent that the question is about, by the host's id; `details` are what the host
-        knows about it.
+        knows about it, and `plain` the params for clients that do not read them.
 
         Cancelled when the agent withdraws the question.
         """
@@ -72,7 +73,9 @@ class SessionQuestions:
             params = {**params, "elicitationId": self._elicitation(params["elicitationId"])}
         id = f"q-{secrets.token_hex(8)}"
         number = session.prompts.turn_number
-        question = HostedQuestion(id, session.id, method, params, number, self, child=child, details=details)
+        question = HostedQuestion(
+            id, session.id, method, params, number, self, child=child, details=details, plain=plain
+        )
         self._open[id] = question
         of_child = {} if child is None else {"child": child}
         session.append("question", {"questionId": id, "method": method, "params": params, **of_child})

@@ -1,33 +1,22 @@
-"""What the host knows about a permission request besides what the agent sent: why it is asked, and what answers do.
+"""What the host knows about a permission request besides what the agent sent: what was read, why, what answers do.
 
 Goes to clients as `_meta.dragoman` of the question, and is read by them as the same type. Pure. All of it is the host's
-own knowledge; what an agent says about its options is marked as such. The rules are loaded in the host only.
+own knowledge; what an agent says about its options is marked as such.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 
+from dragoman.client.question_words import AlwaysDetails, QuestionWords, asked_words, option_words, with_folder
+
 if TYPE_CHECKING:
     from dragoman.client.permission import Question
-    from dragoman.policy import Request
+    from dragoman.client.question_words import OptionWords
     from dragoman.schema import v1
-
-_ALWAYS: Final[dict[str, Literal["allow", "deny"]]] = {"allow_always": "allow", "reject_always": "deny"}
-
-
-class AlwaysDetails(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What an answer of "always" writes, and who keeps it."""
-
-    action: Literal["allow", "deny"]
-    by: Literal["host", "agent"]
-    rule: str | None = None
-    kept: Literal["project", "session", "agent"] | None = None
-    file: str | None = None
-    """Where the host writes the rule."""
 
 
 class QuestionDetails(Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
@@ -39,6 +28,8 @@ class QuestionDetails(Struct, frozen=True, kw_only=True, omit_defaults=True, ren
     command_count: int = 0
     outside: tuple[str, ...] = ()
     """Paths outside the project."""
+    words: QuestionWords | None = None
+    """What was read, as it is shown; None from a host of another version."""
     options: dict[str, AlwaysDetails] = {}
     """By the ids of the options that mean "always"."""
     reads_reasons: bool = False
@@ -56,15 +47,36 @@ def read_details(request: v1.RequestPermissionRequest) -> QuestionDetails:
         return QuestionDetails()
 
 
-def question_details(
-    question: Question, cwd: str, rule_file: str | None, *, reads_reasons: bool = False
-) -> QuestionDetails:
+def words_of(request: v1.RequestPermissionRequest) -> QuestionWords:
+    """Return what is asked, in words: the host's, or what this client reads if the host sent none."""
+    details = read_details(request)
+    if details.words is not None:
+        return details.words
+    from dragoman.client.reading import describe
+    from dragoman.state import SessionState
+
+    evidence = describe(request, SessionState(), None, agent="", root=details.cwd)
+    title = request.tool_call.title
+    words = asked_words(
+        evidence.requests,
+        why=details.why,
+        agent_title=title if isinstance(title, str) else "",
+        raw_input=request.tool_call.raw_input,
+    )
+    return with_folder(words, details.cwd)
+
+
+def answers_of(request: v1.RequestPermissionRequest) -> tuple[OptionWords, ...]:
+    """Return what can be chosen, in words."""
+    return option_words(request.options, read_details(request).options)
+
+
+def question_details(question: Question, cwd: str, *, reads_reasons: bool = False) -> QuestionDetails:
     """Return the details for a client.
 
     Args:
         question: what is asked.
         cwd: the folder of the session.
-        rule_file: where the host keeps the rule of an answer of "always"; None if it keeps it for the session only.
         reads_reasons: whether the agent reads why something was refused.
     """
     from dragoman.policy.paths import is_below
@@ -76,36 +88,9 @@ def question_details(
         why=question.why,
         cwd=question.cwd or cwd,
         commands=commands,
-        command_count=sum(map(_count, asked)) if commands else 0,
+        command_count=question.words.command_count,
         outside=tuple(sorted(outside)),
-        options={
-            option.option_id: _written(option, question, rule_file)
-            for option in question.permission.options
-            if option.kind in _ALWAYS
-        },
+        words=with_folder(question.words, cwd),
+        options=dict(question.always),
         reads_reasons=reads_reasons,
-    )
-
-
-def _count(request: Request) -> int:
-    """Count the commands that a request runs; one for a line that cannot be read."""
-    from dragoman.policy.shell import Line
-
-    if request.command is None:
-        return 0
-    runs = request.command.runs
-    return len(runs.commands) if isinstance(runs, Line) else 1
-
-
-def _written(option: v1.PermissionOption, question: Question, rule_file: str | None) -> AlwaysDetails:
-    action = _ALWAYS[option.kind]
-    if question.proposals:
-        kept: Literal["session", "project"] = "session" if rule_file is None else "project"
-        return AlwaysDetails(action=action, by="host", rule=question.proposals[0], kept=kept, file=rule_file)
-    own: Any = option.meta.get("dragoman") if isinstance(option.meta, dict) else None
-    rule, scope = (own.get("rule"), own.get("kept")) if isinstance(own, dict) else (None, None)
-    if not isinstance(rule, str):
-        return AlwaysDetails(action=action, by="agent")
-    return AlwaysDetails(
-        action=action, by="agent", rule=rule, kept=scope if scope in ("session", "project") else "agent"
     )

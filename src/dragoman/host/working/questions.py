@@ -28,6 +28,9 @@ class Asks(Protocol):
 
     key: str
 
+    @property
+    def reads_words(self) -> bool: ...
+
     def can_answer(self, session: str, method: Method, params: dict[str, Any]) -> bool: ...
 
     def ask_in(
@@ -73,6 +76,7 @@ class HostedQuestion:
         *,
         child: str | None = None,
         details: QuestionDetails | None = None,
+        plain: dict[str, Any] | None = None,
     ) -> None:
         """Make a question that was logged already.
 
@@ -84,6 +88,7 @@ class HostedQuestion:
             watcher: Gets what the clients do.
             child: The session of a subagent that it is about, for clients that know such sessions.
             details: What the host adds for clients that know it, see `question_details.py`.
+            plain: What other clients are sent: the same words, in the members that every client shows.
         """
         self.id = id
         self._session = session
@@ -91,6 +96,7 @@ class HostedQuestion:
         self.params = params
         self.turn = turn
         self._child = child
+        self._plain = params if plain is None else {**params, **{name: plain[name] for name in ("toolCall", "options")}}
         self._details = {} if details is None else msgspec.to_builtins(details)
         self.answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.number = 0
@@ -115,7 +121,7 @@ class HostedQuestion:
         def settle(result: Any, error: Exception | None) -> None:
             self._settled(client, result, error)
 
-        params = {**self.params, "_meta": self._meta()}
+        params = {**(self.params if client.reads_words else self._plain), "_meta": self._meta()}
         pending = client.ask_in(self._session, self.method, params, settle, child=self._child)
         if pending is not None:
             self._asked[client.key] = (client, pending)

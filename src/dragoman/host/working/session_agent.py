@@ -233,7 +233,7 @@ class SessionAgent:
         session, host = self._session, self._host
         source = host.source(session.record.agent)
         terms = host.services.terms_of(session)
-        asks = AsksClients(session, terms.rule_file, lambda: run.guard.reads_reasons)
+        asks = AsksClients(session, lambda: run.guard.reads_reasons)
         run = GuardedRun(
             terms,
             asker=asks,

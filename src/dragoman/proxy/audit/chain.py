@@ -222,15 +222,15 @@ class AuditChain:
         with open(open_file(self._path), "rb") as file:
             file.seek(start)
             data = file.read()
-        last, at, end = None, 0, 0
-        while (newline := data.find(b"\n", at)) >= 0:
-            found = read_line(data[at:newline])
-            at = newline + 1
+        at = data.rfind(b"\n") + 1
+        while at > 0:  # from the end: what follows the last record is short, what is before it may be long
+            begin = data.rfind(b"\n", 0, at - 1) + 1
+            found = read_line(data[begin : at - 1])
             if found is not None:
-                end = at
-                last = _end_of(found, self._path, start + end)
                 self._format = found[0].get("v", 0)
-        return last, data[end:]
+                return _end_of(found, self._path, start + at), data[at:]
+            at = begin
+        return None, data
 
     # Files
 

@@ -73,6 +73,9 @@ def subject(fields: dict[str, Any]) -> str:
     tool, file = fields.get("tool"), fields.get("file")
     violation, agent = fields.get("violation") or fields.get("unjudged"), fields.get("agent")
     found = fields.get("command") or fields.get("why")
+    removed = fields.get("removed")
+    if not found and isinstance(removed, dict):
+        found = f"{removed.get('count')} records since the log began, in {len(fields.get('files') or ())} files now"
     if not found and isinstance(violation, dict):
         found = violation.get("command") or violation.get("title")
     if not found and isinstance(file, dict):

@@ -31,6 +31,7 @@ _COLLECT_SECONDS: Final = 0.05  # until records are synced that are not importan
 _AGAIN_SECONDS: Final = 1.0
 _CLOSE_SECONDS: Final = 10.0  # for a slow disk; what is not written then is lost
 _MOST_BATCH: Final = 1_000
+_MOST_NOTICES: Final = 20  # an agent that changes the log again and again must not fill the memory
 _MOST_WAITING: Final = 50_000  # records of a disk that refuses; the turn that runs goes on, and no other begins
 
 
@@ -156,6 +157,7 @@ class AuditLog:
             self.problem = problem
             self._writing = 0
             self._notices += self._chain.notices
+            del self._notices[:-_MOST_NOTICES]
             self._chain.notices.clear()
             if is_written:
                 # What is in the file is not written again, even if it could not be synced: only that is tried again.

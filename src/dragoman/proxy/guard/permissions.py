@@ -1,7 +1,8 @@
 """Permission decisions of the guard: by the user's rules, else by the editor, a terminal, or no.
 
 Every project has rules of its own, so there is one `ClientPermissions` for each folder; this module finds the one of a
-session. Owns how the editor is asked: with the agent's own request if the agent asked, else with one of the guard.
+session. Owns how the editor is asked: with the agent's own request if the agent asked, in which kind, title, command
+and changes are what was read of it; else with one of the guard.
 Does not judge (`policy/`) and does not record (`proxy/audit`).
 """
 
@@ -10,9 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 from weakref import WeakKeyDictionary, ref
 
-from msgspec import Struct
+from msgspec import Raw, Struct, json
 
-from dragoman.client.permission import OWN_CALL, ClientPermissions, Guarding, RefuseOpen
+from dragoman.client.permission import ClientPermissions, Guarding, RefuseOpen
+from dragoman.client.question_words import plain_request
 from dragoman.errors import ConnectionClosed, RequestError
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import decode, encode, v1
@@ -22,12 +24,10 @@ from dragoman.workspace.judging import judge_in
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from msgspec import Raw
-
     from dragoman.client.permission import Asker, Question
     from dragoman.client.session import Session
     from dragoman.policy import Action, Request, Rule
-    from dragoman.policy.decide import Decision
+    from dragoman.policy.decide import Decision, RememberScope
     from dragoman.policy.permitted import Permitted
     from dragoman.proxy.guard.session import GuardedSession
     from dragoman.workspace import Change
@@ -44,8 +44,12 @@ class FindsRules(Protocol):
     def rules(self, session: Session) -> Sequence[Rule]:
         """Return the rules for a session, as they are now. Raises: DragomanError if they cannot be read."""
 
-    def remember(self, project: str, text: str, action: Action) -> None:
-        """Add the rule of an answer of "always"."""
+    @property
+    def rule_file(self) -> str:
+        """Where rules of answers for a project are written."""
+
+    def remember(self, project: str, text: str, action: Action, scope: RememberScope) -> None:
+        """Add the rule of an answer, if it holds for the project."""
 
 
 class GuardPermissions:
@@ -57,6 +61,7 @@ class GuardPermissions:
         asker: asks the user; None refuses what no rule decides.
         on_decision: called with each decision, and the milliseconds that the user took.
         confines: whether commands that the agent asks permission for are run by the guard, in a sandbox.
+        is_built_in: whether the agent is the built-in one.
     """
 
     def __init__(
@@ -67,12 +72,13 @@ class GuardPermissions:
         asker: Asker | None,
         on_decision: Callable[[Decision, int], None],
         confines: Callable[[], bool],
+        is_built_in: bool = False,
     ) -> None:
         self._found = found
         self._agent = agent
         self._asker = asker
         self._on_decision = on_decision
-        self._confines = confines
+        self._guarding = Guarding(confines=confines, states_reasons=False, is_built_in=is_built_in)
         self._by_session: WeakKeyDictionary[Session, ClientPermissions] = WeakKeyDictionary()
         self._permitted: list[Permitted] = []  # also of sessions that have ended: their commands may still run
 
@@ -100,7 +106,8 @@ class GuardPermissions:
     def is_named_by_rule(self, request: Request, session: Session) -> bool:
         """Whether a rule of the user allows this by an absolute path, and nothing speaks against it."""
         permissions = self.of(session)
-        folders = SessionFolders(session.cwd, project=self._found.project(session.cwd))
+        project = self._found.project(session.cwd)
+        folders = SessionFolders(session.cwd, session.additional_directories, project=project)
         asked = folders.settle_request(request, self._agent)
         verdict = judge_in(permissions.rules, asked, folders).verdict
         pattern = None if verdict.rule is None else read_pattern(verdict.rule.text).pattern
@@ -116,10 +123,11 @@ class GuardPermissions:
                 lambda: () if (found := whose()) is None else self._found.rules(found),
                 agent=self._agent,
                 asker=RefuseOpen() if self._asker is None else self._asker,
-                remember=lambda text, action, _: self._found.remember(project, text, action),
+                remember=lambda text, action, scope: self._found.remember(project, text, action, scope),
+                rule_file=self._found.rule_file,
                 on_decision=lambda decision: self._on_decision(decision, decision.waited_ms),
                 root=project,
-                guarding=Guarding(confines=self._confines, states_reasons=False),
+                guarding=self._guarding,
             )
             self._permitted.append(made.permitted)
         return made
@@ -175,10 +183,10 @@ class EditorAsker:
 
     async def ask(self, question: Question, session: Session) -> str | None:
         """Return the id of the chosen option, None for none."""
-        request = question.permission
-        passed = self._passed.get(id(request))
+        request = plain_request(question.permission, question.words, question.answers, question.announced)
+        passed = None if question.sent is None else self._passed.get(id(question.sent))
         if passed is not None:
-            return await self._pass(passed)
+            return await self._pass(passed, request)
         call = request.tool_call
         status = "failed"
         try:
@@ -193,12 +201,13 @@ class EditorAsker:
             return None
         finally:
             # The editor shows a question of the guard as a tool call, which would stay open.
-            if call.tool_call_id.startswith(OWN_CALL):
+            if question.sent is None:
                 self._editor.send_update(session, v1.ToolCallUpdate(call.tool_call_id, status=status))
 
-    async def _pass(self, passed: PassedQuestion) -> str | None:
+    async def _pass(self, passed: PassedQuestion, shown: v1.RequestPermissionRequest) -> str | None:
+        params = with_shown(passed.params, shown)
         try:
-            result = await self._editor.ask_editor("session/request_permission", passed.params, for_agent=True)
+            result = await self._editor.ask_editor("session/request_permission", params, for_agent=True)
         except RequestError as error:
             passed.error = error
             return None
@@ -210,3 +219,18 @@ class EditorAsker:
             return None
         passed.selection = result
         return outcome.option_id
+
+
+def with_shown(params: bytes, shown: v1.RequestPermissionRequest) -> bytes:
+    """Return the agent's request with what is shown of it, and with everything else as the agent sent it."""
+    sent, stated = _members(params), _members(encode(shown))
+    call, shown_call = _members(sent["toolCall"]), _members(stated["toolCall"])
+    call |= {name: shown_call[name] for name in ("kind", "title", "rawInput", "content") if name in shown_call}
+    options = json.decode(sent["options"], type=list[dict[str, Raw]])
+    for option, named in zip(options, shown.options, strict=True):
+        option["name"] = Raw(json.encode(named.name))
+    return json.encode({**sent, "toolCall": call, "options": options})
+
+
+def _members(text: bytes | Raw) -> dict[str, Raw]:
+    return json.decode(text, type=dict[str, Raw])

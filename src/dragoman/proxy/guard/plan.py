@@ -44,5 +44,7 @@ class GuardPlan(Struct, kw_only=True):
     """The session mode in which the agent is known to ask; empty if that is not known."""
     roots: tuple[str, ...] = ()
     runs_in_terminals: bool = False
+    is_built_in: bool = False
+    """Whether the agent is the built-in one."""
     needs_log: bool = True
     """Whether no prompt is passed on while the log cannot be written."""

@@ -63,6 +63,7 @@ class GuardServices:
             asker=plan.asker if self._asker is None else self._asker,
             on_decision=watch.decided,
             confines=lambda: confinement.sandbox is not None and plan.runs_in_terminals,
+            is_built_in=plan.is_built_in,
         )
         self.files = GuardedFiles(
             permissions=self.permissions,

@@ -149,10 +149,13 @@ class SessionWatch:
         key = (session.id, session.turn, call.id)
         if key in self._reported:
             return
-        folders, agent = SessionFolders(session.cwd, project=root), self._plan.agent
+        folders = SessionFolders(session.cwd, session.additional_directories, project=root)
+        agent = self._plan.agent
         evidence = read_call(call, session, folders, agent=agent, announced=session.announcements.of(call))
         decisions = [decision for decision in permissions.decisions if decision.session_id == session.id]
-        violation = violation_in(evidence, rules, [decision for decision in decisions if not decision.is_allowed])
+        violation = violation_in(
+            evidence, rules, [decision for decision in decisions if not decision.is_allowed], folders
+        )
         left = None
         if violation is None and key not in self._unjudged and not self._ran_in_terminal(call, session):
             left = unjudged_in(evidence, rules, decisions)

@@ -15,6 +15,7 @@ import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from dragoman.client.question_words import plain_name, plain_text
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import plain, sentence
 
@@ -39,7 +40,7 @@ class TaskQuestion:
         self.is_asked = False
         self._agent = agent
         self._question = question
-        names = [sentence(option.name) for option in self._options]
+        names = [sentence(plain_name(option)) for option in question.answers]
         is_clear = all(names) and len(set(names)) == len(names)
         self._values = {name if is_clear else o.option_id: o for name, o in zip(names, self._options, strict=True)}
 
@@ -51,16 +52,8 @@ class TaskQuestion:
     def message(self) -> str:
         """What the user is asked."""
         question = self._question
-        lines = [f"{self._agent} asks for permission: {sentence(question.permission.tool_call.title or 'a tool call')}"]
-        command = question.shell or " ".join(question.argv or ())
-        if command:
-            lines.append(f"Command: {plain(command)}")
-        paths = dict.fromkeys((*question.request.paths, *(diff.path for diff in question.diffs)))
-        if paths:
-            lines.append(f"Files: {', '.join(map(sentence, paths))}")
-        if question.request.host:
-            lines.append(f"Address: {sentence(question.request.host)}")
-        return "\n".join(lines)
+        stated = plain_text(question.words, question.answers)
+        return f"{self._agent} asks for permission: {question.words.title}\n{stated}"
 
     @property
     def schema(self) -> dict[str, object]:

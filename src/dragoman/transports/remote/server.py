@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import msgspec
 
 from dragoman.rpc.transport import Transport
+from dragoman.transports._acceptor import Acceptor
 from dragoman.transports.remote.answers import JSON, AnsweredRequest, HttpReply, PageReply, session_of, text_answer
 from dragoman.transports.remote.event_stream import Writer
 from dragoman.transports.remote.gate import Entered, GateRefusal, GateRules, Principal
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
 SERVER_MARK: Final = b"dragoman-server"
 OURS: Final = b"dragoman-client"
 _BATCH: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"JSON-RPC batches are not supported"}}'
-_BACKLOG: Final = 512  # what a burst of clients may open before the loop comes to `_accept`
-_PAUSE_SECONDS: Final = 0.2  # without descriptors, accepting is tried again after this
 _log = logging.getLogger("dragoman.transports")
 
 
@@ -373,9 +372,7 @@ def _initialize_failed(seen: Seen, why: str) -> bytes:
 class PortListener:
     """A listening socket that loses no accepted connection at its end.
 
-    The server of asyncio forgets a connection that it accepted in the turn of the loop in which it is closed: its
-    socket stays open until it is collected. Here every accepted socket belongs to a task until a protocol has it, and
-    `finish` waits for these tasks.
+    Every accepted socket belongs to a task until a protocol has it, and `finish` waits for these tasks.
     """
 
     def __init__(
@@ -394,23 +391,16 @@ class PortListener:
             ssl: For connections with TLS.
             handshake_seconds: How long a handshake of TLS may take.
         """
-        self._sock = sock
         self._make = make
         self._ssl = ssl
         self._handshake_seconds = None if ssl is None else handshake_seconds
         self._loop = asyncio.get_running_loop()
         self._opening: set[asyncio.Task[None]] = set()
-        self._is_closed = False
-        sock.setblocking(False)
-        sock.listen(_BACKLOG)
-        self._loop.add_reader(sock.fileno(), self._accept)
+        self._acceptor = Acceptor(sock, self._accepted)
 
     def close(self) -> None:
         """Accept no more; what was accepted is opened."""
-        if not self._is_closed:
-            self._is_closed = True
-            self._loop.remove_reader(self._sock.fileno())
-            self._sock.close()
+        self._acceptor.close()
 
     async def finish(self) -> None:
         """Return when each connection that was accepted has a protocol, or is closed; handshakes are given up."""
@@ -421,30 +411,16 @@ class PortListener:
         while self._opening:
             await asyncio.wait(self._opening)
 
-    def _accept(self) -> None:
-        for _ in range(_BACKLOG):
-            try:
-                sock, _ = self._sock.accept()
-            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
-            except OSError as error:
-                _log.warning("cannot accept a connection (%s); trying again", error.strerror)
-                self._loop.remove_reader(self._sock.fileno())
-                self._loop.call_later(_PAUSE_SECONDS, self._go_on)
-                return
-            sock.setblocking(False)
-            if sock.family in (socket.AF_INET, socket.AF_INET6):
-                # asyncio does this only for sockets whose protocol number is known, which it is not after `accept`: a
-                # small answer behind another one then waits 40 ms for the client's acknowledgement.
-                sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            task = self._loop.create_task(self._open(sock))
-            self._opening.add(task)
-            # A task that is cancelled before its first step has not come to its own `finally`.
-            task.add_done_callback(lambda done, sock=sock: self._opened(done, sock))  # type: ignore[misc]
-
-    def _go_on(self) -> None:
-        if not self._is_closed:
-            self._loop.add_reader(self._sock.fileno(), self._accept)
+    def _accepted(self, sock: socket.socket) -> None:
+        sock.setblocking(False)
+        if sock.family in (socket.AF_INET, socket.AF_INET6):
+            # asyncio does this only for sockets whose protocol number is known, which it is not after `accept`: a
+            # small answer behind another one then waits 40 ms for the client's acknowledgement.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        task = self._loop.create_task(self._open(sock))
+        self._opening.add(task)
+        # A task that is cancelled before its first step has not come to its own `finally`.
+        task.add_done_callback(lambda done: self._opened(done, sock))
 
     async def _open(self, sock: socket.socket) -> None:
         await self._loop.connect_accepted_socket(

@@ -24,6 +24,7 @@ from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from dragoman.errors import DragomanError
+from dragoman.host.working.question_details import answers_of
 from dragoman.text.colour import Painter
 from dragoman.text.terminal import cells, clip, duration, fit, one_line, printed
 from dragoman.text.visible import label
@@ -33,7 +34,6 @@ from dragoman.tui.inline.keys import HELP, key_bindings
 from dragoman.tui.inline.printed import PrintedBlocks
 from dragoman.tui.lines.client import LineClient, is_leaving
 from dragoman.tui.mode_gate import unasked_words
-from dragoman.tui.question_lines import answers_of
 from dragoman.tui.screen.header import HeaderFacts, current_mode, current_value, usage_words
 from dragoman.tui.terminal.terminal_facts import ascii_signs
 from dragoman.tui.values import short_agent
@@ -343,7 +343,8 @@ def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: b
 
 
 def _asked(question: AskedQuestion, *, is_answering: bool) -> str:
-    clear = [str(answer.number) for answer in answers_of(question.request) if answer.is_clear and answer.number < 10]
+    answers = answers_of(question.request)[:9]
+    clear = [str(number) for number, answer in enumerate(answers, 1) if answer.is_clear]
     numbers = f"{clear[0]}-{clear[-1]}" if len(clear) > 1 else "".join(clear)
     if is_answering:
         return f"type the number of an answer, {numbers}; Esc goes back to the input"

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 from dragoman.errors import DragomanError, LoginFailed
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, log_path
+from dragoman.host.working.question_details import answers_of
 from dragoman.process.own_program import own_command
 from dragoman.schema import v1
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
-from dragoman.tui.question_lines import answer_lines, answers_of, question_lines
+from dragoman.tui.question_lines import answer_lines, question_lines
 from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 
 if TYPE_CHECKING:

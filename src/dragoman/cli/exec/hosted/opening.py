@@ -96,7 +96,7 @@ class SessionOpener:
             "terms": terms,
         }
         project = options.cwd if agents.settings.root is None else str(agents.settings.root)
-        asked = restricting_rules(rules, entry.name, project)
+        asked = restricting_rules(rules, entry.name, (project, *options.roots[1:]))
         if asked and runs_built_in(entry):
             own["agentMeta"] = {"asksAbout": asked}
         return NewHosted(text, terms, entry.is_scripted, self._servers(agents), {**passed.meta, "dragoman": own})

@@ -18,7 +18,7 @@ from dragoman.cli.prompt.user import UserPrompt
 from dragoman.client.permission import Question
 from dragoman.client.reading import describe
 from dragoman.host.local.thin import HostLost
-from dragoman.host.working.question_details import read_details
+from dragoman.host.working.question_details import read_details, words_of
 from dragoman.schema import decode, encode, v1
 from dragoman.state import SessionState, fold
 
@@ -52,8 +52,8 @@ def subject_of(message: Message) -> tuple[str, str]:
     """Return what is waited for while the user is asked, and its name."""
     if message["method"] == "elicitation/create":
         return "answer", ""
-    call = message["params"].get("toolCall") or {}
-    return "permission", f"{call.get('kind') or 'other'}: {call.get('title') or ''}"
+    words = words_of(decode(v1.RequestPermissionRequest, msgspec.json.encode(message["params"])))
+    return "permission", f"{words.kind}: {words.title}"
 
 
 def ask_user(
@@ -142,17 +142,16 @@ async def _answer(user: UserPrompt, message: Message, session: dict[str, Any], v
     first = found.requests[0]
     content = permission.tool_call.content or ()
     details = read_details(permission)
-    rules = dict.fromkeys(always.rule for always in details.options.values() if always.rule and always.by == "host")
     question = Question(
         permission,
         first,
-        details.why or "no rule decides this",
+        details.why,
         diffs=tuple(item for item in content if isinstance(item, v1.Diff)),
-        argv=None if first.command is None else first.command.argv,
-        shell=None if first.command is None else first.command.line,
-        cwd="" if first.command is None else first.command.cwd,
-        proposals=tuple(rules),
         also=tuple(found.requests[1:]),
+        sent=permission,
+        announced=call,
+        # A host of another version sends no words: then they are made here, from the same request.
+        stated=None if details.words is None else (details.words, details.options),
     )
     chosen = await user.ask(question, cast("Session", _Shown(state)))
     return {"outcome": {"outcome": "selected", "optionId": chosen}} if chosen is not None else _NONE_CHOSEN

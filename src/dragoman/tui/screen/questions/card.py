@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dragoman.host.working.question_details import answers_of
 from dragoman.text.terminal import clip
 from dragoman.text.visible import label
-from dragoman.tui.question_lines import answer_lines, answers_of, question_lines
+from dragoman.tui.question_lines import answer_lines, question_lines
 from dragoman.tui.screen.strips import strip_of
 from dragoman.tui.values import SETTLE_SECONDS
 from dragoman.view.rails import UNICODE, by_words
@@ -240,8 +241,9 @@ class QuestionCard(CardView):
         if question is not None:
             self.question, self._counter = question, counter
             self._has_moved = False
-            rejecting = [answer for answer in answers_of(question.request) if answer.is_clear and not answer.allows]
-            self._selected = rejecting[0].number - 1 if rejecting else -1
+            answers = answers_of(question.request)
+            rejecting = (at for at, answer in enumerate(answers) if answer.is_clear and not answer.allows)
+            self._selected = next(rejecting, -1)
         self.display = question is not None
         self.begin()
         return True
@@ -303,20 +305,20 @@ class QuestionCard(CardView):
     def _short_answers(self, width: int) -> list[RailLine]:
         """Return a small screen: the answers next to each other, so that the question keeps some lines."""
         assert self.question is not None
-        answers = answers_of(self.question.request, width)
-        keys = [f"[{answer.number}]" for answer in answers]
+        answers = answers_of(self.question.request)
+        keys = [f"[{number}]" for number in range(1, len(answers) + 1)]
         if 0 <= self._selected < len(keys):
             keys[self._selected] = f"{self.glyphs.you}{keys[self._selected]}"
-        short = "  ".join(f"{key} {answer.text}" for key, answer in zip(keys, answers, strict=True) if answer.is_clear)
+        clear = [(key, answer) for key, answer in zip(keys, answers, strict=True) if answer.is_clear]
+        short = "  ".join(f"{key} {answer.text(width - 8)}" for key, answer in clear)
         room = max(1, self._room() - 3)
         lines = list(by_words(short, width - 1))
-        shown = {answer.number for answer in answers if not answer.writes}
+        shown = {number for number, answer in enumerate(answers, 1) if not answer.effect}
         if len(lines) > room:
-            kinds = {"allow_once": "yes", "allow_always": "always", "reject_once": "no", "reject_always": "never"}
-            short = " ".join(f"{key} {kinds.get(answer.kind, '?')}" for key, answer in zip(keys, answers, strict=True))
+            short = " ".join(f"{key} {answer.short}" for key, answer in clear)
             lines = list(by_words(f"[v] all {short} [w] no, because", width - 1))[:room]
             shown = {number for number in shown if any(f"[{number}] " in line for line in lines)}
-        self._unseen_answers = frozenset(answer.number for answer in answers) - shown
+        self._unseen_answers = frozenset(range(1, len(answers) + 1)) - shown
         return [((self.glyphs.agent, ""), (f" {line}", "")) for line in lines]
 
     def how(self) -> str:
