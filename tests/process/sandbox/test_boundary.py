@@ -416,4 +416,4 @@ async def test_no_user_namespace_is_made_inside(name: Backend, there: Place) -> 
         "l.syscall({'x86_64': 56, 'aarch64': 220}[os.uname().machine], 0x10000011, 0, 0, 0, 0))"
     )
     assert (await python(there.sandbox(name), code)).text == "-1 -1 -1 -1\n"
-    assert "CapEff:\t0000000000000000" in (await shell(there.sandbox(name), "unshare -U true; cat /proc/self/status")).text
+    assert (await shell(there.sandbox(name), "unshare -U true")).code != 0
