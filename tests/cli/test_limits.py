@@ -102,6 +102,7 @@ def test_too_little_memory_is_an_error_that_says_what_to_do(
 ) -> None:
     done = limited(plain_place, f"-v {kib}", *words)
     assert done.returncode in (0, 2, 4), done.stderr
+    assert "Traceback" not in done.stderr
     assert "this is a bug" not in done.stderr
     if done.returncode:
         assert "memory" in done.stderr

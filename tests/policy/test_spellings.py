@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 
 from dragoman.policy import Command, Request, judge, parse_rule
 from tests import machine
-from tests.policy.spellings import families, files, honest, layers, tools
+from tests.policy.spellings import families, files, honest, layers, texts, tools
 from tests.policy.spellings.quoting import joined
 from tests.policy.spellings.real_bash import RealBash
 
@@ -185,6 +186,18 @@ def test_a_line_that_opens_a_denied_file_is_never_allowed(
         show(make, bash, lambda: rule, 0.6)
     finally:
         watch.close()
+
+
+@given(st.integers(0, 2**32))
+def test_no_text_that_runs_a_denied_program_is_allowed(seed: int) -> None:
+    """Runs only what is allowed: most of these texts are no lines, and nearly all others are asked about."""
+    random = Random(seed)
+    rules = [parse_rule("*", "allow", "flag"), parse_rule(RM, "deny", "flag")]
+    made = [texts.any_text(random) for _ in range(100)]
+    requests = [Request("a", "execute", command=Command(line=text), root="/p", home="/home/u") for text in made]
+    allowed = [text for text, request in zip(made, requests, strict=True) if judge(rules, request).action == "allow"]
+    with TemporaryDirectory() as folder, RealBash(Path(folder), ["rm"]) as bash:
+        assert [text for text in allowed if bash.runs(text)] == []
 
 
 def test_everyday_lines_are_seldom_asked_about() -> None:

@@ -77,6 +77,20 @@ async def test_no_path_leads_out_of_the_folders_of_the_session(capabilities: dic
         assert (tmp_path / "outside").read_text() == "outside"
 
 
+async def test_a_deny_of_files_holds_for_commands_through_links(tmp_path: Path) -> None:
+    async with guarded(tmp_path, allow=["*"], deny=["edit:secret/**", "read:secret/**"]) as guard:
+        await guard.open()
+        (guard.folder / "secret").mkdir()
+        (guard.folder / "secret/key").write_text("k")
+        (guard.folder / "l").symlink_to("secret/key")
+        (guard.folder / "up").symlink_to(".")
+        for line in ("echo x > l", "cat < l", "echo x >> up/secret/key", "cd up && cat < up/l"):
+            answer = await guard.asked("terminal/create", command="sh", args=["-c", line])
+            assert "secret/**" in answer["message"], line
+        assert guard.editor == []
+        assert (guard.folder / "secret/key").read_text() == "k"
+
+
 async def test_a_write_without_a_rule_is_asked_about_and_the_answer_is_remembered(tmp_path: Path) -> None:
     async with guarded(tmp_path) as guard:
         await guard.open()

@@ -385,6 +385,8 @@ class KnownCommand:
             self.check(parsed)
         if kind in ("project", "script"):
             operand = self.texts[parsed.operands[0]] if parsed.operands and kind == "script" else ""
+            if is_input(operand):
+                self.whole.doubt(f"`{short(self.name)}` runs code from its input", has_code=True)
             self.note_project(f"{self.name} {operand}")
         if kind == "project" and self.table.is_open:
             values = {value for _, value in parsed.options}

@@ -76,6 +76,9 @@ _FROM_DATA: Final = _words("xargs parallel cpio pax bsdcpio")
 _DATA_OPTION: Final = re.compile(r"--?files?0?(?:-f.*)?(?:=.*)?|--input-file.*|--config(?:=.*)?|-@")
 _GIT_DATA: Final = re.compile(r"--stdin.*|--batch.*|--pathspec-f.*")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_TAR_LIST: Final = re.compile(r"-[a-zA-Z]*T.*|[a-zA-Z]*T[a-zA-Z]*")
+# They send or serve the files of the folder they are started in.
+_SENDS_ALL: Final = _words("publish pack package http.server http-server serve live-server")
 # What they read on their input is content, not names.
 _CONTENT: Final = frozenset({"tee", "dd"})
 # Options of git whose value is a text and not a file.
@@ -184,10 +187,10 @@ def _in_words(program: str, words: Sequence[Word]) -> Iterator[_Found]:
 
 def _unnamed(program: str, argv: tuple[str, ...]) -> Iterator[_Found]:
     """Yield what a command may use without naming it: anything, or the files of the folder it is started in."""
-    is_listed = program in ("tar", "bsdtar", "gtar") and any(word.startswith("-T") for word in argv)
+    is_listed = program in ("tar", "bsdtar", "gtar") and any(map(_TAR_LIST.fullmatch, argv[1:]))
     if is_listed or any(map(_DATA_OPTION.fullmatch, argv)) or (program == "curl" and _reads_options(argv)):
         yield "/", True, "", True
-    elif program.endswith("grep") and any(map(_RECURSIVE.match, argv[1:])):
+    elif _SENDS_ALL & set(argv) or (program.endswith("grep") and any(map(_RECURSIVE.match, argv[1:]))):
         yield ".", True, "", True
     elif program in _ELSEWHERE:
         if _unpacks_here(program, argv[1:]):
@@ -230,7 +233,7 @@ def _named_by_git(words: list[Word], argv: tuple[str, ...], roots: Sequence[str]
         else:
             is_before = index is not None and number < index
             for path, reaches, wildcards, is_piece in _pieces(word):
-                may_reach = reaches and name not in _GIT_WHOLE and not is_before
+                may_reach = reaches and (name not in _GIT_WHOLE or "--no-index" in argv) and not is_before
                 yield path, may_reach, wildcards, is_piece
                 # `:/F` and `REV:F` start at the top of the repository.
                 if is_piece:

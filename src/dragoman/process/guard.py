@@ -245,11 +245,11 @@ def kill_now(marker: str, group: int = _UNKNOWN, spare: Spare = ()) -> int | Non
 
 
 def _sweep(orders: Mapping[str, Spare]) -> None:
-    from dragoman.process.sweep import sweep
-
     try:
+        from dragoman.process.sweep import sweep
+
         sweep(orders)
-    except Exception as error:  # `spare` is the caller's code
+    except Exception as error:  # `spare` is the caller's code, and without memory nothing can be loaded
         _warn(f"the search for escaped processes failed: {error!r}")
 
 
