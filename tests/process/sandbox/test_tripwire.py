@@ -249,7 +249,7 @@ def test_a_full_disk_for_old_content_does_not_stop_the_removal(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(tripwire_module.os, "makedirs", full)
+    monkeypatch.setattr(os, "makedirs", full)
     after("echo evil >.envrc; echo evil >AGENTS.md", there)
     changes = wire.check(restore=True)
     assert [(change.is_restored, change.problem) for change in changes] == [
