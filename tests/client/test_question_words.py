@@ -127,6 +127,11 @@ def test_the_input_of_a_tool_is_shown_if_nothing_else_says_what_it_does() -> Non
 # What programs are sent that show only the protocol's members
 
 
+def test_the_name_that_a_rule_would_go_by_is_shown_next_to_the_title() -> None:
+    found = rows(Request("a", "other", "Look at the order", tool="refund"), raw_input={"order": 7})
+    assert found == [("tool", ("refund",), ""), ("input", ("order: 7",), "")]
+
+
 def permission(**members: Any) -> v1.RequestPermissionRequest:
     options = [
         v1.PermissionOption("a", "Allow", "allow_once"),

@@ -168,7 +168,9 @@ def test_a_pipe_without_a_reader_never_makes_the_writer_wait(tmp_path: Path) -> 
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     reported: list[str] = []
     writer = TraceWriter(path, on_failure=reported.append)
-    for _ in range(40):
+    writer.frame("c2a", b"x" * (32 << 20))  # the longest message
+    assert not reported
+    for _ in range(20):
         writer.frame("c2a", b"x" * (1 << 20))
     assert reported == [f"recording to {path} stopped: its reader is too slow"]
     os.close(reader)

@@ -261,6 +261,9 @@ def _rows(requests: Sequence[Request], env: Mapping[str, str], count: int) -> It
         yield AskedRow("host", (_visible(quoted(host)),))
     for server, tool in dict.fromkeys(request.mcp for request in requests if request.mcp):
         yield AskedRow("mcp", (_visible(f"{quoted(server)} {quoted(tool)}"),))
+    # The title is prose; a rule goes by the name.
+    for name in dict.fromkeys(request.tool for request in requests if request.tool and not request.mcp):
+        yield AskedRow("tool", (_visible(quoted(name)),))
 
 
 def _count(request: Request) -> int:

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.trace")
 
-# A recording that is a pipe may be read slowly. Up to this much is kept for its reader: the longest message, escaped
-# twice over, and a few large ones.
-_UNWRITTEN_BYTES: Final = 3 * LIMIT_BYTES
+# A recording that is a pipe may be read slowly. Up to this much is kept for its reader: the longest message, and a few
+# large ones.
+_UNWRITTEN_BYTES: Final = LIMIT_BYTES + (16 << 20)
 _CLOSE_SECONDS: Final = 2.0  # for that reader at the end; a file takes everything at once
 _SLOW: Final = "its reader is too slow"
 _SECRET: Final = 0o600  # recordings contain private conversations
