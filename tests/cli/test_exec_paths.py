@@ -87,6 +87,31 @@ def test_a_denied_file_behind_a_mark_is_not_used(place: Place) -> None:
     assert not (place.project / "copy").exists()
 
 
+def test_git_does_not_print_a_denied_file_that_it_keeps(place: Place) -> None:
+    (place.project / ".env").write_text("the key\n")
+    (place.project / "a.txt").write_text("the lock\n")
+    git(place.project, "init", "-q")
+    git(place.project, "add", "a.txt")
+    git(place.project, "commit", "-q", "-m", "first")
+    words = ("--allow", "*", "--deny", "read:.env")
+    assert "the lock" in run(place, "git show", *words).out
+    git(place.project, "add", ".env")
+    git(place.project, "commit", "-q", "-m", "second")
+    (place.project / ".env").write_text("the key, changed\n")
+    for line in (
+        "git diff",
+        "git show",
+        "git log -p",
+        "git log -1 -u",
+        "git diff HEAD~1 --stat -p",
+        "cd . && git show HEAD",
+    ):
+        assert "the key" not in run(place, line, *words).out, line
+    for line in ("git log --oneline", "git diff --stat", "git status --short"):
+        assert run(place, line, *words).code == 0, line
+    assert run(place, "git diff", "--allow", "*", "--deny", "edit:.env").code == 0
+
+
 @pytest.mark.parametrize("is_absorbed", [True, False], ids=["in .git/modules", "in the submodule"])
 def test_git_status_is_not_safe_if_a_submodule_names_a_program(place: Place, is_absorbed: bool) -> None:
     other = place.project.parent / "other"

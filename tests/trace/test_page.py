@@ -90,6 +90,7 @@ def shown(window: Browser) -> list[str]:
 
 
 def test_page_opens_from_a_file_and_shows_the_timeline(window: Browser, small: Path) -> None:
+    _ = window.requests()  # those of pages before this one
     window.open(small)
     assert window.texts("h1") == ["small.jsonl"]
     assert window.texts("#facts")[0].startswith("coder 0.9 and editor 2.1 · 35 messages · 2 sessions · 7.1s")

@@ -111,7 +111,7 @@ HELD = {
         git ls-files ¦ parallel cat | tar -T list -cf - | tar --files-from=list -cf -
         rsync --files-from=list . host: | wc --files0-from=list
         zip -r x.zip src | cp -rL src /tmp/x | find -L src -exec cat {} + | rsync -L src host: | diff -r src /tmp/x
-        python3 -m http.server | npx http-server | npm publish . | tar cfT x.tar list | git diff --no-index plain .
+        python3 -m http.server | npm publish . | tar cfT x.tar list | git diff --no-index plain .
         timeout 5 grep -r text | docker build . | scp -r . host: | cat list ¦ cpio -o | git hash-object --stdin-paths
     """,
     "unpacking": """

@@ -144,12 +144,12 @@ class SessionRules:
         from dragoman.settings.effective import load_settings
 
         if project not in self._files:
-            from dragoman.policy.rule import anchored
-
             found = find_project(Path(project))
             settings = load_settings(self._settings.config_dir, found)
             rules = settings.rules()
-            if str(found) != project:
+            if rules and str(found) != project:
+                from dragoman.policy.rule import anchored
+
                 # The session may be in a folder below the project that the files speak of.
                 limiting = [rule for rule in rules if rule.action != "allow"]
                 rules += [replace(rule, text=text) for rule in limiting for text in anchored(rule, (str(found),))]

@@ -78,7 +78,7 @@ _GIT_DATA: Final = re.compile(r"--stdin.*|--batch.*|--pathspec-f.*")
 _ASSIGNED: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _TAR_LIST: Final = re.compile(r"-[a-zA-Z]*T.*|[a-zA-Z]*T[a-zA-Z]*")
 # They send or serve the files of the folder they are started in.
-_SENDS_ALL: Final = _words("publish pack package http.server http-server serve live-server")
+_SENDS_ALL: Final = _words("publish pack package http.server")
 # What they read on their input is content, not names.
 _CONTENT: Final = frozenset({"tee", "dd"})
 # Options of git whose value is a text and not a file.
@@ -88,6 +88,13 @@ _GIT_MESSAGE: Final = re.compile(r"-[a-zA-Z]*m|--message")
 _GIT_WHOLE: Final = _words(
     "add commit status log diff show stash branch push fetch pull switch tag rev-parse ls-files blame shortlog"
 )
+# They print what git keeps of every file, unless an option makes them print names or numbers only.
+_GIT_PRINTS: Final = _words("diff show stash whatchanged format-patch range-diff diff-tree diff-index diff-files")
+_GIT_PATCH: Final = re.compile(r"-[a-zA-Z]*[pucmL].*|--patch.*|--cc|--full-diff|--word-diff.*|--binary")
+_GIT_NAMES: Final = re.compile(
+    r"--(?:stat|name-only|name-status|shortstat|numstat|summary|quiet|no-patch|dirstat).*|-s"
+)
+INDEX: Final = ".git/index"
 _GIT_UNNAMED: Final = frozenset({"grep", "apply", "am", "archive", "clean"})
 
 
@@ -220,8 +227,11 @@ def _named_by_git(words: list[Word], argv: tuple[str, ...], roots: Sequence[str]
     name = argv[index] if index is not None and index < len(argv) else ""
     if any(map(_GIT_DATA.fullmatch, argv)):
         yield "/", True, "", True
-    elif name in _GIT_UNNAMED:
+    elif name in _GIT_UNNAMED and not (name == "clean" and {"-n", "--dry-run"} & set(argv)):
         yield ".", True, "", True
+    has_patch = any(map(_GIT_PATCH.fullmatch, argv))
+    if has_patch if name == "log" else name in _GIT_PRINTS and (has_patch or not any(map(_GIT_NAMES.fullmatch, argv))):
+        yield INDEX, False, "", True
     is_text = False
     for number, word in enumerate(words, start=1):
         if is_text:

@@ -19,6 +19,31 @@ _LARGEST_INDEX_BYTES: Final = 64 * 1024 * 1024
 _SUBMODULE: Final = 0o160000
 
 
+def read_index(folder: str) -> bytes | None:
+    """Return the index of the repository that a folder is in, with the names of its files; None if it cannot be read.
+
+    Without a repository or an index it is empty.
+    """
+    folder = os.path.realpath(folder)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        if folder == os.path.dirname(folder):
+            return b""
+        folder = os.path.dirname(folder)
+    try:
+        git = _git_folders(os.path.join(folder, ".git"))[0]
+        if any(name.startswith("sharedindex.") for name in os.listdir(git)):
+            return None
+        with open(os.path.join(git, "index"), "rb") as file:
+            index = file.read(_LARGEST_INDEX_BYTES + 1)
+    except FileNotFoundError:
+        return b""
+    except (OSError, ValueError):
+        return None
+    # From version 4 on, names are shortened.
+    is_plain = index[:4] == b"DIRC" and index[4:8] in (b"\0\0\0\2", b"\0\0\0\3")
+    return index if is_plain and len(index) <= _LARGEST_INDEX_BYTES else None
+
+
 def git_runs_no_program(folder: str) -> bool:
     """Whether reading commands of git in a folder run no program: its repository's plain configuration names none."""
     folder = os.path.realpath(folder)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec, TypeVar
 from msgspec.structs import replace
 
 from dragoman.policy.commands import is_reading
+from dragoman.policy.named_files import INDEX
 from dragoman.policy.paths import (
     MAX_PATH,
     SECRET_PLACES,
@@ -35,7 +36,7 @@ from dragoman.policy.request import PATH_KINDS, Request
 from dragoman.policy.rule import SAFE, read_pattern
 from dragoman.policy.safe import SafetyFacts, safe_parts
 from dragoman.policy.verdict import READING, Judgement, Verdict, judge
-from dragoman.workspace.git_config import git_runs_no_program
+from dragoman.workspace.git_config import git_runs_no_program, read_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -125,6 +126,7 @@ def with_links(rules: Sequence[Rule], request: Request, folders: SessionFolders)
     leads: dict[str, tuple[str, ...]] = {}
     left = _MOST_NAMES
     globs = [glob for rule in rules if (glob := _restricted(rule, request.agent)) is not None]
+    for_reading = {glob for rule in rules if (glob := _restricted(rule, request.agent, "read")) is not None}
     search = _Search(globs, request)
     for part, files in zip(request.reading.parts, request.named_files, strict=True):
         named = {file.path: file for file in reversed(files)}
@@ -140,6 +142,8 @@ def with_links(rules: Sequence[Rule], request: Request, folders: SessionFolders)
                     leads[path] = (path, *search.matches(path))
                 continue
             places = folders.settle(request.home + path[1:] if path.startswith("~") else path)
+            if path.endswith(f"/{INDEX}"):
+                places += search.tracked(path.removesuffix(INDEX), [glob for glob in globs if glob in for_reading])
             if file is not None and file.reaches and globs:
                 # `grep -r` and `rg` follow no links, and a command of which nothing is known may.
                 places += search.below(places[-1], follows=not is_reading(part) or part.argv[0] == "diff")
@@ -179,6 +183,21 @@ class _Search:
             return []
         self._left -= len(names)
         return names
+
+    def tracked(self, folder: str, globs: Sequence[str]) -> tuple[str, ...]:
+        """Return a name that one of the globs covers if git may keep such a file in the repository of a folder."""
+        if not globs:
+            return ()
+        index = read_index(folder)
+        found = None if index is None else index.lower()
+        for glob in globs:
+            *above, last = glob.lower().removesuffix("/").split("/")
+            while above and not last.strip("*?"):
+                last = above.pop() + "/"
+            text = max(last.replace("?", "*").split("*"), key=len) + ("\0" if last[-1:] not in ("*", "?", "/") else "")
+            if found is None or text.encode() in found:
+                return tuple(self._first_fit([glob]))
+        return ()
 
     def below(self, folder: str, *, follows: bool) -> tuple[str, ...]:
         """Return a file below a folder that a rule is about because of its wildcards, or because a link leads there."""
