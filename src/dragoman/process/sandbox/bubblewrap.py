@@ -48,6 +48,8 @@ _PRIVATE: Final = ("/tmp", "/var/tmp", "/run")  # replaced by empty ones inside
 _ADDRESS_BYTES: Final = 28  # of the longest address looked at
 _NAMES_PORT: Final = 53
 _RESOLVER: Final = "/run/systemd/resolve"
+# In place of a file of settings with a login: many programs end if they cannot read theirs, as they could not a device.
+_EMPTY: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "py.typed")
 _ISOLATION: Final = (
     *("--unshare-pid", "--unshare-ipc", "--die-with-parent"),
     *("--cap-drop", "ALL"),  # for root, who could otherwise mount everything writable again
@@ -188,7 +190,7 @@ def _hide(places: Iterable[str]) -> Iterator[str]:
         if os.path.isdir(place):
             yield from ("--tmpfs", place)
         elif os.path.lexists(place):
-            yield from ("--ro-bind", "/dev/null", place)
+            yield from ("--ro-bind", _EMPTY, place)
 
 
 def _git_folders(path: str) -> list[str]:
