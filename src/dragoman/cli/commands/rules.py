@@ -129,7 +129,9 @@ def _explain(call: CliCall, project: str, folder: str) -> int:
                 "programs": [{"program": name, "kind": kind or None} for name, kind in part.programs],
                 "unknown": part.unknown or None,
                 "project_code": list(part.project),
-                "rules": [{"rule": each.text, "action": each.action, "concerns": how} for each, how in part.rules],
+                "rules": [
+                    {"rule": about.text, "action": about.action, "concerns": concern} for about, concern in part.rules
+                ],
             }
             for part in parts
         ]
@@ -150,11 +152,10 @@ def _explain(call: CliCall, project: str, folder: str) -> int:
         sys.stdout.write(f"{means}\n")
     for part in parts:
         programs = ", ".join(f"{name} ({kind or 'not known'})" for name, kind in part.programs)
-        said = [programs, part.unknown]
-        said += [
-            f"{each.action} {each.text} {'concerns' if how == 'yes' else 'may concern'} it" for each, how in part.rules
-        ]
-        sys.stdout.write(one_line(f"  {part.words}: {'; '.join(filter(None, said))}") + "\n")
+        stated = [programs, part.unknown]
+        for about, concern in part.rules:
+            stated.append(f"{about.action} {about.text} {'concerns' if concern == 'yes' else 'may concern'} it")
+        sys.stdout.write(one_line(f"  {part.words}: {'; '.join(filter(None, stated))}") + "\n")
     return exits.OK
 
 
