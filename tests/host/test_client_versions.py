@@ -155,11 +155,12 @@ async def test_a_question_goes_to_clients_of_both_versions_and_the_first_choice_
         at.old.prompt(at.id, "ask")
         prompt = await at.source.agent.prompted()
         for chooser in ("new", "old"):
-            call = {"toolCallId": "t", "title": "Write a.txt"}
+            call = {"toolCallId": "t", "title": "Tidy up", "kind": "edit", "locations": [{"path": "/tmp/a.txt"}]}
             options = [{"optionId": "yes", "name": "Yes", "kind": "allow_once"}]
             asked = at.source.agent.call("session/request_permission", toolCall=call, options=options)
             mine = await new.expect_request("session/request_permission")
-            assert mine["params"]["title"] == "Write a.txt"
+            assert mine["params"]["title"].startswith("Edit ")
+            assert mine["params"]["title"].endswith("a.txt"), "what was read, and not the title of the agent"
             assert new.states()[-1] == "requires_action"
             theirs = await at.old.until("session/request_permission")
             if chooser == "new":

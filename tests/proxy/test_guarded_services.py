@@ -262,6 +262,19 @@ async def test_what_cannot_be_read_is_unjudged_and_cancels_the_turn_if_that_is_w
         assert guard.records("violation") == []
 
 
+@pytest.mark.parametrize(
+    ("is_built_in", "kind", "count"), [(True, "other", 0), (True, "execute", 1), (False, "other", 1)]
+)
+async def test_a_question_or_a_list_of_the_built_in_agent_is_not_unjudged(
+    tmp_path: Path, is_built_in: bool, kind: str, count: int
+) -> None:
+    async with guarded(tmp_path, deny=["execute:git push *"], is_built_in=is_built_in) as guard:
+        await guard.open()
+        call: dict[str, Any] = {"toolCallId": "t", "title": "Ask", "kind": kind, "rawInput": {"question": "Which?"}}
+        guard.update(sessionUpdate="tool_call", **call, status="completed")
+        assert len(guard.records("unjudged")) == count
+
+
 async def test_a_command_that_is_only_shown_before_the_output_replaces_it_is_judged(tmp_path: Path) -> None:
     """The form of Hermes 0.19."""
     async with guarded(tmp_path, deny=["execute:git push *"]) as guard:

@@ -56,6 +56,21 @@ def test_git_is_not_safe_if_the_repository_may_name_a_program(project: Path, key
     assert action(project, "cat a.txt") == "allow"
 
 
+@pytest.mark.parametrize("key", ["promisor = true", "uploadpack = ./x", "partialclone = o"])
+def test_git_is_not_safe_if_a_missing_object_is_fetched_by_a_program(project: Path, key: str) -> None:
+    (project / ".git" / "config").write_text(f'[remote "o"]\n\t{key}\n')
+    assert action(project, "git log") == "ask"
+
+
+@pytest.mark.parametrize("name", ["hooks/post-index-change", "config.worktree", "modules", "sharedindex.0"])
+def test_git_is_not_safe_if_another_file_of_the_repository_may_name_a_program(project: Path, name: str) -> None:
+    (project / ".git/hooks").mkdir()
+    (project / ".git/hooks/pre-commit").write_text("#!/bin/sh\n")
+    assert action(project, "git status") == "allow"
+    (project / ".git" / name).write_text("")
+    assert action(project, "git status") == "ask"
+
+
 def test_a_program_that_the_project_may_have_written_is_not_safe(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,17 +116,35 @@ def _compare(rule: ProgramRun, run: ProgramRun, is_prefix: bool) -> Concern:
         return "maybe" if run.is_subcommand_vague else "no"
     # A word that is not known may be any option.
     otherwise: Concern = "maybe" if run.vague else "no"
-    names = {name for name, _ in run.options}
+    given = {name: set[str | None]() for name, _ in run.options}
+    for name, value in run.options:
+        given[name].add(None if value is None else value.lower())
     # An option of a rule that ends in `tar -xf *` has no value there: it is meant with any.
-    if not all(option in run.options or (option[1] is None and option[0] in names) for option in rule.options):
-        return otherwise
+    missing = {
+        name
+        for name, value in rule.options
+        if name not in given or (value is not None and value.lower() not in given[name])
+    }
+    if missing:
+        # What `--` stands before can be meant without it.
+        return "maybe" if missing == {"--"} else otherwise
     count = len(rule.operands)
     operands, wanted = tuple(map(_plain, run.operands)), tuple(map(_plain, rule.operands))
     if operands[:count] != wanted:
-        following = iter(operands)
-        return "maybe" if all(word in following for word in wanted) else otherwise
+        return "maybe" if _may_name(wanted, operands, run) else otherwise
     is_same = run.path == rule.path and run.options == rule.options and len(run.operands) == count
     return "yes" if is_prefix or is_same else "maybe"
+
+
+def _may_name(wanted: tuple[str, ...], operands: tuple[str, ...], run: ProgramRun) -> bool:
+    """Whether the operands of a rule may be among those of a command: after others, from a glob, or shortened."""
+    following = iter(operands)
+    if all(word in following for word in wanted):
+        return True
+    if any(word.startswith(glob) for word in wanted for glob in run.globs):
+        return True
+    first = operands[0] if operands else ""
+    return run.kind == "project" and bool(first) and (wanted[0].startswith(first) or first.startswith(wanted[0]))
 
 
 def _plain(word: str) -> str:

@@ -269,9 +269,19 @@ def read_kubectl(command: KnownCommand) -> None:
     command.check(parsed)
     operands: list[str] = []
     for index in parsed.operands:
-        kind, slash, name = command.texts[index].partition("/")
-        operands += [_RESOURCES.get(kind, kind), *([name] if slash else [])]
-    command.add(parsed, operands)
+        kinds, slash, name = command.texts[index].partition("/")
+        operands += [_RESOURCES.get(kind, kind) for kind in kinds.split(",")]
+        operands += [name] if slash else []
+    # What a file names is not in the words.
+    named = next((option for option, _ in parsed.options if option in ("-f", "-k")), "")
+    command.add(parsed, operands, vague=named)
+
+
+def read_curl(command: KnownCommand) -> None:
+    parsed = parse_options(command.table, command.texts)
+    command.check(parsed)
+    # More options can stand in a file.
+    command.add(parsed, vague=next((option for option, _ in parsed.options if option == "-K"), ""))
 
 
 def read_kubectl_exec(command: KnownCommand) -> None:
@@ -289,7 +299,8 @@ def read_shell_line(command: KnownCommand) -> None:
     parsed = parse_options(command.table, command.texts, stops_early=True)
     command.whole.check_options(command.name, command.entry, parsed)
     count = more_of(command.entry).operands
-    command.add(parsed, [command.texts[index] for index in parsed.operands[:count]])
+    # The user's name at a host does not make it another one.
+    command.add(parsed, [command.texts[index].rpartition("@")[2] for index in parsed.operands[:count]])
     inner = parsed.operands[count:]
     if not inner or any(CODE.search(command.texts[index]) or command.rest[index].fixed is not None for index in inner):
         command.whole.doubt(f"`{command.name}` passes its words to a shell", has_code=True)
@@ -361,6 +372,7 @@ SPECIAL: Final[dict[str, Callable[[KnownCommand], None]]] = {
     "watch": read_shell_line,
     "hyperfine": read_shell_line,
     "gh api": read_api,
+    "curl": read_curl,
 }
 
 

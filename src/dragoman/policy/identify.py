@@ -47,6 +47,7 @@ _OTHER_PLACES: Final[dict[tuple[str, ...], set[str]]] = {
     ("unshare",): {"-R", "-w"},
     ("nsenter",): {"-r", "-w", "-a", "-m", "-t"},
 }
+_OPEN_FILE: Final = re.compile(r"(?:^|[=:])/(?:dev/(?:stdin|fd/)|proc/)")
 # Modules that take code, or another program, from the words after them.
 _RUNNING_MODULES: Final = frozenset(
     {
@@ -65,8 +66,9 @@ class ProgramRun(Struct, frozen=True):
         options: the one name of each option, with its value.
         operands: the other words; a command that it runs is the next `ProgramRun` instead.
         vague: the word because of which this may be another command of the same program.
+        globs: the beginnings of operands that stand for words which are not known.
         is_subcommand_vague: whether that word may stand for the subcommand, and not only for options.
-        is_other_name: whether it is only another name of the next `ProgramRun`: `python -m pip`.
+        is_other_name: whether it is only another name of the next `ProgramRun`: `python -m pip`, `python x.py`.
     """
 
     path: tuple[str, ...]
@@ -75,6 +77,7 @@ class ProgramRun(Struct, frozen=True):
     operands: tuple[str, ...] = ()
     vague: str = ""
     is_subcommand_vague: bool = False
+    globs: tuple[str, ...] = ()
     is_other_name: bool = False
 
 
@@ -239,6 +242,8 @@ class Identification:
             if not is_project:
                 self.project.append(f"{launcher} {text}".strip())
             kind = "project"
+        elif not kind and [word.text for word in words[1:]] in (["--version"], ["--help"]) and "/" not in text:
+            kind = "reads"
         elif not kind:
             self.doubt(f"`{short(text)}` is not known")
         # Nothing is known of its words: each may be an option, or belong to one.
@@ -258,6 +263,9 @@ class Identification:
             parsed = parse_options(options_of(entry), [word.text for word in words[index:]], stops_early=True)
             given += parsed.options
             self.check_options(name, entry, parsed)
+            for option, value in parsed.options if path == ("git",) else ():
+                if option in ("-C", "--git-dir", "--work-tree") and not self.is_inside(Word(value or "")):
+                    self.doubt(f"`{short(value or option)}` is not in the project, and git runs what its settings name")
             if parsed.unlisted:
                 self.runs.append(ProgramRun(path, "", frozenset(given), (), parsed.unlisted, is_subcommand_vague=True))
                 return
@@ -352,13 +360,18 @@ class KnownCommand:
                 given |= {(names.get(other, other), None) for other in others.removeprefix("=").split()}
                 if others[:1] == "=":
                     given -= {(one, None)}
+        if self.path[0] == "npm" and ("--location", "global") in given:
+            given.add(("--global", None))
         glob = next((word.text for word in self.rest if word.fixed is not None and word.fixed[:1] in ("", "-")), "")
         if operands is None:
             operands = [self.texts[index] for index in parsed.operands]
         options = frozenset(given)
         vague = vague or parsed.unlisted or glob
         kind = kind or ("project" if self.entry.kind == "script" else self.entry.kind)
-        self.whole.runs.append(ProgramRun(self.path, kind, options, tuple(operands), vague, is_vague, is_other_name))
+        globs = tuple(word.fixed for word in self.rest if word.fixed is not None)
+        self.whole.runs.append(
+            ProgramRun(self.path, kind, options, tuple(operands), vague, is_vague, globs, is_other_name)
+        )
 
     def check(self, parsed: Parsed) -> None:
         """Note what is not known about the options."""
@@ -385,14 +398,23 @@ class KnownCommand:
             self.check(parsed)
         if kind in ("project", "script"):
             operand = self.texts[parsed.operands[0]] if parsed.operands and kind == "script" else ""
+            if operand and self.rest[parsed.operands[0]].fixed is not None:
+                self.whole.doubt(f"what `{short(self.name)}` runs is taken from data", has_code=True)
             if is_input(operand):
                 self.whole.doubt(f"`{short(self.name)}` runs code from its input", has_code=True)
             self.note_project(f"{self.name} {operand}")
+        if kind == "project" and any(_OPEN_FILE.search(text) for text in self.texts):
+            self.whole.doubt(f"`{short(self.name)}` runs what its input names", has_code=True)
         if kind == "project" and self.table.is_open:
             values = {value for _, value in parsed.options}
-            code = next((text for text in self.texts if text not in values and CODE.search(text)), None)
+            # `@FILE` is a file with more options.
+            code = next(
+                (text for text in self.texts if text not in values and (CODE.search(text) or text[:1] == "@")), None
+            )
             if code is not None:
                 self.whole.doubt(f"`{short(code)}` may be code that `{short(self.name)}` runs", has_code=True)
+        if self.path[0] == "gh" and "--" in self.texts:
+            self.whole.doubt(f"`{short(self.name)}` passes the words after `--` to git", has_code=True)
         if self.path[0] == "git" and any(text.lower().startswith("ext::") for text in self.texts):
             self.whole.doubt("git runs the program that an address names", has_code=True)
 
@@ -456,8 +478,11 @@ class KnownCommand:
         elif module is not None:
             self.read_module(parsed, module)
         elif parsed.operands and self.rest[parsed.operands[0]].text:
-            self.add(parsed)
-            self.read_script(self.rest[parsed.operands[0]])
+            script, *rest = (self.rest[index] for index in parsed.operands)
+            self.add(parsed, is_other_name=True)
+            name = script.text.rpartition("/")[2].lower()
+            self.whole.runs.append(ProgramRun((name,), "project", operands=tuple(word.text for word in rest)))
+            self.read_script(script)
         elif any(self.table.equal.get(name, name) in options for name in alone):
             self.add(parsed)
             if "--test" in options:
@@ -483,7 +508,7 @@ class KnownCommand:
         if script.text[:1] == "+":
             # An option of a shell: `bash +B -c CODE`.
             self.whole.doubt(f"`{short(self.name)}` with `{short(script.text)}` is not known", has_code=True)
-        elif is_input(script.text) or (script.fixed is not None and not script.fixed):
+        elif is_input(script.text) or script.fixed is not None:
             self.whole.doubt(f"`{short(self.name)}` runs code from its input", has_code=True)
         elif not self.whole.is_inside(script):
             self.whole.doubt(f"`{short(script.text)}` is not a file of the project")

@@ -99,6 +99,7 @@ def parse_options(table: OptionTable, words: Sequence[str], *, stops_early: bool
     while index < len(words):
         word = words[index]
         if word == "--":
+            options.append((word, None))
             operands += range(index + 1, len(words))
             break
         if not (len(word) > 1 and word[0] == "-") and word not in table.equal:

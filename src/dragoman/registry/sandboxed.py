@@ -80,7 +80,8 @@ def open_agent_sandbox(
 
     def change(policy: SandboxPolicy) -> SandboxPolicy:
         seen = _with_program(policy, program) if program else policy
-        return replace(seen, hidden=(*seen.hidden, *denied.hidden), read_only=denied.read_only)
+        nests = entry.facts is not None and entry.facts.has_sandbox
+        return replace(seen, hidden=(*seen.hidden, *denied.hidden), read_only=denied.read_only, nests=nests)
 
     opened = open_sandbox(
         roots,

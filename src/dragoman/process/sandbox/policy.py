@@ -42,6 +42,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     read_only: tuple[str, ...] = ()
     """What exists in the writable folders and may not be changed; only bubblewrap enforces it."""
     network: bool = False
+    nests: bool = False
+    """Whether a program may start a sandbox of its own inside bubblewrap; never for root."""
 
     @property
     def written(self) -> tuple[str, ...]:

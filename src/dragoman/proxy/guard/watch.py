@@ -157,7 +157,9 @@ class SessionWatch:
             evidence, rules, [decision for decision in decisions if not decision.is_allowed], folders
         )
         left = None
-        if violation is None and key not in self._unjudged and not self._ran_in_terminal(call, session):
+        # Tools of the built-in agent that run or change something state it in their input; its others only talk.
+        is_known = self._plan.is_built_in and call.kind == "other"
+        if violation is None and key not in self._unjudged and not (is_known or self._ran_in_terminal(call, session)):
             left = unjudged_in(evidence, rules, decisions)
         if violation is not None:
             if len(self._reported) < _MOST_REPORTED:
