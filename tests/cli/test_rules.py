@@ -78,7 +78,52 @@ def test_a_rule_is_added_listed_explained_and_removed(rules: Shell) -> None:
         "why": "no rule allows it",
         "rule": None,
         "always": ["execute:npm test"],
+        "parts": [
+            {
+                "words": "npm test",
+                "programs": [{"program": "npm test", "kind": "project"}],
+                "unknown": None,
+                "project_code": ["npm test"],
+                "rules": [],
+            }
+        ],
     }
+
+
+def test_explain_shows_what_each_part_runs_and_what_is_not_known(rules: Shell) -> None:
+    rules("add", "--deny", "execute:rm *")
+    shown = rules("explain", "execute", "--", "ls -l; timeout 5 capsh x; rm y").out
+    assert "  ls -l: ls (reads)\n" in shown
+    assert "  timeout 5 capsh x: timeout (words), capsh (not known); `capsh` is not known; " in shown
+    assert "deny execute:rm * may concern it\n" in shown
+    assert "  rm y: rm (changes); deny execute:rm * concerns it\n" in shown
+    parts = rules("explain", "execute", "--json", "--", "capsh x; ls").document["parts"]
+    assert parts[0]["unknown"] == "`capsh` is not known"
+    assert parts[0]["rules"] == [{"rule": "execute:rm *", "action": "deny", "concerns": "maybe"}]
+    assert parts[1]["rules"] == []
+
+
+def test_programs_that_the_user_knows_are_not_asked_about(rules: Shell) -> None:
+    rules("add", "--deny", "execute:rm *")
+    settings = rules.file.parent / "settings.json"
+    settings.write_text('{"known": {"mytool": "reads"}, "rules": {"allow": ["execute:mytool x"]}}')
+    assert rules("explain", "execute", "--", "mytool", "x").out.startswith("allow")
+    settings.write_text('{"rules": {"allow": ["execute:mytool x"]}}')
+    assert "`mytool` is not known, and rule execute:rm *" in rules("explain", "execute", "--", "mytool", "x").out
+    settings.write_text('{"known": {"mytool": "harmless"}}')
+    refused = rules("explain", "execute", "--", "mytool", "x")
+    assert refused.code == exits.USAGE
+    assert "what mytool does must be reads, changes, sends, project" in refused.err
+
+
+def test_a_repository_cannot_state_what_programs_do(rules: Shell) -> None:
+    rules("add", "--deny", "execute:rm *")
+    folder = rules.project / ".dragoman"
+    folder.mkdir()
+    (folder / "settings.json").write_text('{"known": {"mytool": "reads"}}')
+    explained = rules("explain", "execute", "--", "mytool", "x")
+    assert "`mytool` is not known" in explained.out
+    assert "cannot state what programs do" in explained.err
 
 
 def test_a_rule_for_everywhere_is_seen_from_every_project(rules: Shell, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from dragoman.client.permission import ClientPermissions
 from dragoman.policy import parse_rule
 from dragoman.process.sandbox import Backend, ProtectedChange, Tripwire
+from dragoman.process.sandbox import sandbox as sandbox_module
 from dragoman.process.sandbox.confinement import Confinement, FinishedCommand
 from dragoman.process.sandbox.policy import unconfined_policy
 from tests.client.terminal_kit import Words, using
@@ -161,3 +162,54 @@ def _folders(base: Path) -> Place:
     for folder in found:
         folder.mkdir()
     return found
+
+
+# What a command prints about paths: links of processes that cannot be followed, names that no file system has, floods.
+HOSTILE = [
+    "printf \"Permission denied: '/proc/1/root/x' '/proc/1/cwd/x' '/proc/self/fd/99/x'\\n\"",
+    "printf 'cat: /\\000x: Permission denied\\n\\377\\376/x: Permission denied\\n'",
+    "ln -s loop loop; echo 'cat: loop/x: Permission denied'",
+    "echo 'cat: ~nobody-here/x: Permission denied'; echo \"'~root/.ssh/x': Permission denied\"",
+    "head -c 70000 /dev/zero | tr '\\0' / ; echo 'x: Permission denied'",
+    "head -c 20000 /dev/zero | sed 's|.|a/|g'; echo 'x: Permission denied'",
+    "head -c 200000 /dev/urandom; echo; echo 'x: EACCES'",
+]
+
+
+@both
+@pytest.mark.parametrize("line", HOSTILE)
+async def test_nothing_that_a_command_prints_keeps_protected_files_from_being_put_back(
+    name: Backend, line: str
+) -> None:
+    with place() as there:
+        (there.project / "AGENTS.md").write_text("old")
+        report = Report()
+        sandbox = there.sandbox(name)
+        confinement = Confinement(
+            sandbox=sandbox, tripwire=Tripwire(sandbox.policy, there.aside), restores=True, on_finished=report.finished
+        )
+        async with using(there.project, confinement=confinement) as agent:
+            await agent.printed("sh", ["-c", f"echo evil >AGENTS.md; echo evil >.envrc; {line}; exit 0"])
+        assert (there.project / "AGENTS.md").read_text() == "old"
+        assert not (there.project / ".envrc").exists()
+        assert len(report.commands) == 1
+
+
+@only_thread
+async def test_a_report_that_fails_comes_after_the_protected_files_and_ends_nothing(
+    name: Backend, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fails(*_: object) -> None:
+        raise RuntimeError("a defect in the reader of denials")
+
+    monkeypatch.setattr(sandbox_module, "file_denials", fails)
+    with place() as there:
+        report = Report()
+        sandbox = there.sandbox(name)
+        tripwire = Tripwire(sandbox.policy, there.aside)
+        confinement = Confinement(sandbox=sandbox, tripwire=tripwire, on_finished=report.finished)
+        async with using(there.project, confinement=confinement) as agent:
+            assert (await agent.printed("sh", ["-c", "echo evil >.envrc; echo done"])).strip() == "done"
+        assert not (there.project / ".envrc").exists()
+        assert report.changes == [(".envrc", "created")]
+    assert "not known" in caplog.text

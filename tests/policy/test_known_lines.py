@@ -14,7 +14,7 @@ MOST_ASKED = {
 }
 MOST_HONEST_ASKED = 14
 ORDINARY = ("execute:rm -rf *", "execute:git push *", "read:.env")
-MOST_EVERYDAY_ASKED = 75  # of 401; 69 before unknown words asked
+MOST_EVERYDAY_ASKED = 69  # of 401, as many as before unknown words asked
 
 
 def test_no_line_that_does_what_is_denied_is_allowed() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import logging
 import os
 import stat
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from dragoman.builtin.command_guard import CommandGuard
     from dragoman.builtin.tools.tool import AnswerChoice
     from dragoman.builtin.viewer import Viewer
-    from dragoman.process.sandbox import Confined, ProtectedChange
+    from dragoman.process.sandbox import Confined, Denial, ProtectedChange
     from dragoman.process.terminal import Terminal
 
+_log = logging.getLogger("dragoman.builtin")
 T = TypeVar("T")
 _Content = TypeVar("_Content", str, bytes)
 _MISSING: Final = -32002
@@ -98,8 +100,7 @@ class LocalAccess:
                 local_line or line, cwd, limit_bytes, placement, lambda data: has_output.set()
             )
             result = await _finish(terminal, timeout_seconds, has_output, on_output)
-            result = await self._judged(result, confined)
-        return replace(result, changes=tuple(changes))
+        return replace(await self._judged(result, confined), changes=tuple(changes))
 
     async def start(
         self,
@@ -124,16 +125,19 @@ class LocalAccess:
         async def end() -> CommandResult:
             async with stack:
                 result = await _finish(terminal, timeout_seconds, asyncio.Event(), None)
-                result = await self._judged(result, confined)
-            return replace(result, changes=tuple(changes))
+            return replace(await self._judged(result, confined), changes=tuple(changes))
 
         return LocalCommand(terminal, asyncio.create_task(end(), name=f"dragoman-job-{terminal.pid}"))
 
     async def _judged(self, result: CommandResult, confined: Confined | None) -> CommandResult:
-        """Return the result with what the sandbox kept from the command."""
+        """Return the result with what the sandbox kept from the command. Call it after the files were compared."""
         if confined is None or self.guard is None or self.guard.sandbox is None:
             return result
-        denials = tuple(await asyncio.to_thread(confined.denials, result.text))
+        denials: tuple[Denial, ...] = ()
+        try:
+            denials = tuple(await asyncio.to_thread(confined.denials, result.text))
+        except Exception:  # it reads what the command printed
+            _log.exception("what the sandbox kept from a command is not known")
         return replace(result, sandbox=self.guard.sandbox.backend, denials=denials)
 
     @asynccontextmanager

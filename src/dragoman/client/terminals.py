@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dragoman.client.services import ChecksPermission
     from dragoman.client.session import Session
     from dragoman.policy import Request
-    from dragoman.process.sandbox import Confined
+    from dragoman.process.sandbox import Confined, Denial
     from dragoman.process.sweep import Spare
 
 _log = logging.getLogger("dragoman.client")
@@ -330,9 +330,21 @@ def _confine(confinement: Confinement, command: _Command) -> Confined:
 async def _finish(
     confinement: Confinement, terminal_id: str, owned: _Owned, request: Request, confined: Confined | None
 ) -> FinishedCommand:
-    """Wait for the end of a command, compare the protected files, and report what the sandbox kept from it."""
+    """Wait for the end of a command, compare the protected files, and report what the sandbox kept from it.
+
+    The report reads what the command printed, so it comes last, and its failure is only logged.
+    """
     terminal = owned.terminal
-    await terminal.wait()
+    try:
+        await terminal.wait()
+    finally:
+        changes = await confinement.end(was_inside=confined is not None)
+    denials: tuple[Denial, ...] = ()
+    try:
+        if confined is not None:
+            denials = tuple(await asyncio.to_thread(confined.denials, terminal.text))
+    except Exception:
+        _log.exception("what the sandbox kept from a command is not known")
     finished = FinishedCommand(
         terminal_id=terminal_id,
         session_id=owned.session.id,
@@ -341,8 +353,8 @@ async def _finish(
         sandbox=owned.sandbox,
         exit_code=terminal.exit_code,
         signal=terminal.signal,
-        denials=() if confined is None else tuple(confined.denials(terminal.text)),
-        changes=await confinement.end(was_inside=confined is not None),
+        denials=denials,
+        changes=changes,
     )
     if confinement.on_finished is not None:
         try:

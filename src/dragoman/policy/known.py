@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from dragoman.policy.options import OptionTable
 
 Kind: TypeAlias = Literal["reads", "changes", "sends", "project", "script", "words", "code", "group", "asks"]
-USER_KINDS: Final = ("reads", "changes", "sends", "project")
-"""The kinds that a user may give to a program of theirs."""
 
 # Only the administrator of a machine puts programs there.
 _SYSTEM_PLACES: Final = re.compile(

@@ -55,14 +55,6 @@ _PAIRS: Final = frozenset(
 )
 _SYSTEM_SETTINGS: Final = ("/etc", "/boot", "/proc", "/sys", "/var/spool/cron", "/var/spool/at", "/library", "/system")
 _SYSTEM_PROGRAMS: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/dev", "/snap", "/nix")
-# Below the home: keys, passwords, cookies, and what this program itself trusts.
-SECRET_PLACES: Final = (
-    *(".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker", ".netrc", ".git-credentials", ".pypirc"),
-    *(".config/gh", ".config/gcloud", ".config/op", ".password-store", ".local/share/keyrings"),
-    *(".config/dragoman", ".local/state/dragoman", ".local/share/dragoman"),
-    *(".mozilla", ".thunderbird", ".config/google-chrome", ".config/chromium", ".config/BraveSoftware"),
-    *(".config/microsoft-edge", "snap/firefox"),
-)
 # Longer than any path that a system can open.
 MAX_PATH: Final = 8_192
 # What replaces the wildcards of a word: nothing, because there are none; the shell; the program itself.

@@ -42,6 +42,9 @@ KINDS: Final = (
 )
 # The word for commands that only read files of the project (`safe.py`). A rule's kind, but not a request's.
 SAFE: Final = "safe"
+# The word for programs that the user adds to those that are known (`known.py`). It covers no request.
+KNOWN: Final = "known"
+_USER_KINDS: Final = ("reads", "changes", "sends", "project")
 _SHAPE: Final = re.compile(r"(?:(?P<agent>[^@:]+)@)?(?P<kind>\*|[a-z_]+)(?::(?P<pattern>.*))?", re.DOTALL)
 _HOST: Final = re.compile(r"(?:\*\.)?[\w-]+(?:\.[\w-]+)*|\[[0-9A-Fa-f:.]+\]")
 
@@ -84,6 +87,8 @@ def parse_rule(text: str, action: str, scope: Scope, source: str = "") -> Rule:
         pattern = read_pattern(text)
         if action == "allow":
             _refuse_careless(pattern, scope)
+        elif pattern.kind == KNOWN:
+            raise ValueError("states what a program does; it can only be allowed")
         elif pattern.kind == SAFE:
             raise ValueError(
                 "names commands that only read; it can only be allowed. Write execute to mean all commands"
@@ -124,6 +129,13 @@ def read_pattern(text: str) -> Pattern:
         if pattern is not None:
             raise ValueError("has a pattern after `*`; name the kind, as in edit:src/**")
         return Pattern(agent, kind, None)
+    if kind == KNOWN:
+        name, _, what = (pattern or "").rpartition(":")
+        if what not in _USER_KINDS or not name or set(name) & set("/: \t"):
+            raise ValueError(
+                f"does not state what a program does; write known:NAME:KIND, the kinds are {', '.join(_USER_KINDS)}"
+            )
+        return Pattern(agent, kind, pattern)
     if kind == SAFE:
         if pattern is not None:
             raise ValueError("has a pattern after `safe`; write safe alone")

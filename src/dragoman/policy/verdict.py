@@ -22,7 +22,7 @@ from dragoman.policy.hosts import plain_host
 from dragoman.policy.named_files import has_pieces, located, may_make_links, pieces_of
 from dragoman.policy.programs import is_listed, runs_anything
 from dragoman.policy.request import PATH_KINDS
-from dragoman.policy.rule import SAFE, Rule, is_ignored, read_pattern
+from dragoman.policy.rule import KNOWN, SAFE, Rule, is_ignored, read_pattern
 from dragoman.policy.safe import is_quiet
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     """Return the verdict of the rules about a request that has been read; nothing more is looked up."""
     rules = tuple(rules)
     restricting = [(rule, read_pattern(rule.text)) for rule in rules if rule.action != "allow"]
-    found = _identified(request) if restricting else ()
+    found = _identified(rules, request) if restricting else ()
     concerns = {rule: _concern(pattern, request, found) for rule, pattern in restricting}
     denying = _first(rule for rule, concern in concerns.items() if rule.action == "deny" and concern == "yes")
     if denying is not None:
@@ -102,9 +102,10 @@ def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
     rules = tuple(rules)
     if _is_named_tool(rules, request):
         return None
+    rules = tuple(rules)
     any_kind = request.kind in ("other", "execute")
     denying = [(rule, read_pattern(rule.text)) for rule in rules if rule.action == "deny"]
-    found = _identified(request) if denying else ()
+    found = _identified(rules, request) if denying else ()
     return _first(
         rule
         for rule, pattern in denying
@@ -114,16 +115,64 @@ def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
 
 def why_unseen(request: Request) -> str:
     """Return why it cannot be seen what a request is about, as a sentence."""
-    return _why_maybe(None, request, _identified(request))
+    return _why_maybe(None, request, _identified((), request))
 
 
-def _identified(request: Request) -> tuple[Identified, ...]:
+class ExplainedPart(Struct, frozen=True):
+    """One part of a command line as rules see it.
+
+    Attributes:
+        words: the part as it is written.
+        programs: what it runs, the outermost first, each with what it does ("" if that is not known).
+        unknown: what is not known of it, as the beginning of a sentence.
+        project: the files and tools of the project that it runs.
+        rules: the deny and ask rules about commands that concern it, or may.
+    """
+
+    words: str
+    programs: tuple[tuple[str, str], ...]
+    unknown: str
+    project: tuple[str, ...]
+    rules: tuple[tuple[Rule, commands.Concern], ...]
+
+
+def explain_parts(rules: Iterable[Rule], request: Request) -> list[ExplainedPart]:
+    """Return what each part of a command line runs, and which rules about commands concern it."""
+    rules = tuple(rules)
+    restricting = [(rule, read_pattern(rule.text)) for rule in rules if rule.action != "allow"]
+    found = _identified(rules, request)
+    explained = []
+    for part, identified in zip(request.reading.parts, found, strict=True):
+        alone = replace(request.reading, parts=(part,))
+        from dragoman.policy.concern import concern
+
+        concerned = (
+            (rule, concern(pattern.command, alone, (identified,)))
+            for rule, pattern in restricting
+            if pattern.command is not None and _is_meant(pattern, request)
+        )
+        explained.append(
+            ExplainedPart(
+                " ".join(part.argv),
+                tuple((" ".join(run.path), run.kind) for run in identified.runs),
+                identified.unknown,
+                identified.project,
+                tuple(pair for pair in concerned if pair[1] != "no"),
+            )
+        )
+    return explained
+
+
+def _identified(rules: Sequence[Rule], request: Request) -> tuple[Identified, ...]:
     """Return what the parts of a command run."""
     if request.kind != "execute":
         return ()
     from dragoman.policy.concern import identify_parts  # loads the table of known programs
 
-    return identify_parts(request.reading, request.root, request.home, {})
+    patterns = (read_pattern(rule.text) for rule in rules if rule.action == "allow" and not is_ignored(rule))
+    mine = [pattern for pattern in patterns if pattern.kind == KNOWN and pattern.agent in (None, request.agent)]
+    known = dict((pattern.pattern or "").split(":") for pattern in mine)
+    return identify_parts(request.reading, request.root, request.home, known)
 
 
 def _allow(rules: tuple[Rule, ...], request: Request) -> Verdict:

@@ -44,6 +44,8 @@ class AgentFacts(Struct, frozen=True, kw_only=True):
     """In settings, of its program, or of its package."""
     state: tuple[str, ...] = ()
     """Folders below the home in which it keeps its state, the first one always."""
+    files: tuple[str, ...] = ()
+    """Files below the home that it reads besides, with its login."""
     state_variable: str = ""
     """The variable that names another folder for its state."""
     keys: tuple[str, ...] | None = None
@@ -85,6 +87,7 @@ FACTS: Final = (
             "@zed-industries/claude-code-acp",
         ),
         state=(".claude", ".cache/claude-cli-nodejs"),
+        files=(".claude.json",),
         own_files=(".claude/settings.local.json",),
         state_variable="CLAUDE_CONFIG_DIR",
         keys=_ANTHROPIC,
@@ -209,7 +212,12 @@ FACTS: Final = (
         limited_modes=("approve", "smart_approve", "chat"),
         unasking_modes=("auto",),
     ),
-    AgentFacts(name="cursor", names=_names("cursor-agent", "cursor"), state=(".cursor",), keys=("CURSOR_API_KEY",)),
+    AgentFacts(
+        name="cursor",
+        names=_names("cursor-agent", "cursor"),
+        state=(".cursor", ".config/cursor"),
+        keys=("CURSOR_API_KEY",),
+    ),
 )
 
 

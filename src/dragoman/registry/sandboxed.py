@@ -80,12 +80,14 @@ def open_agent_sandbox(
 
     def change(policy: SandboxPolicy) -> SandboxPolicy:
         seen = _with_program(policy, program) if program else policy
-        return replace(seen, hidden=(*seen.hidden, *denied.hidden), read_only=denied.read_only)
+        nests = entry.facts is not None and entry.facts.has_sandbox
+        return replace(seen, hidden=(*seen.hidden, *denied.hidden), read_only=denied.read_only, nests=nests)
 
     opened = open_sandbox(
         roots,
         writable=(*writable, *state),
         hidden=private_folders(),
+        own=(*state, *_logins(entry, writable)),
         network=True,
         backend=backend,
         change=change,
@@ -169,6 +171,17 @@ def _state(entry: AgentEntry) -> tuple[str, ...]:
     except OSError as error:
         raise NotConfinable(f"{folders[0]} cannot be made: {error.strerror}") from None
     return folders
+
+
+def _logins(entry: AgentEntry, named: Sequence[str]) -> Iterator[str]:
+    """Yield the other places of an agent's login; of an unknown agent those that the user named as writable."""
+    from dragoman.policy.secret_places import AGENT_PLACES
+
+    home = os.path.expanduser("~")
+    places = {os.path.realpath(os.path.join(home, place)) for place in AGENT_PLACES}
+    yield from (path for path in named if os.path.realpath(path) in places)
+    if entry.facts is not None:
+        yield from (os.path.join(home, name) for name in entry.facts.files)
 
 
 def _program(entry: AgentEntry, cwd: str) -> str:

@@ -25,12 +25,13 @@ if TYPE_CHECKING:
 Owner = Literal["user", "project"]
 
 FILE_NAME: Final = "settings.json"
+_KNOWN_KINDS: Final = ("reads", "changes", "sends", "project")
 TOOL_SEARCH: Final = ("auto", "on", "off")
 _MEMBERS: Final = (
     *("agent_servers", "default_agent", "rules", "mcp_servers", "registry"),
     *("model", "title_model", "mode", "restore_protected_files", "safe_commands", "ledger"),
     *("system_prompt", "append_system_prompt", "serve", "host", "subagents", "hooks", "after_edit", "ui"),
-    "tool_search",
+    *("tool_search", "known"),
 )
 
 
@@ -88,6 +89,7 @@ class SettingsFile(Struct, frozen=True):
     servers: dict[str, AgentServer] = {}
     default_agent: str = ""
     rules: RuleTexts = RuleTexts()
+    """With those that `known` stands for: what programs of the user do."""
     mcp_servers: dict[str, dict[str, Any]] = {}
     registry: str = ""
     """The address or file of the ACP registry; empty for the official one."""
@@ -295,7 +297,23 @@ class _Reader:
                 "write what you want to allow in your own settings"
             )
             texts["allow"] = ()
-        return RuleTexts(**texts)
+        return RuleTexts(**{**texts, "allow": (*texts["allow"], *self._known())})
+
+    def _known(self) -> tuple[str, ...]:
+        """Return the rules that `known` stands for: a program, and what it does."""
+        members = self._object("known")
+        if members and self._owner == "project":
+            place = self._document.place("known")
+            self._notes.append(
+                f"{place}: a project's file cannot state what programs do; write it in your own settings"
+            )
+            return ()
+        for name, kind in members.items():
+            if kind not in _KNOWN_KINDS:
+                raise self._document.error(f"what {name} does must be {', '.join(_KNOWN_KINDS)}", "known", name)
+            if not name or set(name) & set("/: \t"):
+                raise self._document.error("the name of a program must not have a folder or a blank", "known", name)
+        return tuple(f"known:{name}:{kind}" for name, kind in members.items())
 
     def _rule_list(self, name: str, value: object) -> tuple[str, ...]:
         if not isinstance(value, list):

@@ -24,7 +24,6 @@ from dragoman.policy.commands import is_reading
 from dragoman.policy.named_files import INDEX
 from dragoman.policy.paths import (
     MAX_PATH,
-    SECRET_PLACES,
     fixed_folder,
     is_below,
     matches_glob,
@@ -35,6 +34,7 @@ from dragoman.policy.paths import (
 from dragoman.policy.request import PATH_KINDS, Request
 from dragoman.policy.rule import SAFE, read_pattern
 from dragoman.policy.safe import SafetyFacts, safe_parts
+from dragoman.policy.secret_places import SECRET_PLACES
 from dragoman.policy.verdict import READING, Judgement, Verdict, judge
 from dragoman.workspace.git_config import git_runs_no_program, read_index
 
@@ -353,7 +353,7 @@ def with_safe_parts(rules: Sequence[Rule], request: Request, folders: SessionFol
     if request.kind != "execute" or all(rule.text.rpartition("@")[2] != SAFE for rule in rules):
         return request
     home = request.home or os.path.expanduser("~")
-    secrets = [place for name in SECRET_PLACES if os.path.lexists(place := folders.enter(home, name))]
+    secrets = [folders.enter(home, name) for name in SECRET_PLACES if os.path.lexists(os.path.join(home, name))]
 
     def is_inside(path: str, folder: str) -> bool:
         real = folders.enter(folder, path, knows_home=True)

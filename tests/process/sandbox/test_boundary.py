@@ -377,3 +377,43 @@ async def test_a_link_in_place_of_a_root_opens_nothing(name: Backend, there: Pla
     ran = await run(sandbox, "sh", "-c", f"echo x >{there.outside}/file", cwd=there.temporary)
     assert ran.code != 0
     assert (there.outside / "file").read_text() == "before"
+
+
+# Opening changes nothing. Links of /dev lead to the command's own output.
+OPEN_ALL = """
+import itertools, os
+def names(top):
+    for folder, inner, files in os.walk(top):
+        inner[:] = [name for name in inner if folder != "/proc" or not name.isdigit()]
+        yield from (path for name in files if not os.path.islink(path := os.path.join(folder, name)))
+for top in ("/proc", "/sys", "/dev", "/etc", "/boot"):
+    for path in itertools.islice(names(top), 3000):
+        try:
+            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY))
+        except OSError:
+            continue
+        print(path)
+"""
+DEVICES = {"null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts/ptmx"}
+
+
+@both
+async def test_no_file_of_the_system_can_be_written_by_any_user(name: Backend, there: Place) -> None:
+    """Root owns the settings of the kernel, so that it needs no capability to change them."""
+    for network in (False, True):
+        written = (await python(there.sandbox(name, network=network), OPEN_ALL)).text.split()
+        assert {path for path in written if not path.startswith(("/dev/pts/", "/dev/shm/"))} <= {
+            f"/dev/{device}" for device in DEVICES
+        }
+
+
+@both
+async def test_no_user_namespace_is_made_inside(name: Backend, there: Place) -> None:
+    """It gives capabilities: root could mount the control groups there, and end this program by them."""
+    code = (
+        "import ctypes, os; l = ctypes.CDLL(None, use_errno=True); "
+        "print(l.unshare(0x10000000), l.unshare(0x10020000), l.syscall(435, b'\\0' * 88, 88), "
+        "l.syscall({'x86_64': 56, 'aarch64': 220}[os.uname().machine], 0x10000011, 0, 0, 0, 0))"
+    )
+    assert (await python(there.sandbox(name), code)).text == "-1 -1 -1 -1\n"
+    assert (await shell(there.sandbox(name), "unshare -U true")).code != 0

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import ConfigError
+from dragoman.policy.secret_places import AGENT_PLACES
 from dragoman.process.sandbox import Backend, make_policy
 from dragoman.process.sandbox import policy as policy_module
 from dragoman.process.sandbox.policy import linked_git_folders, protected_paths
+from dragoman.registry.facts import FACTS
 from tests.process.sandbox.kit import Place, both, git, shell
 
 
@@ -39,7 +41,7 @@ def test_paths_are_resolved_and_secrets_come_from_the_home(there: Place) -> None
         (["/"], "cannot be writable"),
         (["HOME"], r"contains '.*\.ssh', which stays hidden"),
         (["HOME/.ssh"], "stays hidden"),
-        (["HOME/.config"], r"contains '.*gh', which stays hidden"),
+        (["HOME/.config"], r"contains '.*/.config/.*', which stays hidden"),
         (["HOME/nowhere"], "is not a folder"),
         (["HOME/notes"], "is not a folder"),
     ],
@@ -121,3 +123,63 @@ def test_a_git_file_cannot_open_any_other_folder(target: str, there: Place) -> N
     (there.project / "gitdir").write_text(f"{there.project}/.git\n")
     (there.project / "commondir").write_text(f"{there.outside}\n")
     assert linked_git_folders(str(there.project)) == ()
+
+
+LOGINS = """
+.claude/.credentials.json .claude.json .codex/auth.json .gemini/oauth_creds.json .qwen/oauth_creds.json
+.copilot/config.json .local/share/opencode/auth.json .config/goose/secrets.yaml .hermes/.env .kimi/config.toml
+.npmrc .cargo/credentials .cargo/credentials.toml .vault-token .bash_history .zsh_history .python_history
+.local/share/fish/fish_history .config/gh/hosts.yml .netrc .pgpass .my.cnf .docker/config.json .kube/config
+.aws/credentials .git-credentials .config/git/credentials .config/gcloud/credentials.db .gem/credentials
+.mozilla/firefox/key4.db .config/google-chrome/Default/Cookies .local/share/keyrings/login.keyring
+.terraform.d/credentials.tfrc.json .config/containers/auth.json .cache/huggingface/token .m2/settings.xml
+.local/share/dragoman/sessions.db .config/dragoman/settings.json .ssh/id_ed25519 .gnupg/x .password-store/x
+"""
+
+
+@both
+async def test_logins_and_histories_cannot_be_read(name: Backend, there: Place) -> None:
+    for login in LOGINS.split():
+        (there.home / login).parent.mkdir(parents=True, exist_ok=True)
+        (there.home / login).write_text("canary")
+    (there.home / ".cargo" / "config.toml").write_text("open")
+    ran = await shell(
+        there.sandbox(name), f"cd {there.home} && cat {' '.join(LOGINS.split())}; cat .cargo/config.toml notes"
+    )
+    assert "canary" not in ran.text
+    assert ran.text.endswith("opennotes")
+
+
+def test_every_known_agent_keeps_its_login_in_a_hidden_place() -> None:
+    for facts in FACTS:
+        for place in (*facts.state, *facts.files):
+            assert place.startswith(".cache/") or place in AGENT_PLACES, f"{facts.name}: {place}"
+
+
+def test_an_agent_reads_its_own_login_and_no_other(there: Place) -> None:
+    (there.home / ".codex").mkdir()
+    policy = make_policy(
+        [there.project],
+        temporary=there.temporary,
+        home=there.home,
+        writable=[there.home / ".codex"],
+        own=[there.home / ".codex"],
+    )
+    assert policy.may_read(f"{there.home}/.codex/auth.json")
+    assert not policy.may_read(f"{there.home}/.claude/.credentials.json")
+    with pytest.raises(ConfigError, match="stays hidden"):
+        make_policy([there.home / ".codex"], temporary=there.temporary, home=there.home)
+
+
+def test_a_secret_behind_a_link_or_a_variable_is_hidden_where_it_is(
+    there: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (there.home / ".bash_history").symlink_to("/dev/null")
+    (there.home / ".npmrc").symlink_to(there.project / "npmrc")
+    monkeypatch.setenv("KUBECONFIG", f"{there.outside}/one:{there.outside}/two:relative")
+    monkeypatch.setenv("CODEX_HOME", str(there.project))
+    monkeypatch.setenv("CARGO_HOME", str(there.outside))
+    policy = make_policy([there.project], temporary=there.temporary, home=there.home)
+    named = {f"{there.outside}/{name}" for name in ("one", "two", "credentials", "credentials.toml")}
+    assert {*named, f"{there.project}/npmrc"} <= set(policy.hidden)
+    assert not {"/dev/null", str(there.project)} & set(policy.hidden)

@@ -220,3 +220,40 @@ def test_more_files_than_are_searched_are_not_taken_for_new_ones(there: Place, m
     while new.stat().st_ctime_ns < tripwire._armed_ns:  # until the clock of the file system has moved on
         new.write_text("new")
     assert brief(tripwire.check(restore=False), there) == {(".envrc", "created")}
+
+
+def test_no_name_or_size_of_a_new_file_keeps_it_from_being_removed(wire: Tripwire, there: Place) -> None:
+    """A terabyte that takes no room would be read for an hour, and a long name has none to be kept under."""
+    long = "é" * 120 + ".mdc"
+    after(f"truncate -s 1T .envrc; mkdir .vscode; echo evil >.vscode/tasks.json; echo evil >'{long}'", there)
+    changes = wire.check(restore=True)
+    assert brief(changes, there) == {(name, "created") for name in (".envrc", ".vscode/tasks.json", long)}
+    assert all(change.is_restored for change in changes)
+    assert [change.problem for change in changes if change.problem] == ["not kept: it is too large to be kept"]
+    assert not (there.project / ".envrc").exists()
+    assert not (there.project / long).exists()
+
+
+def test_more_new_files_than_are_searched_at_once_are_all_removed(
+    wire: Tripwire, there: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tripwire_module, "_MOST_FILES", 30)
+    after("mkdir .vscode; for i in $(seq 100); do echo evil >.vscode/$i; done", there)
+    assert len(wire.check(restore=True)) == 100
+    assert os.listdir(there.project / ".vscode") == []
+
+
+def test_a_full_disk_for_old_content_does_not_stop_the_removal(
+    wire: Tripwire, there: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "makedirs", full)
+    after("echo evil >.envrc; echo evil >AGENTS.md", there)
+    changes = wire.check(restore=True)
+    assert [(change.is_restored, change.problem) for change in changes] == [
+        (True, "not kept: No space left on device")
+    ] * 2
+    assert not (there.project / ".envrc").exists()
+    assert (there.project / "AGENTS.md").read_text() == "old"

@@ -108,24 +108,54 @@ def _settings_rules(project: str) -> list[Rule]:
 
 def _explain(call: CliCall, project: str, folder: str) -> int:
     from dragoman.policy import proposals
+    from dragoman.policy.verdict import explain_parts
     from dragoman.settings.rule_file import open_rules
+    from dragoman.text.terminal import one_line
     from dragoman.workspace.folders import SessionFolders
     from dragoman.workspace.judging import judge_in
 
     folders = SessionFolders(folder, project=project)
     asked = folders.settle_request(_request(call, project, folder), call.given.agent or "")
-    judgement = judge_in([*open_rules().rules(project), *_settings_rules(project)], asked, folders)
+    rules = [*open_rules().rules(project), *_settings_rules(project)]
+    judgement = judge_in(rules, asked, folders)
     request, verdict = judgement.request, judgement.verdict
+    parts = explain_parts(rules, request) if request.kind == "execute" else []
     rule = verdict.rule
     if call.given.json:
         found = None if rule is None else _row(rule, project=None, added="", source=rule.source)
-        write_json({"verdict": verdict.action, "why": verdict.why, "rule": found, "always": list(proposals(request))})
+        shown = [
+            {
+                "words": part.words,
+                "programs": [{"program": name, "kind": kind or None} for name, kind in part.programs],
+                "unknown": part.unknown or None,
+                "project_code": list(part.project),
+                "rules": [
+                    {"rule": about.text, "action": about.action, "concerns": concern} for about, concern in part.rules
+                ],
+            }
+            for part in parts
+        ]
+        write_json(
+            {
+                "verdict": verdict.action,
+                "why": verdict.why,
+                "rule": found,
+                "always": list(proposals(request)),
+                "parts": shown,
+            }
+        )
         return exits.OK
     sys.stdout.write(f"{verdict.action}: {verdict.why}\n")
     if verdict.action == "ask":
         offered = proposals(request)
         means = f"`always` would add: allow {offered[0]}" if offered else "`always` would not be remembered"
         sys.stdout.write(f"{means}\n")
+    for part in parts:
+        programs = ", ".join(f"{name} ({kind or 'not known'})" for name, kind in part.programs)
+        stated = [programs, part.unknown]
+        for about, concern in part.rules:
+            stated.append(f"{about.action} {about.text} {'concerns' if concern == 'yes' else 'may concern'} it")
+        sys.stdout.write(one_line(f"  {part.words}: {'; '.join(filter(None, stated))}") + "\n")
     return exits.OK
 
 

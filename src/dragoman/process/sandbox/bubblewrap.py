@@ -48,10 +48,15 @@ _PRIVATE: Final = ("/tmp", "/var/tmp", "/run")  # replaced by empty ones inside
 _ADDRESS_BYTES: Final = 28  # of the longest address looked at
 _NAMES_PORT: Final = 53
 _RESOLVER: Final = "/run/systemd/resolve"
+# In place of a file of settings with a login: many programs end if they cannot read theirs, as they could not a device.
+_EMPTY: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "py.typed")
 _ISOLATION: Final = (
     *("--unshare-pid", "--unshare-ipc", "--die-with-parent"),
     *("--cap-drop", "ALL"),  # for root, who could otherwise mount everything writable again
 )
+_SYSTEM: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+# Settings of the kernel are files of root, who needs no capability to write them. `bwrap` covers only some of them.
+_PROC_READ_ONLY: Final = ("--remount-ro", "/proc")
 
 
 def find_bwrap(roots: Sequence[str]) -> str | None:
@@ -69,7 +74,7 @@ def why_not(program: str | None) -> str | None:
         return "bwrap is not installed (package bubblewrap), or lies in a folder that commands can write"
     if machine() is None:
         return f"the system calls of {os.uname().machine} are not known here"
-    trial = [program, *_ISOLATION, "--unshare-net", "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "true"]
+    trial = [program, *_ISOLATION, "--unshare-net", *_SYSTEM, *_PROC_READ_ONLY, "true"]
     try:
         done = subprocess.run(
             trial, stdin=subprocess.DEVNULL, capture_output=True, timeout=_TRIAL_SECONDS, check=False, cwd="/"
@@ -91,7 +96,9 @@ class Bubblewrap:
         self._policy = policy
         self._program = program
         self._calls: Machine = calls
-        self._filter = namespace_filter(calls)
+        # In a namespace of its own root can mount what belongs to root outside.
+        self._nests = policy.nests and os.geteuid() != 0
+        self._filter = namespace_filter(calls, nests=self._nests)
         self._addresses = address_filter(calls)
         # A set-uid `bwrap` has no rights with `no_new_privs`, which the program needs.
         self._can_report = not policy.network and not os.stat(program).st_mode & stat.S_ISUID
@@ -130,7 +137,9 @@ class Bubblewrap:
         return max(0, len(protected_paths(self._policy)) - MOST_BINDS)
 
     def _system(self) -> Iterator[str]:
-        yield from ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+        yield from _SYSTEM
+        if not self._nests:  # the user's number inside is set by a file there
+            yield from _PROC_READ_ONLY
         for place in _PRIVATE:
             if os.path.isdir(place) and not os.path.islink(place):
                 yield from ("--tmpfs", place)
@@ -181,7 +190,7 @@ def _hide(places: Iterable[str]) -> Iterator[str]:
         if os.path.isdir(place):
             yield from ("--tmpfs", place)
         elif os.path.lexists(place):
-            yield from ("--ro-bind", "/dev/null", place)
+            yield from ("--ro-bind", _EMPTY, place)
 
 
 def _git_folders(path: str) -> list[str]:

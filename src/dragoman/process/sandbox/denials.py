@@ -3,6 +3,9 @@
 A file counts only if its path stands next to an error of the kind the sandbox causes, the policy forbids it, and this
 program itself could do it. Text alone does not distinguish a sandbox from an ordinary mistake. Exit codes do not
 count: `command || true` hides them.
+
+The output is the command's, so this is a report and never decides anything: a path in it that cannot be looked at is
+left out, and callers enforce before they report.
 """
 
 from __future__ import annotations
@@ -10,11 +13,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Final, Literal
 
 import msgspec
 
-from dragoman.policy.paths import is_below
+from dragoman.policy.paths import MAX_PATH, is_below
 from dragoman.process.sandbox.listener import SocketAttempt
 from dragoman.process.sandbox.policy import SandboxPolicy
 
@@ -66,16 +70,20 @@ def file_denials(policy: SandboxPolicy, protected: Iterable[str], output: str, c
     """Return the paths in `output` that the sandbox closed; `protected` are those it kept read-only."""
     closed = set(protected)
     found: dict[Denial, None] = {}
-    for path, line in _paths(output[-_LAST_BYTES:], cwd):
-        is_closed = not policy.may_write(path) or any(is_below(path, place) for place in closed)
-        if not policy.may_read(path) and re.search(_READING, line) and _could(path, os.R_OK):
-            found[Denial("read", path)] = None
-        elif is_closed and re.search(_WRITING, line) and _could_write(path):
-            found[Denial("write", path)] = None
+    for word, line in _words(output[-_LAST_BYTES:]):
+        # Links of other users' processes in /proc raise errors, as do names that no file system has.
+        with suppress(OSError, ValueError):
+            path = _resolved(word, cwd)
+            is_closed = not policy.may_write(path) or any(is_below(path, place) for place in closed)
+            if not policy.may_read(path) and re.search(_READING, line) and _could(path, os.R_OK):
+                found[Denial("read", path)] = None
+            elif is_closed and re.search(_WRITING, line) and _could_write(path):
+                found[Denial("write", path)] = None
     return list(found)
 
 
-def _paths(output: str, cwd: str) -> Iterator[tuple[str, str]]:
+def _words(output: str) -> Iterator[tuple[str, str]]:
+    """Yield what may be a path, with its line."""
     left = _MOST_PATHS
     for line in output.splitlines():
         if not (re.search(_WRITING, line) or re.search(_READING, line)):
@@ -85,10 +93,14 @@ def _paths(output: str, cwd: str) -> Iterator[tuple[str, str]]:
             if left == 0:
                 return
             left -= 1
-            path = os.path.join(cwd, os.path.expanduser(word))
-            if "\0" not in path:
-                folder, name = os.path.split(os.path.normpath(path))
-                yield os.path.join(os.path.realpath(folder), name), line
+            if len(word) <= MAX_PATH:
+                yield word, line
+
+
+def _resolved(word: str, cwd: str) -> str:
+    """Return the path without links. Raises: OSError, ValueError if it cannot be looked at."""
+    folder, name = os.path.split(os.path.normpath(os.path.join(cwd, os.path.expanduser(word))))
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def _could(path: str, mode: int) -> bool:

@@ -20,12 +20,17 @@ _ARGUMENTS: Final = 16
 _LOAD: Final = 0x20
 _JUMP_EQUAL: Final = 0x15
 _JUMP_AT_LEAST: Final = 0x35
+_JUMP_BITS: Final = 0x45
 _RETURN: Final = 0x06
 
 _ALLOW: Final = 0x7FFF0000
 _NOTIFY: Final = 0x7FC00000
 _REFUSE: Final = 0x00050000 | errno.EPERM
+_UNKNOWN: Final = 0x00050000 | errno.ENOSYS
 _X32: Final = 0x40000000  # the x32 calls of x86-64: other numbers for the same calls
+# A new user namespace gives every capability in it: root could mount the control groups, and own them.
+_NEW_USER: Final = 0x10000000
+_CLONE3: Final = 435  # the same on every processor
 # Typing into the terminal that started us, and the same for the console.
 _IOCTLS: Final = (0x5412, 0x541C)
 
@@ -41,6 +46,8 @@ class Machine(NamedTuple):
     connect: int
     sendto: int
     ioctl: int
+    clone: int
+    unshare: int
     refused: tuple[int, ...]
 
 
@@ -48,8 +55,10 @@ class Machine(NamedTuple):
 # perf_event_open, userfaultfd and open_by_handle_at (ways into the kernel that no build needs).
 _URING: Final = (425, 426, 427)
 MACHINES: Final = {
-    "x86_64": Machine(0xC000003E, 317, 126, 157, 41, 42, 44, 16, (250, 248, 249, 321, *_URING, 298, 323, 304)),
-    "aarch64": Machine(0xC00000B7, 277, 91, 167, 198, 203, 206, 29, (219, 217, 218, 280, *_URING, 241, 282, 265)),
+    "x86_64": Machine(0xC000003E, 317, 126, 157, 41, 42, 44, 16, 56, 272, (250, 248, 249, 321, *_URING, 298, 323, 304)),
+    "aarch64": Machine(
+        0xC00000B7, 277, 91, 167, 198, 203, 206, 29, 220, 97, (219, 217, 218, 280, *_URING, 241, 282, 265)
+    ),
 }
 
 
@@ -69,10 +78,14 @@ def thread_filter(calls: Machine, *, network: bool) -> bytes:
     return _program(calls, [*(code for pair in families for code in pair), (_RETURN, 0, 0, _NOTIFY)])
 
 
-def namespace_filter(calls: Machine) -> bytes:
-    """Return the program for bubblewrap, whose network is its namespace's: it refuses what ignores namespaces."""
+def namespace_filter(calls: Machine, *, nests: bool = False) -> bytes:
+    """Return the program for bubblewrap, whose network is its namespace's: it refuses what ignores namespaces.
+
+    Args:
+        nests: the command may make user namespaces, which a sandbox of its own needs.
+    """
     refused = [_equal(family, then=_REFUSE) for family in (socket.AF_PACKET, _AF_VSOCK)]
-    return _program(calls, [*(code for pair in refused for code in pair), (_RETURN, 0, 0, _ALLOW)])
+    return _program(calls, [*(code for pair in refused for code in pair), (_RETURN, 0, 0, _ALLOW)], nests=nests)
 
 
 def address_filter(calls: Machine) -> bytes:
@@ -97,8 +110,14 @@ _AF_VSOCK: Final = 40  # not in Python on every system
 _Code = tuple[int, int, int, int]
 
 
-def _program(calls: Machine, on_socket: Sequence[_Code]) -> bytes:
+def _program(calls: Machine, on_socket: Sequence[_Code], *, nests: bool = False) -> bytes:
     """Return a program that allows what no block refuses. A block is entered by its number, and never left."""
+    spaces: list[_Code] = []
+    if not nests:
+        on_flags = [(_JUMP_BITS, 0, 1, _NEW_USER), (_RETURN, 0, 0, _REFUSE), (_RETURN, 0, 0, _ALLOW)]
+        spaces += [*_block(calls.clone, 0, on_flags), *_block(calls.unshare, 0, on_flags)]
+        # Its flags are in memory, which a program here cannot read. The C library then uses `clone`.
+        spaces += _equal(_CLONE3, then=_UNKNOWN)
     terminal = [code for request in _IOCTLS for code in _equal(request, then=_REFUSE)]
     codes: list[_Code] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -109,6 +128,7 @@ def _program(calls: Machine, on_socket: Sequence[_Code]) -> bytes:
         (_JUMP_AT_LEAST, 0, 1, _X32),
         (_RETURN, 0, 0, _REFUSE),
         *(code for number in calls.refused for code in _equal(number, then=_REFUSE)),
+        *spaces,
         *_block(calls.socket, 0, on_socket),
         *_block(calls.ioctl, 1, [*terminal, (_RETURN, 0, 0, _ALLOW)]),
         (_RETURN, 0, 0, _ALLOW),

@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -103,7 +103,7 @@ class Ruleset:
         # Older kernels accept the longer form as long as the members they do not know are zero.
         self._fd = call(_CREATE, struct.pack("=QQQ", self._files, ports, self._scopes), 24, 0)
         try:
-            for path in self._readable("/"):
+            for path in self._readable("/", self._policy.hidden):
                 self._allow(path, _READ)
             if self._policy.hidden:
                 self._allow("/", _READ_DIR)  # `ls ~` would fail without; so names can be seen everywhere
@@ -117,18 +117,19 @@ class Ruleset:
             self.close()
             raise
 
-    def _readable(self, path: str) -> Iterator[str]:
-        """Yield the widest paths that together are everything outside the hidden places."""
-        if any(is_below(path, place) for place in self._policy.hidden):
+    def _readable(self, path: str, hidden: Sequence[str]) -> Iterator[str]:
+        """Yield the widest paths that together are everything of a path outside the hidden places."""
+        if path in hidden:
             return
-        if not any(is_below(place, path) for place in self._policy.hidden):
+        inner = [place for place in hidden if is_below(place, path)]
+        if not inner:
             yield path
             return
         self._walked[path] = _state(path)
         with suppress(OSError), os.scandir(path) as listing:
             for entry in listing:
                 if not entry.is_symlink():
-                    yield from self._readable(entry.path)
+                    yield from self._readable(entry.path, inner)
 
     def _allow(self, path: str, rights: int) -> None:
         try:

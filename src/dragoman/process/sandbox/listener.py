@@ -16,7 +16,9 @@ this program dies, the kernel answers ENOSYS in its place.
 from __future__ import annotations
 
 import ctypes
+import errno
 import fcntl
+import logging
 import os
 import select
 import struct
@@ -31,6 +33,8 @@ import msgspec
 from dragoman.process import proctable
 from dragoman.process.sandbox.filter import Machine
 from dragoman.process.sandbox.landlock import call
+
+_log = logging.getLogger("dragoman.process")
 
 _SET_NO_NEW_PRIVS: Final = 38
 _SET_MODE_FILTER: Final = 1
@@ -159,7 +163,11 @@ class Listener:
         except OSError:  # the process was killed while it waited
             return
         identity, pid, _, number, _, _, *arguments = struct.unpack("=QIIiIQ6Q", notice)
-        wanted, error = self._judge(ReportedCall(pid, number, tuple(arguments)))
+        try:
+            wanted, error = self._judge(ReportedCall(pid, number, tuple(arguments)))
+        except Exception:  # what it looks at is the command's; without an answer all of its calls would wait
+            _log.exception("a call of a command could not be read")
+            wanted, error = None, errno.EPERM
         if wanted is not None and len(self._attempts) < _MOST_ATTEMPTS:
             self._attempts[SocketAttempt(_program(pid), wanted)] = None
         answer = struct.pack("=QqiI", identity, 0, -error, 0 if error else _CONTINUE)

@@ -32,6 +32,7 @@ def open_sandbox(
     *,
     writable: Sequence[str | os.PathLike[str]] = (),
     hidden: Sequence[str | os.PathLike[str]] = (),
+    own: Sequence[str | os.PathLike[str]] = (),
     network: bool = False,
     backend: Backend | None = None,
     change: Callable[[SandboxPolicy], SandboxPolicy] = lambda policy: policy,
@@ -42,6 +43,7 @@ def open_sandbox(
         roots: the folders of the session.
         writable: further folders that may be written.
         hidden: folders whose content cannot be read.
+        own: the places of an agent's own login, for the sandbox of that agent.
         network: whether the network can be reached.
         backend: one that is known to work; None looks for the best.
         change: changes the policy before it is used.
@@ -61,7 +63,7 @@ def open_sandbox(
         backend = here.backends[0]
     folder = tempfile.mkdtemp(prefix="dragoman-sandbox-")
     try:
-        policy = make_policy(roots, temporary=folder, writable=writable, hidden=hidden, network=network)
+        policy = make_policy(roots, temporary=folder, writable=writable, hidden=hidden, own=own, network=network)
         return OpenedSandbox(Sandbox(change(policy), backend), folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

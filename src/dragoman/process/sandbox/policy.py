@@ -16,7 +16,8 @@ from typing import Final
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.policy.paths import SECRET_PLACES, is_below, is_protected_name
+from dragoman.policy.paths import is_below, is_protected_name
+from dragoman.policy.secret_places import SECRET_PLACES, SYSTEM_PLACES, named_places
 
 # Folders with thousands of files that no program takes its settings from.
 _SKIPPED: Final = frozenset(("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".mypy_cache"))
@@ -42,6 +43,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     read_only: tuple[str, ...] = ()
     """What exists in the writable folders and may not be changed; only bubblewrap enforces it."""
     network: bool = False
+    nests: bool = False
+    """Whether a program may start a sandbox of its own inside bubblewrap; never for root."""
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -64,6 +67,7 @@ def make_policy(
     writable: Iterable[str | os.PathLike[str]] = (),
     hidden: Iterable[str | os.PathLike[str]] = (),
     network: bool = False,
+    own: Iterable[str | os.PathLike[str]] = (),
 ) -> SandboxPolicy:
     """Return the policy for commands in the user's folders.
 
@@ -73,13 +77,19 @@ def make_policy(
         home: Where the secret folders are looked for; by default the user's home.
         writable: Further folders the user wants commands to write in (a cache, say).
         hidden: Further folders and files that commands must not read.
+        own: The places of an agent's own login, for the sandbox of that agent.
 
     Raises:
         ConfigError: a folder does not exist, or is too wide to be a boundary.
     """
     base = os.path.realpath(os.path.expanduser("~") if home is None else home)
     secrets = [os.path.join(base, place) for place in SECRET_PLACES]
-    closed = tuple(dict.fromkeys(os.path.realpath(place) for place in [*secrets, *hidden]))
+    linked = [place for place in secrets if os.path.realpath(place) != place]
+    mine = [os.path.realpath(place) for place in own]
+    closed = _places((place for place in secrets if place not in linked), mine) + _places(hidden, ())
+    system = [place for place in SYSTEM_PLACES if os.access(place, os.R_OK)]
+    # A link or a variable may lead into the project, as in a repository of the user's settings, or on a build server.
+    led = _places([*linked, *system, *named_places(os.environ)], mine)
     places = _folders(roots)
     if not places:
         raise ConfigError("a sandbox needs at least one root; name the project's folder")
@@ -90,7 +100,15 @@ def make_policy(
         if folder == "/" or held:
             why = f"it contains {held!r}, which stays hidden" if held else "it is the whole system"
             raise ConfigError(f"{folder!r} cannot be writable in a sandbox: {why}; name a folder below it")
-    return SandboxPolicy(roots=places, temporary=private, writable=extra, hidden=closed, network=network)
+    found = dict.fromkeys((*closed, *(place for place in led if place not in (*places, *extra, private))))
+    return SandboxPolicy(roots=places, temporary=private, writable=extra, hidden=tuple(found), network=network)
+
+
+def _places(paths: Iterable[str | os.PathLike[str]], own: Iterable[str]) -> tuple[str, ...]:
+    """Return hidden places without links, without those that are an agent's own, and without the system itself."""
+    real = dict.fromkeys(os.path.realpath(path) for path in paths)
+    kept = [*own, "/dev", "/proc", "/sys"]  # a history is often a link to /dev/null
+    return tuple(place for place in real if place != "/" and not any(is_below(place, open) for open in kept))
 
 
 def unconfined_policy(roots: Iterable[str | os.PathLike[str]]) -> SandboxPolicy:

@@ -94,7 +94,10 @@ class Confined:
         self._protected = protected
 
     def denials(self, output: str) -> list[Denial]:
-        """Return what the command wanted and did not get, as far as it can be known. Call it when it has ended."""
+        """Return what the command wanted and did not get, as far as it can be known.
+
+        Call it when the command has ended and its protected files were compared: it reads what the command printed.
+        """
         return [*socket_denials(self.starter.attempts), *file_denials(self._policy, self._protected, output, self.cwd)]
 
 

@@ -29,6 +29,9 @@ from dragoman.process.sandbox.policy import SandboxPolicy, protected_paths
 _KEPT_BYTES: Final = 1 << 20  # of one file; larger ones are compared by their hash, and cannot be put back
 _KEPT_TOTAL_BYTES: Final = 16 << 20
 _MOST_FILES: Final = 2000
+_MOST_ROUNDS: Final = 20  # of removing what was made, if there is more than is searched at once
+_READ_BYTES: Final = 64 << 20  # of one file; a command can make one of a terabyte that takes no room
+_NAME_LETTERS: Final = 60  # of a kept file's name; each may be four bytes
 _CLOCK_NS: Final = 1_000_000_000  # file systems take their times from a coarser clock
 _CHUNK_BYTES: Final = 1 << 16
 
@@ -56,6 +59,10 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
     mode: int
     digest: bytes
     content: bytes | None
+
+    @property
+    def size(self) -> int:
+        return self.identity[2]
 
     @property
     def changed_ns(self) -> int:
@@ -101,6 +108,15 @@ class Tripwire:
             restore: put back what changed.
             is_expected: whether the user permitted the change of a path, which then is neither listed nor put back.
         """
+        found: list[ProtectedChange] = []
+        for _ in range(_MOST_ROUNDS):
+            more = self._compare(restore, is_expected)
+            found += more
+            if not any(change.is_restored and change.happened == "created" for change in more):
+                break
+        return found
+
+    def _compare(self, restore: bool, is_expected: Callable[[str], bool] | None) -> list[ProtectedChange]:
         before, after = self._before, self._look()
         changes = [
             *((path, "created") for path in after if path not in before and self._is_new(after[path])),
@@ -110,7 +126,9 @@ class Tripwire:
         changes = [(path, happened) for path, happened in changes if is_expected is None or not is_expected(path)]
         # Created things go first: a link or file may stand where a folder was that has to be made again.
         found = [self._handle(path, happened, before, after, restore) for path, happened in changes]
-        self._before = self._look() if found else after
+        if found:  # what appears only now stood behind what was removed, and has not been compared
+            after = {path: seen for path, seen in self._look().items() if path in before or path in after}
+        self._before = after
         return found
 
     def _is_new(self, seen: _Seen) -> bool:
@@ -137,6 +155,7 @@ class Tripwire:
         word: Happened = "created" if happened == "created" else "deleted" if happened == "deleted" else "changed"
         old = (after if word == "created" else before)[path]
         kept, replaced, problem = None, None, None
+        can_restore = word == "created" or old.content is not None
         try:
             os.makedirs(self._aside, mode=0o700, exist_ok=True)
             kept = self._keep_new(path, old) if word == "created" else self._keep(path, old.content)
@@ -144,7 +163,7 @@ class Tripwire:
                 replaced = self._keep_new(path, after[path])
         except OSError as error:
             problem = f"not kept: {error.strerror}"
-        if not restore or problem:
+        if not restore or not can_restore:
             return ProtectedChange(path=path, happened=word, kept=kept, replaced=replaced, problem=problem)
         try:
             if word == "created":
@@ -154,8 +173,9 @@ class Tripwire:
                 self._put_back(path, old)
         except OSError as error:
             problem = f"not put back: {error.strerror}"
+            return ProtectedChange(path=path, happened=word, kept=kept, replaced=replaced, problem=problem)
         return ProtectedChange(
-            path=path, happened=word, kept=kept, replaced=replaced, problem=problem, is_restored=problem is None
+            path=path, happened=word, kept=kept, replaced=replaced, problem=problem, is_restored=True
         )
 
     def _keep_new(self, path: str, seen: _Seen) -> str | None:
@@ -164,7 +184,9 @@ class Tripwire:
             return self._keep(path, seen.content or b"")
         import shutil  # takes time to load, and is seldom needed
 
-        place = os.path.join(self._aside, f"{os.urandom(8).hex()}-{os.path.basename(path)}")
+        if seen.size > _READ_BYTES:
+            raise OSError(errno.EFBIG, "it is too large to be kept")
+        place = os.path.join(self._aside, f"{os.urandom(8).hex()}-{os.path.basename(path)[:_NAME_LETTERS]}")
         with self._parent(path) as (folder, name):
             source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
         with os.fdopen(source, "rb") as reader, open(place, "xb") as writer:
@@ -174,8 +196,8 @@ class Tripwire:
     def _keep(self, path: str, content: bytes | None) -> str:
         if content is None:
             raise OSError(errno.EFBIG, "its content was too large to be remembered")
-        name = f"{hashlib.sha256(os.fsencode(path) + bytes(1) + content).hexdigest()[:16]}-{os.path.basename(path)}"
-        place = os.path.join(self._aside, name)
+        digest = hashlib.sha256(os.fsencode(path) + bytes(1) + content).hexdigest()[:16]
+        place = os.path.join(self._aside, f"{digest}-{os.path.basename(path)[:_NAME_LETTERS]}")
         with suppress(FileExistsError):  # the name says which content it has
             fd = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
             with os.fdopen(fd, "wb") as file:
@@ -185,7 +207,7 @@ class Tripwire:
     def _put_back(self, path: str, old: _Seen) -> None:
         assert old.content is not None  # the caller has looked
         with self._parent(path, make=True) as (folder, name):
-            temporary = f".{name}.{os.urandom(6).hex()}"
+            temporary = f".{os.urandom(8).hex()}"
             if stat.S_ISLNK(old.mode):
                 os.symlink(old.content, temporary, dir_fd=folder)
             else:
@@ -244,6 +266,8 @@ def _see(folder: int, name: str, before: _Seen | None, room_bytes: int) -> _Seen
         return _Seen(identity=identity, mode=found.st_mode, digest=target, content=target)
     if not stat.S_ISREG(found.st_mode):
         return _Seen(identity=identity, mode=found.st_mode, digest=b"", content=None)
+    if found.st_size > _READ_BYTES:
+        return _Seen(identity=identity, mode=found.st_mode, digest=repr(identity).encode(), content=None)
     # Not blocking: it may have become a pipe since.
     fd = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
     with os.fdopen(fd, "rb") as file:
