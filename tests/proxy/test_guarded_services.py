@@ -160,6 +160,26 @@ async def test_commands_run_here_for_an_editor_without_terminals_and_their_outpu
         assert guard.records("command_end")[0]["exit"] == 0
 
 
+async def test_the_editor_is_asked_once_about_code_of_the_project(tmp_path: Path) -> None:
+    async with guarded(tmp_path, allow=["*"], deny=["execute:rm -rf *"]) as guard:
+        await guard.open()
+        (guard.folder / "x.sh").write_text("#!/bin/sh\nexit 3\n")
+        (guard.folder / "x.sh").chmod(0o755)
+        params = {"sessionId": "s", "command": "./x.sh"}
+        guard.from_agent({"id": 1, "method": "terminal/create", "params": params})
+        asked = await guard.for_editor()
+        assert "it runs `./x.sh`, code of the project, and rule execute:rm -rf *" in str(asked["params"]["toolCall"])
+        assert [option["optionId"] for option in asked["params"]["options"]][:3] == [
+            "allow-once",
+            "allow-session",
+            "allow-project",
+        ]
+        guard.from_editor({"id": asked["id"], "result": selected("allow-once")})
+        assert (await guard.for_agent())["result"]["terminalId"]
+        _, ended = await _run(guard, "./x.sh", "again")
+        assert ended["exitCode"] == 3
+
+
 async def test_the_output_follows_when_the_command_ends(tmp_path: Path) -> None:
     async with guarded(tmp_path, allow=["execute:cat go"]) as guard:
         await guard.open()

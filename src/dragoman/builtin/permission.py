@@ -12,7 +12,7 @@ import asyncio
 import logging
 import os
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from dragoman.policy import Action, Request, Rule, Verdict
     from dragoman.policy.decide import Decision, Option, RememberScope
     from dragoman.policy.modes import Mode
+    from dragoman.policy.project_code import AnsweredCode
     from dragoman.settings import EffectiveSettings
     from dragoman.store.sessions import Store
     from dragoman.workspace.folders import SessionFolders
@@ -61,6 +62,13 @@ class SessionRules:
         self._answers: list[Rule] = []
         self._folders: dict[str, list[Rule]] = {}
         self._files: dict[str, tuple[EffectiveSettings, Sequence[Rule]]] = {}
+
+    @cached_property
+    def code(self) -> AnsweredCode:
+        """The code of the project that the user permitted."""
+        from dragoman.policy.project_code import AnsweredCode
+
+        return AnsweredCode()
 
     async def load(self) -> None:
         """Read the answers given in this session before. Raises: StoreError."""
@@ -236,7 +244,9 @@ class ToolPermissions:
         def verdict_of(request: Request) -> Verdict:
             judged = judge_one(request)
             placements.append(Placement(judged.where, is_exception=self._is_sandboxing and judged.where != "sandbox"))
-            return judged.verdict
+            if judged.verdict.project is None or judged.where == "sandbox":
+                return judged.verdict
+            return self._rules.code.ask_about(judged.verdict, has_user=self._can_ask)
 
         verdict, to_ask = await off_loop_if_long(requests, judge_all, requests, verdict_of)
         self._judged = None  # a question may take hours: what is judged later is judged by the files of that time
@@ -260,7 +270,7 @@ class ToolPermissions:
         from dragoman.policy.decide import choose, common_proposals, decide_by_answer, offer_options, rule_to_remember
         from dragoman.workspace.judging import off_loop_if_long
 
-        options = offer_options(await off_loop_if_long(to_ask, common_proposals, to_ask))
+        options = offer_options(await off_loop_if_long(to_ask, common_proposals, to_ask, verdict))
         if self._is_sandboxing and to_ask[0].kind == "execute":
             options = tuple(_with_outside(option) for option in options)
         answer = await ask(options)
@@ -271,7 +281,11 @@ class ToolPermissions:
         permitted = tuple(path for request in to_ask for path in protected_names(request))
         self.placement = Placement("outside", permitted, is_exception=self._is_sandboxing)
         decision = decide_by_answer(to_ask[0], verdict, selection)
-        return decision if decision.is_allowed else replace(decision, reason=refusal_of(decision, to_ask, answer))
+        if decision.is_allowed:
+            if verdict.project is not None:
+                self._rules.code.note(verdict)
+            return decision
+        return replace(decision, reason=refusal_of(decision, to_ask, answer))
 
     def verdict(self, request: Request) -> Verdict:
         """Return what rules and mode state about one request. The user is not asked."""
@@ -336,6 +350,8 @@ class ToolPermissions:
         from dragoman.policy import Verdict
 
         judged = self._judge(request)
+        if wish == "allow" and judged.verdict.action == "allow":
+            return replace(judged, verdict=replace(judged.verdict, project=None))
         if wish == "allow" and judged.verdict.action == "ask" and judged.is_free:
             return replace(judged, verdict=Verdict("allow", None, "a hook of the user's permits it"))
         if wish == "ask" and judged.verdict.action == "allow":

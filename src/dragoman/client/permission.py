@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import logging
 import time
+from collections import defaultdict
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -53,7 +54,7 @@ from dragoman.policy.decide import (
     option_for,
 )
 from dragoman.policy.permitted import Permitted
-from dragoman.policy.project_code import unite
+from dragoman.policy.project_code import AnsweredCode, unite
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
@@ -75,14 +76,12 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.client")
 
-# A long session makes thousands of decisions; programs show the latest ones.
-_MOST_DECISIONS: Final = 10_000
+_MOST_DECISIONS: Final = 10_000  # programs show the latest ones
 SANDBOX: Final = "sandbox"
 """`Decision.decided_by` of a command that needs no permission because it runs in a sandbox."""
 OWN_CALL: Final = "dragoman-"
 """Begins the id of a tool call in a question of the client's own."""
-# An error is one sentence; a command line may be a page.
-_ERROR_CHARACTERS: Final = 120
+_ERROR_CHARACTERS: Final = 120  # an error is one sentence
 
 
 class Question(Struct, frozen=True, dict=True):
@@ -268,7 +267,8 @@ class ClientPermissions:
     Args:
         rules: the user's rules; a callable is called for each request, so that changed rules count at once.
         agent: the agent's name, as rules state it in `AGENT@KIND`.
-        asker: decides what the rules leave open; None answers every open question with no.
+        asker: decides what the rules leave open; None answers every open question with no. One whose `has_user` is
+            false is not asked about code of the project, which then follows the allow rules.
         remember: stores the rule of an answer that holds longer than once. Without it no answer for the project is
             offered, because nothing would keep it.
         keeps_rules: whether `remember` keeps rules for the project.
@@ -310,6 +310,7 @@ class ClientPermissions:
         self._asker: Asker = AllowAll() if allows_all else NoUser() if asker is None else asker
         self.permitted: Final = Permitted(root or "/", self._guarding.own_files, is_everything=allows_all)
         self._turn_permissions = TurnPermissions()
+        self._codes: defaultdict[str, AnsweredCode] = defaultdict(AnsweredCode)  # by session
         self._numbers = itertools.count(1)
 
     @property
@@ -345,6 +346,7 @@ class ClientPermissions:
         is_confined = not evidence.problem and all(judgement.is_acceptable_inside for judgement in judged)
         if verdict.action == "ask" and is_confined and self._guarding.confines():
             verdict = Verdict("allow", None, SANDBOX, project=unite(found.verdict.project for found in judged))
+        verdict = self._about_code(verdict, session, is_confined=self._guarding.confines())
         options = offered_by(request)
         option = option_for(verdict, options)
         words, is_shown = "", True
@@ -379,6 +381,12 @@ class ClientPermissions:
         reported = {"dragoman": {"decidedBy": decision.decided_by, "reason": reason}}
         return v1.SelectedPermissionOutcome(chosen, meta=reported if reason else UNSET)
 
+    def _about_code(self, verdict: Verdict, session: Session, *, is_confined: bool = False) -> Verdict:
+        """Return the verdict, or the question about code of the project; in a sandbox that is not asked about."""
+        is_alone = is_confined or isinstance(self._asker, NoUser | AllowAll | RefuseOpen)
+        has_user = not is_alone and getattr(self._asker, "has_user", True)
+        return self._codes[session.id].ask_about(verdict, has_user=has_user)
+
     def _folders(self, session: Session) -> SessionFolders:
         return SessionFolders(session.cwd, session.additional_directories, project=self._root)
 
@@ -401,6 +409,8 @@ class ClientPermissions:
         asked, verdict = judgement.request, judgement.verdict
         if asked.kind == "read" and verdict.rule is None and verdict.action != "deny" and not asked.caution:
             return  # reading below the roots is what an agent is for; only a rule restricts it
+        if (about_code := self._about_code(verdict, session)) is not verdict:
+            judgement = replace(judgement, verdict=about_code)
         await self._decide(judgement, session, folders, change=change, env=env)
 
     async def check_confined(self, request: Request, session: Session, *, env: Mapping[str, str] | None = None) -> bool:
@@ -414,7 +424,7 @@ class ClientPermissions:
         """
         folders = self._folders(session)
         judgement = await self._judge(request, folders)
-        asked, verdict = judgement.request, judgement.verdict
+        asked, verdict = judgement.request, self._about_code(judgement.verdict, session, is_confined=True)
         if verdict.action == "allow":
             self._permit(asked, decide_by_rules(asked, verdict), session)
             return verdict.rule is not None and _names_command(verdict.rule) and not self._guarding.allows_all
@@ -534,6 +544,8 @@ class ClientPermissions:
             self.unasked.append(requests)
         if selection.option is not None:
             self._keep(question.always.get(selection.option.id))
+        if decision.is_allowed and decision.decided_by == USER:
+            self._codes[session.id].note(verdict)
         return decision, words
 
     def _keep(self, stated: AlwaysDetails | None) -> None:

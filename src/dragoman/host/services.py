@@ -150,6 +150,12 @@ class AsksClients:
         outcome: v1.RequestPermissionOutcome = decode(v1.RequestPermissionResponse, msgspec.json.encode(answer)).outcome
         return outcome
 
+    @property
+    def has_user(self) -> bool:
+        """Whether a user is at a client now: one of ours that shows forms is at a terminal."""
+        kinds = [attachment.client.kind for attachment in self._session.attachments]
+        return any(kind.knows_us and kind.forms and not kind.is_observer for kind in kinds)
+
     async def ask(self, question: Question, session: Session) -> Answer:
         """Ask what the rules left open."""
         details = question_details(question, self._session.record.cwd, reads_reasons=self._reads_reasons())

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from dragoman.policy.project_code import unite
-from dragoman.policy.verdict import Verdict, named, proposals
+from dragoman.policy.verdict import Verdict, named, proposals, proposals_for
 from dragoman.text.terminal import cut_middle
 
 if TYPE_CHECKING:
@@ -149,9 +149,11 @@ def judge_all(
     return Verdict("allow", None, why, project=unite(verdict.project for verdict in verdicts)), ()
 
 
-def common_proposals(requests: Sequence[Request]) -> tuple[str, ...]:
+def common_proposals(requests: Sequence[Request], verdict: Verdict | None = None) -> tuple[str, ...]:
     """Return the rules that "always" may write for a call; none for one that needs several permissions."""
-    return proposals(requests[0]) if len(requests) == 1 else ()
+    if len(requests) != 1:
+        return ()
+    return proposals(requests[0]) if verdict is None else proposals_for(verdict, requests[0])
 
 
 def offer_options(texts: Sequence[str], *, keeps_rules: bool = True) -> tuple[Option, ...]:

@@ -21,7 +21,7 @@ from dragoman.policy import commands, paths
 from dragoman.policy.hosts import plain_host
 from dragoman.policy.named_files import has_pieces, located, may_make_links, pieces_of
 from dragoman.policy.programs import is_listed, runs_anything
-from dragoman.policy.project_code import ProjectCode, in_folder, is_named
+from dragoman.policy.project_code import ProjectCode, in_folder, is_named, rule_for
 from dragoman.policy.request import PATH_KINDS
 from dragoman.policy.rule import KNOWN, SAFE, Rule, is_ignored, read_pattern
 from dragoman.policy.safe import is_quiet
@@ -66,7 +66,7 @@ class Judgement(Struct, frozen=True, dict=True):
     @cached_property
     def proposals(self) -> tuple[str, ...]:
         """The rules that "always" may write; none if the user has not to be asked."""
-        return proposals(self.request) if self.verdict.action == "ask" else ()
+        return proposals_for(self.verdict, self.request) if self.verdict.action == "ask" else ()
 
 
 def judge(rules: Iterable[Rule], request: Request) -> Verdict:
@@ -619,6 +619,12 @@ def _may_name(glob: str, file: NamedFile, request: Request) -> bool:
 
 
 # Rules for "always"
+
+
+def proposals_for(verdict: Verdict, request: Request) -> tuple[str, ...]:
+    """Return the rules that "always" may write: for code of the project if that is why it is asked about."""
+    is_about_code = verdict.project is not None and not verdict.is_uncovered
+    return (rule_for(verdict.project, request) if is_about_code and verdict.project else ()) or proposals(request)
 
 
 def proposals(request: Request) -> tuple[str, ...]:

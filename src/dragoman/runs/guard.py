@@ -354,6 +354,10 @@ class ReportedAsker:
         self._asker = asker
         self._report = report
 
+    @property
+    def has_user(self) -> bool:
+        return bool(getattr(self._asker, "has_user", True))
+
     async def ask(self, question: Question, session: Session) -> Answer | str | None:
         """Ask the user."""
         self._report(Asking(title=f"{question.words.kind}: {question.words.title}"))

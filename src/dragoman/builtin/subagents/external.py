@@ -288,6 +288,8 @@ class ExternalRun:
         if isinstance(update, _SHOWN):
             await self._subagents.show_child(self._row.id, [update])
 
+    has_user = False  # the user gave the task to another agent
+
     async def ask(self, question: Question, session: Session) -> str | None:
         """Ask the user, through the parent's session; this makes it an `Asker`."""
         from dragoman.policy.decide import Option

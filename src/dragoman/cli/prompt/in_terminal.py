@@ -34,6 +34,11 @@ class TerminalAsker:
         asker = self if UserPrompt.is_available() else None
         return await ClientPermissions((), agent="", asker=asker).permission(request, session)
 
+    @property
+    def has_user(self) -> bool:
+        """Whether there is a terminal."""
+        return UserPrompt.is_available()
+
     async def ask(self, question: Question, session: Session) -> str | None:
         """Return the id of the option that the user chose, None for none or without a terminal."""
         if not UserPrompt.is_available():

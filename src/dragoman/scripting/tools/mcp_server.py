@@ -86,6 +86,8 @@ class AgentMcpServer:
             await task.wait_over()
         await self._task_agent.__aexit__(None, None, None)
 
+    has_user = False  # a program calls the tools
+
     async def ask(self, question: Question, session: Session) -> str | None:
         """Ask what the rules left open, through the call that attends to the session's task."""
         task = next(
