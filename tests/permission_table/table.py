@@ -30,6 +30,7 @@ from dragoman.errors import RequestError
 from dragoman.policy import Command, Request, Rule
 from dragoman.policy.decide import Decision, offer_options
 from dragoman.policy.modes import MODES
+from dragoman.policy.project_code import AnsweredCode
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
 from tests.permission_table.rule_sets import SETS, RuleSet
@@ -128,6 +129,7 @@ class FixedRules:
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
         self._rules = rules
+        self.code = AnsweredCode()
 
     def of(self, project: str) -> tuple[Rule, ...]:
         return self._rules
