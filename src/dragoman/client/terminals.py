@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, UnsetType
 
+from dragoman.boundary import boundary_of
 from dragoman.client.services import ChecksConfined
 from dragoman.errors import ConfigError, DragomanError, RequestError
 from dragoman.process.command import child_environment, resolve_command
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.process.sandbox import Confined, Denial
+    from dragoman.process.sandbox.apart import ApartCommand
     from dragoman.process.sweep import Spare
 
 _log = logging.getLogger("dragoman.client")
@@ -265,12 +267,15 @@ class LocalTerminals:
     ) -> Terminal:
         on_output = self._on_output
         limit = request.output_byte_limit
+        # The folder of the session decides, which the user chose; that of the command is the agent's choice.
+        apart = _kept_apart(command, session.cwd) if confined is None else None
+        started = confined or apart
         try:
             return Terminal.start(
-                command.argv if confined is None else confined.argv,
+                command.argv if started is None else started.argv,
                 cwd=command.cwd if confined is None else confined.cwd,
                 env=command.env if confined is None else confined.env,
-                starter=None if confined is None else confined.starter,
+                starter=None if started is None else started.starter,
                 pty=self._pty,
                 columns=self._columns,
                 rows=self._rows,
@@ -318,6 +323,15 @@ def _look(terminal_id: str, owned: _Owned, *, is_released: bool = False) -> Look
         signal=terminal.signal,
         sandbox=owned.sandbox,
     )
+
+
+def _kept_apart(command: _Command, folder: str) -> ApartCommand | None:
+    """Return a command of a session in a worktree within the boundary around that; None for other sessions."""
+    if boundary_of(folder) is None:
+        return None
+    from dragoman.process.sandbox.apart import keep_apart
+
+    return keep_apart(command.argv, folder, cwd=command.cwd, env=command.env)
 
 
 def _confine(confinement: Confinement, command: _Command) -> Confined:

@@ -183,7 +183,16 @@ def starter(setup: GuardSetup) -> Callable[[Callable[[bytes], None]], Any]:
 
         entry, cwd = setup.entry, setup.options.cwd
         if setup.sandboxes.agent is None:
-            program = launch(entry.command, cwd=cwd, env=entry.changed_env(os.environ), spare=entry.quirks.spare)
+            from dragoman.process.sandbox.apart import keep_apart
+
+            apart = keep_apart(entry.command, cwd, cwd=cwd, env={**os.environ, **entry.env})
+            program = launch(
+                apart.argv,
+                cwd=cwd,
+                env=entry.changed_env(os.environ),
+                spare=entry.quirks.spare,
+                starter=apart.starter,
+            )
         else:
             inside = confine_agent(setup.sandboxes.agent, entry, cwd)
             program = launch(

@@ -223,10 +223,7 @@ class BubblewrapStarter:
 
     def terminate(self, group: int) -> None:
         """Send SIGTERM to the group without the outer `bwrap`, which leads it. The inner one ignores it."""
-        for pid in proctable.pids():
-            with suppress(OSError):
-                if pid != group and proctable.status(pid).group == group:
-                    _terminate(pid, group)
+        terminate_inside(group)
 
     def close(self) -> None:
         if self.filter_fd >= 0:
@@ -236,6 +233,14 @@ class BubblewrapStarter:
     def __del__(self) -> None:
         if hasattr(self, "filter_fd"):
             self.close()
+
+
+def terminate_inside(group: int) -> None:
+    """Send SIGTERM to every member of a group except its leader."""
+    for pid in proctable.pids():
+        with suppress(OSError):
+            if pid != group and proctable.status(pid).group == group:
+                _terminate(pid, group)
 
 
 def _terminate(pid: int, group: int) -> None:
