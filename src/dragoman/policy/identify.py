@@ -36,6 +36,19 @@ if TYPE_CHECKING:
     from dragoman.policy.parts import Part
 
 _MAX_DEPTH: Final = 8
+# Kinds of programs that run files.
+_RUNS_FILES: Final = frozenset({"project", "script", "code"})
+# Paths that lead out of the folder of a command, alone or behind an option: `/tmp/x`, `--init=/tmp/x`, `-C/tmp/x`, `../x`.
+_PLACES: Final = re.compile(r"(?:^|(?<=[=:,@;])|(?<=^-[A-Za-z]))(?:~?/(?!/)|\.\./)[^=:,;]*")
+_SYSTEM_FILES: Final = re.compile(r"/(?:usr|lib|lib64|opt|etc|bin|sbin|nix|Library|System)(?:/(?!.*/\.\./)|$)|/dev/null$")
+# Options that name a place to write to, of any program, and places where compilers look for what is compiled.
+_WRITTEN_PLACES: Final = frozenset(
+    """-o --output --output-file --outfile --out --out-dir --outdir --outDir --output-dir --dist-dir --target-dir --log-file
+    --logfile --junitxml --junit-xml --basetemp --cache-dir --cache-location --report --report-file --coverage-dir
+    --coverageDirectory --tsBuildInfoFile -MF -d --destination --dest""".split()
+)
+_COMPILERS: Final = frozenset("gcc g++ cc c++ clang clang++ cpp".split())
+_COMPILED_PLACES: Final = re.compile(r"-(?:I|L|isystem|D)")
 _ARCHITECTURE: Final = re.compile(
     r"linux(?:32|64)|x86_64|i[3-6]86|uname26|aarch64|arm\w*|ppc\w*|s390x?|sparc\w*|mips\w*|riscv\w*|ia64"
 )
@@ -340,6 +353,30 @@ class KnownCommand:
             self.add(parse_options(self.table, self.texts))
         else:
             self.read_plain()
+        if self.entry.kind in _RUNS_FILES:
+            self.check_places()
+
+    def check_places(self) -> None:
+        """Note a word that may name code outside of the project, which is no code of the project: `-C /tmp/x`.
+
+        What belongs to a script is its own. An option that is known to name only a place to write does not count.
+        """
+        texts = self.texts
+        if self.entry.kind != "project":
+            parsed = parse_options(self.table, texts, stops_early=True)
+            texts = texts[: parsed.operands[0] + 1] if parsed.operands else texts
+        texts = [*(value or "" for _, value in self.given), *texts]
+        for before, text in zip(["", *texts], texts, strict=False):
+            name = text.partition("=")[0] if text[:1] == "-" else before
+            if name in _WRITTEN_PLACES or (self.path[0] in _COMPILERS and _COMPILED_PLACES.match(text)):
+                continue
+            if "://" in text and self.entry.kind != "project":
+                self.whole.doubt(f"`{short(text)}` is not in the project, and `{short(self.name)}` may run it")
+            for place in _PLACES.findall(text):
+                path = Word(place, is_home=place[:1] == "~")
+                if not (self.whole.is_inside(path) or _SYSTEM_FILES.match(place)):
+                    self.whole.doubt(f"`{short(place)}` is not in the project, and `{short(self.name)}` may run it")
+                    return
 
     def add(
         self,
