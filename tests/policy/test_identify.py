@@ -224,7 +224,7 @@ def test_code_of_the_project_is_named(line: str, project: str) -> None:
         ("mvn exec:exec -Dexec.executable=/tmp/x", "/tmp/x"),
         ("npm --prefix /tmp/x test", "/tmp/x"),
         ("make -C/tmp/x", "/tmp/x"),
-        ("node --test-reporter=~/x a.js", "~/x"),
+        ("make -C ~/x", "~/x"),
         ("pytest ../x", "../x"),
         ("pytest /usr/../tmp/x", "/usr/../tmp/x"),
     ],

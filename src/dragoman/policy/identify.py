@@ -40,7 +40,7 @@ _MAX_DEPTH: Final = 8
 _RUNS_FILES: Final = frozenset({"project", "script", "code"})
 # Paths that lead out of the folder of a command, alone or behind an option: `/tmp/x`, `--init=/tmp/x`, `-C/tmp/x`, `../x`.
 _PLACES: Final = re.compile(r"(?:^|(?<=[=:,@;])|(?<=^-[A-Za-z]))(?:~?/(?!/)|\.\./)[^=:,;]*")
-_SYSTEM_FILES: Final = re.compile(r"/(?:usr|lib|lib64|opt|etc|bin|sbin|nix|Library|System)(?:/(?!.*/\.\./)|$)|/dev/null$")
+_SYSTEM_FILES: Final = re.compile(r"/(?:usr|lib|lib64|opt|etc|bin|sbin|nix|Library|System)(?:/|$)|/dev/null$")
 # Options that name a place to write to, of any program, and places where compilers look for what is compiled.
 _WRITTEN_PLACES: Final = frozenset(
     """-o --output --output-file --outfile --out --out-dir --outdir --outDir --output-dir --dist-dir --target-dir --log-file
@@ -230,7 +230,7 @@ class Identification:
 
     def _check_place(self, program: Word, launcher: str) -> None:
         """Note where a program comes from that is named with its folder: the name alone says nothing about it."""
-        is_system = all(map(is_system_place, self._places(program)))
+        is_system = all(map(is_system_place, self.places(program)))
         if self.is_inside(program) and not is_input(program.text) and not (is_system and self._root == "/"):
             self.project.append(f"{launcher} {program.text}".strip())
         elif not is_system:
@@ -239,9 +239,9 @@ class Identification:
     def is_inside(self, word: Word) -> bool:
         """Whether a path is below the project."""
         root = paths.normalise(self._root, "/", self._home)
-        return all(paths.is_below(place, root) for place in self._places(word))
+        return all(paths.is_below(place, root) for place in self.places(word))
 
-    def _places(self, word: Word) -> list[str]:
+    def places(self, word: Word) -> list[str]:
         return [paths.normalise(word.path, folder, self._home) for folder in self._folders]
 
     def _read_unlisted(self, path: tuple[str, ...], words: tuple[Word, ...], launcher: str) -> None:
@@ -374,7 +374,7 @@ class KnownCommand:
                 self.whole.doubt(f"`{short(text)}` is not in the project, and `{short(self.name)}` may run it")
             for place in _PLACES.findall(text):
                 path = Word(place, is_home=place[:1] == "~")
-                if not (self.whole.is_inside(path) or _SYSTEM_FILES.match(place)):
+                if not (self.whole.is_inside(path) or all(map(_SYSTEM_FILES.match, self.whole.places(path)))):
                     self.whole.doubt(f"`{short(place)}` is not in the project, and `{short(self.name)}` may run it")
                     return
 
