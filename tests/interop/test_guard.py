@@ -105,7 +105,8 @@ def test_an_sdks_client_sees_the_same_of_an_agent_behind_the_guard(scenarios: tu
         assert sorted(map(normal, found)) == sorted(map(normal, expected)), scenario
         for asked, event in zip(filter(is_question, expected), filter(is_question, found), strict=True):
             # The client shows what the guard read; what the agent calls it is there as the agent's words.
-            assert f"calls it: {asked['toolCall']['title']}" in json.dumps(event["toolCall"])
+            title = asked["toolCall"].get("title")  # it may have been announced before
+            assert title is None or f"calls it: {title}" in json.dumps(event["toolCall"])
             assert event["toolCall"]["title"].startswith("it could not be read what this does")
 
 

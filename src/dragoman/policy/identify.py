@@ -43,11 +43,37 @@ _PLACES: Final = re.compile(r"(?:^|(?<=[=:,@;])|(?<=^-[A-Za-z]))(?:~?/(?!/)|\.\.
 _SYSTEM_FILES: Final = re.compile(r"/(?:usr|lib|lib64|opt|etc|bin|sbin|nix|Library|System)(?:/|$)|/dev/null$")
 # Options that name a place to write to, of any program, and places where compilers look for what is compiled.
 _WRITTEN_PLACES: Final = frozenset(
-    """-o --output --output-file --outfile --out --out-dir --outdir --outDir --output-dir --dist-dir --target-dir --log-file
-    --logfile --junitxml --junit-xml --basetemp --cache-dir --cache-location --report --report-file --coverage-dir
-    --coverageDirectory --tsBuildInfoFile -MF -d --destination --dest""".split()
+    [
+        "-o",
+        "--output",
+        "--output-file",
+        "--outfile",
+        "--out",
+        "--out-dir",
+        "--outdir",
+        "--outDir",
+        "--output-dir",
+        "--dist-dir",
+        "--target-dir",
+        "--log-file",
+        "--logfile",
+        "--junitxml",
+        "--junit-xml",
+        "--basetemp",
+        "--cache-dir",
+        "--cache-location",
+        "--report",
+        "--report-file",
+        "--coverage-dir",
+        "--coverageDirectory",
+        "--tsBuildInfoFile",
+        "-MF",
+        "-d",
+        "--destination",
+        "--dest",
+    ]
 )
-_COMPILERS: Final = frozenset("gcc g++ cc c++ clang clang++ cpp".split())
+_COMPILERS: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "cpp"])
 _COMPILED_PLACES: Final = re.compile(r"-(?:I|L|isystem|D)")
 _ARCHITECTURE: Final = re.compile(
     r"linux(?:32|64)|x86_64|i[3-6]86|uname26|aarch64|arm\w*|ppc\w*|s390x?|sparc\w*|mips\w*|riscv\w*|ia64"
