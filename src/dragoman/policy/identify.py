@@ -38,40 +38,17 @@ if TYPE_CHECKING:
 _MAX_DEPTH: Final = 8
 # Kinds of programs that run files.
 _RUNS_FILES: Final = frozenset({"project", "script", "code"})
-# Paths that lead out of the folder of a command, alone or behind an option: `/tmp/x`, `--init=/tmp/x`, `-C/tmp/x`, `../x`.
+# Paths that lead out of the folder of a command, alone or behind an option: `/tmp/x`, `--init=/tmp/x`, `../x`.
 _PLACES: Final = re.compile(r"(?:^|(?<=[=:,@;])|(?<=^-[A-Za-z]))(?:~?/(?!/)|\.\./)[^=:,;]*")
 _SYSTEM_FILES: Final = re.compile(r"/(?:usr|lib|lib64|opt|etc|bin|sbin|nix|Library|System)(?:/|$)|/dev/null$")
 # Options that name a place to write to, of any program, and places where compilers look for what is compiled.
 _WRITTEN_PLACES: Final = frozenset(
-    [
-        "-o",
-        "--output",
-        "--output-file",
-        "--outfile",
-        "--out",
-        "--out-dir",
-        "--outdir",
-        "--outDir",
-        "--output-dir",
-        "--dist-dir",
-        "--target-dir",
-        "--log-file",
-        "--logfile",
-        "--junitxml",
-        "--junit-xml",
-        "--basetemp",
-        "--cache-dir",
-        "--cache-location",
-        "--report",
-        "--report-file",
-        "--coverage-dir",
-        "--coverageDirectory",
-        "--tsBuildInfoFile",
-        "-MF",
-        "-d",
-        "--destination",
-        "--dest",
-    ]
+    (
+        *("-o", "--output", "--output-file", "--outfile", "--out", "--out-dir", "--outdir", "--outDir", "--output-dir"),
+        *("--dist-dir", "--target-dir", "--log-file", "--logfile", "--junitxml", "--junit-xml", "--basetemp", "-MF"),
+        *("--cache-dir", "--cache-location", "--report", "--report-file", "--coverage-dir", "--coverageDirectory"),
+        *("--tsBuildInfoFile", "-d", "--destination", "--dest"),
+    )
 )
 _COMPILERS: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "cpp"])
 _COMPILED_PLACES: Final = re.compile(r"-(?:I|L|isystem|D)")
