@@ -43,7 +43,7 @@ def normal(event: dict[str, Any]) -> str:
 
 def is_question(event: dict[str, Any]) -> bool:
     """Whether the client was asked for permission."""
-    return event["event"] == "request" and event["method"] == "session/request_permission"
+    return bool(event["event"] == "request" and event["method"] == "session/request_permission")
 
 
 def seen(walk: Walk, scenario: str) -> list[dict[str, Any]]:
