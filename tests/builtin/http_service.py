@@ -24,7 +24,7 @@ from tests.interop.wire_check import WireCheck
 
 
 class Answers:
-    """Answers permission requests by the kind of option, and records them."""
+    """Answers permission requests by the kind or the id of an option, and records them."""
 
     def __init__(self, *kinds: str | None) -> None:
         self._kinds = list(kinds)
@@ -35,7 +35,7 @@ class Answers:
         self.asked.append(request)
         self.arrived.set()
         kind = self._kinds.pop(0) if len(self._kinds) > 1 else self._kinds[0]
-        return next((option.option_id for option in request.options if option.kind == kind), None)
+        return next((each.option_id for each in request.options if kind in (each.kind, each.option_id)), None)
 
 
 class Service:

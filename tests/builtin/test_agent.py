@@ -117,7 +117,7 @@ async def test_a_refused_write_changes_nothing_and_the_turn_goes_on(tmp_path: Pa
 
 
 async def test_an_always_is_kept_for_the_project_and_asked_no_more(tmp_path: Path) -> None:
-    service, user = Service(tmp_path), Answers("allow_always")
+    service, user = Service(tmp_path), Answers("allow-project")
     async with service.session(permission=user) as session:
         await ask(session, "run touch one", "run touch one")
         assert len(user.asked) == 1
