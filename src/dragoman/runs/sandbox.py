@@ -63,7 +63,9 @@ class RunSandboxes(Struct, kw_only=True):
             found.append(self.commands.describe())
         if self.outside is not None:
             found.append(self.outside.describe())
-        found += [f"A deny rule about files binds commands only by their words: {each}." for each in self.unenforced]
+        found += [
+            f"A deny rule about files binds commands only by their words: {reason}." for reason in self.unenforced
+        ]
         if self.is_partial:
             found.append(
                 "Commands that the agent runs itself, and not through dragoman, are outside; "
