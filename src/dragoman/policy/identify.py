@@ -360,7 +360,7 @@ class KnownCommand:
             self.check_places()
 
     def check_places(self) -> None:
-        """Note a word that may name code outside of the project, which is no code of the project: `-C /tmp/x`.
+        """Note a word that may name code outside of the project, which is not of the project: `-C /tmp/x`.
 
         What belongs to a script is its own. An option that is known to name only a place to write does not count.
         """
