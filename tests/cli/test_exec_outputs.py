@@ -122,6 +122,7 @@ def test_json_has_the_members_scripts_rely_on(place: Place) -> None:
         "dangerously_allow_all",
         "violations",
         "unjudged",
+        "project_code",
         "sandbox",
         "commands",
         "durations",

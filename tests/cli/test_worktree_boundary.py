@@ -148,3 +148,14 @@ def test_no_process_of_the_agent_changes_the_project(place: Place, name: str, wa
     assert (place.project / "a.txt").stat().st_mode & 0o777 == 0o644
     assert not {"project.old", "core"} & set(os.listdir(place.project.parent))
     assert json.loads(record.read_text())["project"] == str(place.project)
+
+
+@needs_bubblewrap
+def test_a_rule_that_closes_files_does_not_open_the_project(place: Place) -> None:
+    before = state(place.project)
+    attack = place.project.parent / "attack"
+    attack.write_text(f"echo x > {place.project}/a.txt\ntouch {RAN}\n")
+    words = ("--worktree", "one", "--deny", "read:bin", "-q", "--dangerously-allow-all")
+    done = play(place, [["command", "sh", str(attack)], ["say", "done"]], *words)
+    assert list(place.home.glob(f"dragoman/data/worktrees/*/one/tree/project/{RAN}")), done.err
+    assert state(place.project) == before

@@ -21,14 +21,16 @@ from dragoman.builtin.placement import describe_change
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.settings import AgentSettings
+    from dragoman.policy import Rule
     from dragoman.process.sandbox import Available, ProtectedChange, Sandbox, Tripwire
     from dragoman.process.sandbox.confinement import Confinement
 
 _log = logging.getLogger("dragoman.builtin")
+_AGENT: Final = "dragoman"  # as rules name it
 
 # A safe command only reads. These keep git from writing its index, from waiting for a password or a key, and from
 # running the file system monitor that a repository names.
@@ -74,15 +76,22 @@ class CommandGuard:
 
     Args:
         roots: the folders that the client opened the session with. A folder that a model names is never one of them.
+        rules: gives the rules of the user; files that they deny to read or edit are closed, as far as they exist when
+            the session is opened.
     """
 
-    def __init__(self, roots: Sequence[str], settings: AgentSettings) -> None:
+    def __init__(
+        self, roots: Sequence[str], settings: AgentSettings, rules: Callable[[], Sequence[Rule]] = tuple
+    ) -> None:
         self.sandbox: Sandbox | None = None
         """None until `prepare`, and where there is none."""
+        self.outside: Sandbox | None = None
+        """Closes what rules deny to commands outside the sandbox; None if they deny no files."""
         self.why_not = "it was not looked for"
         """Why there is no sandbox."""
         self._roots = tuple(roots)
         self._settings = settings
+        self._rules = rules
         self._confinement: Confinement | None = None
         self._making = asyncio.Lock()
 
@@ -93,17 +102,23 @@ class CommandGuard:
     def prepare(self) -> None:
         """Find the sandbox. Blocks: it starts `bwrap` once in a process."""
         from dragoman.process.sandbox import Sandbox, make_policy
+        from dragoman.process.sandbox.denied import denied_paths
+        from dragoman.process.sandbox.policy import wide_policy
 
         found = find_sandboxes(self._roots)
         if not found.backends:
             self.why_not = found.describe()
             _log.info("mode auto is not offered: %s", self.why_not)
             return
+        home = os.path.expanduser("~")
+        denied = denied_paths(self._rules(), _AGENT, self._roots, home, for_commands=True)
+        if denied and "bubblewrap" in found.backends:
+            self.outside = Sandbox(denied.close(wide_policy(self._roots)), "bubblewrap")
         temporary = tempfile.mkdtemp(prefix="dragoman-commands-")
         weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
         try:
             policy = make_policy(self._roots, temporary=temporary, hidden=hidden_places(self._settings))
-            self.sandbox = Sandbox(policy, found.backends[0])
+            self.sandbox = Sandbox(denied.close(policy), found.backends[0])
         except ConfigError as error:
             self.why_not = str(error)
             _log.info("mode auto is not offered: %s", self.why_not)

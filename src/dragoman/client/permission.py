@@ -53,6 +53,7 @@ from dragoman.policy.decide import (
     option_for,
 )
 from dragoman.policy.permitted import Permitted
+from dragoman.policy.project_code import unite
 from dragoman.policy.rule import read_pattern
 from dragoman.schema import UNSET, v1
 from dragoman.text.terminal import shorten
@@ -343,7 +344,7 @@ class ClientPermissions:
         # All that the agent asks about are commands that it then runs through the client, in the sandbox.
         is_confined = not evidence.problem and all(judgement.is_acceptable_inside for judgement in judged)
         if verdict.action == "ask" and is_confined and self._guarding.confines():
-            verdict = Verdict("allow", None, SANDBOX)
+            verdict = Verdict("allow", None, SANDBOX, project=unite(found.verdict.project for found in judged))
         options = offered_by(request)
         option = option_for(verdict, options)
         words, is_shown = "", True
@@ -420,7 +421,8 @@ class ClientPermissions:
         # A permission that was given for exactly this command is worth more than the sandbox.
         is_covered = not asked.caution and self._turn_permissions.cover(asked, session, folders, None)
         if verdict.action == "ask" and (is_covered or judgement.is_acceptable_inside):
-            self._permit(asked, _allowed_by(TURN_PERMISSION if is_covered else SANDBOX, asked), session)
+            allowed = _allowed_by(TURN_PERMISSION, asked) if is_covered else _allowed_by(SANDBOX, asked, verdict)
+            self._permit(asked, allowed, session)
             return is_covered and not self._guarding.allows_all
         await self._decide(judgement, session, folders, env=env)
         return not self._guarding.allows_all
@@ -607,7 +609,7 @@ def _not_permitted(asked: Request, decision: Decision) -> RequestError:
     return RequestError.internal_error(f"Not permitted: {title}: {reason}")
 
 
-def _allowed_by(decided_by: str, request: Request) -> Decision:
+def _allowed_by(decided_by: str, request: Request, verdict: Verdict | None = None) -> Decision:
     return Decision(
         action="allow",
         decided_by=decided_by,
@@ -615,6 +617,7 @@ def _allowed_by(decided_by: str, request: Request) -> Decision:
         kind=request.kind,
         command=request.command_line,
         paths=request.paths,
+        project_code=() if verdict is None or verdict.project is None else verdict.project.names,
     )
 
 

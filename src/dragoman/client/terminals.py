@@ -247,13 +247,14 @@ class LocalTerminals:
             )
         terminal_id = f"term-{os.urandom(8).hex()}"
         confinement = self._confinement
-        confined = _confine(confinement, command) if confinement is not None and command.is_inside else None
+        confined = None if confinement is None else _confine(confinement, command)
         terminal = self._start_terminal(terminal_id, command, confined, request, session)
         owned = self._owned[terminal_id] = _Owned(terminal, session, command.line, command.cwd)
         if confinement is not None:
             if confinement.sandbox is not None and command.is_inside:
                 owned.sandbox = confinement.sandbox.backend
-            finishing = _finish(confinement, terminal_id, owned, command.request, confined)
+            inside = confined if command.is_inside else None
+            finishing = _finish(confinement, terminal_id, owned, command.request, inside)
             owned.finishing = asyncio.get_running_loop().create_task(finishing)
         return terminal_id
 
@@ -334,9 +335,11 @@ def _kept_apart(command: _Command, folder: str) -> ApartCommand | None:
     return keep_apart(command.argv, folder, cwd=command.cwd, env=command.env)
 
 
-def _confine(confinement: Confinement, command: _Command) -> Confined:
+def _confine(confinement: Confinement, command: _Command) -> Confined | None:
     try:
-        return confinement.confine(command.argv, cwd=command.cwd, env=command.env, added=command.added)
+        return confinement.confine(
+            command.argv, cwd=command.cwd, env=command.env, added=command.added, is_inside=command.is_inside
+        )
     except ConfigError as error:
         raise RequestError.invalid_params(str(error), path="$.command") from error
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from dragoman.policy.project_code import unite
 from dragoman.policy.verdict import Verdict, named, proposals
 from dragoman.text.terminal import cut_middle
 
@@ -75,7 +76,8 @@ class Decision(Struct, frozen=True, kw_only=True):
     `decided_by` names the rule or, where no rule decided, is one of the constants of this module. `reason` is a
     sentence for the agent or the model. `command` and `paths` are what the request was about. The client fills in the
     session, the tool call and what follows it: the options that the agent offered (none if the agent did not ask), the
-    rules that "always" could have written, and how long the user took.
+    rules that "always" could have written, and how long the user took. `project_code` is the code of the project that
+    an allowed command runs although a rule about commands cannot see what it does, and no user was asked.
     """
 
     action: Literal["allow", "deny", "cancelled"]
@@ -93,6 +95,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     offered: tuple[Option, ...] = ()
     proposals: tuple[str, ...] = ()
     waited_ms: int = 0
+    project_code: tuple[str, ...] = ()
 
     @property
     def is_allowed(self) -> bool:
@@ -142,7 +145,8 @@ def judge_all(
         return next(verdict for verdict in verdicts if verdict.action == "ask"), to_ask
     if len(verdicts) == 1:
         return verdicts[0], ()
-    return Verdict("allow", None, "; ".join(verdict.why for verdict in verdicts) or "it needs no permission"), ()
+    why = "; ".join(verdict.why for verdict in verdicts) or "it needs no permission"
+    return Verdict("allow", None, why, project=unite(verdict.project for verdict in verdicts)), ()
 
 
 def common_proposals(requests: Sequence[Request]) -> tuple[str, ...]:
@@ -226,6 +230,7 @@ def decide_by_rules(request: Request | None, verdict: Verdict, option: Option | 
         kind="" if request is None else request.kind,
         command=None if request is None else request.command_line,
         paths=() if request is None else request.paths,
+        project_code=_unseen_code(verdict, verdict.action),
     )
 
 
@@ -248,7 +253,12 @@ def decide_by_answer(request: Request, verdict: Verdict, selection: Selection) -
         kind=request.kind,
         command=request.command_line,
         paths=request.paths,
+        project_code=() if selection.decided_by == USER else _unseen_code(verdict, action),
     )
+
+
+def _unseen_code(verdict: Verdict, action: Action | Literal["cancelled"]) -> tuple[str, ...]:
+    return verdict.project.names if verdict.project is not None and action == "allow" else ()
 
 
 def _reason_without_answer(decided_by: str, why: str) -> str:

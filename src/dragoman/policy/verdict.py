@@ -21,6 +21,7 @@ from dragoman.policy import commands, paths
 from dragoman.policy.hosts import plain_host
 from dragoman.policy.named_files import has_pieces, located, may_make_links, pieces_of
 from dragoman.policy.programs import is_listed, runs_anything
+from dragoman.policy.project_code import ProjectCode, in_folder, is_named
 from dragoman.policy.request import PATH_KINDS
 from dragoman.policy.rule import KNOWN, SAFE, Rule, is_ignored, read_pattern
 from dragoman.policy.safe import is_quiet
@@ -48,6 +49,7 @@ class Verdict(Struct, frozen=True):
     rule: Rule | None
     why: str
     is_uncovered: bool = False  # asked only because no rule covers it; nothing wants it to be asked about
+    project: ProjectCode | None = None
 
 
 class Judgement(Struct, frozen=True, dict=True):
@@ -93,7 +95,33 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     if possible is not None and not _is_named_tool(rules, request):
         why = _why_maybe(read_pattern(possible.text), request, found)
         return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
-    return _allow(rules, request)
+    verdict = _allow(rules, request)
+    project = _project_code(rules, request, found)
+    return verdict if project is None else replace(verdict, project=project)
+
+
+def _project_code(rules: Sequence[Rule], request: Request, found: Sequence[Identified]) -> ProjectCode | None:
+    """Return the code of the project that a command runs; None if no rule is about commands, or an allow names it."""
+    if not any(identified.project for identified in found):
+        return None
+    patterns = [(rule, read_pattern(rule.text)) for rule in rules if not is_ignored(rule)]
+    mine = [(rule, pattern) for rule, pattern in patterns if pattern.command and _is_meant(pattern, request)]
+    unseen_by = _first(rule for rule, _ in mine if rule.action != "allow")
+    if unseen_by is None:
+        return None
+    # An allow of everything says nothing about a single file.
+    allows = [pattern for rule, pattern in mine if rule.action == "allow" and not _is_everything(pattern, request)]
+    names = []
+    for index, identified in enumerate(found):
+        if any(_covers_part(pattern, request, index) for pattern in allows):
+            continue
+        folders = request.reading.parts[index].folders
+        for name in identified.project:
+            # `node_modules/.bin/tsc` is not `tsc` as well.
+            is_twice = any(other.endswith(f"/{name}") for other in identified.project)
+            if not is_twice and not any(is_named(name, pattern.command) for pattern in allows if pattern.command):
+                names.append(in_folder(name, folders, request.root, request.home))
+    return ProjectCode(tuple(dict.fromkeys(names)), unseen_by) if names else None
 
 
 def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:

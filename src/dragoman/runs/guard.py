@@ -87,6 +87,7 @@ class RunGuard:
         withheld = () if entry is None else entry.quirks.withhold
         self.confinement = Confinement(
             sandbox=sandboxes.commands,
+            outside=sandboxes.outside,
             tripwire=watch_protected(terms.roots, sandboxes.commands),
             is_required=sandboxes.mode == "require",
             # A sandboxed agent on the restricted thread can change protected files itself.

@@ -213,6 +213,8 @@ class RunPermission(Struct, kw_only=True):
     """The files it is about."""
     options: list[RunOption] = []
     """What the agent offered; empty for a file or terminal request, which has no options."""
+    project_code: list[str] = []
+    """Code of the project that the command runs, which rules about commands do not see, and no user was asked."""
     count: int = 1
     """How often exactly this was decided in a row."""
 
@@ -386,6 +388,9 @@ class RunResult(Struct, kw_only=True):
     """What the agent did although a rule denies it, as far as its tool calls show it, and changed protected files."""
     unjudged: list[RunUnjudged] = []
     """What the agent did without asking, of which it cannot be seen whether a rule denies it."""
+    project_code: list[str] = []
+    """Files and tools of the project that ran because of an allow that does not name them, and no user was asked: rules
+    that deny commands, or want them asked about, do not see what these do."""
     sandbox: RunSandbox | None = None
     commands: list[RunCommand] = []
     """The commands that dragoman ran for the agent, in the order of their ends."""
@@ -537,7 +542,13 @@ def permission(decision: Decision) -> RunPermission:
         command=decision.command,
         paths=list(decision.paths),
         options=[RunOption(option.id, option.label, option.kind) for option in decision.offered],
+        project_code=list(decision.project_code),
     )
+
+
+def project_code(decided: Iterable[RunPermission]) -> list[str]:
+    """Return the code of the project that was permitted to run without a question, each once."""
+    return list(dict.fromkeys(name for permission in decided for name in permission.project_code))
 
 
 def permissions(decided: Iterable[RunPermission]) -> list[RunPermission]:

@@ -123,7 +123,7 @@ def read_request(call: CliCall, view: ExecView) -> RunRequest:
     for name in prompt.outside:
         view.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
     recorder = _recorder(options.recording, options, entry, view.secrets)
-    sandboxes = prepare_sandboxes(options.wanted_sandboxes, entry)
+    sandboxes = prepare_sandboxes(options.wanted_sandboxes(entry.name, rules), entry)
     if sandboxes.agent is not None:
         entry = sandboxed_entry(entry)
     for note in sandboxes.notes():

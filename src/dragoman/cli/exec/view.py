@@ -359,6 +359,10 @@ class ExecView:
 
             if line := summary(result.changes):
                 self.note(line)
+        if result.project_code:
+            from dragoman.policy.project_code import listed
+
+            self.note(listed(result.project_code))
         if self.progress_form == "json":
             from dragoman.cli.exec.events import EndEvent
 

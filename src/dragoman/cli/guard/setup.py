@@ -91,12 +91,13 @@ def prepare(options: GuardOptions) -> GuardSetup:
         policy_file=options.policy_file,
         sandbox=options.sandbox,
         sandboxes_agent=options.sandboxes_agent,
+        closes_denied=options.closes_denied,
         writable=options.writable,
     )
     rules = ProjectRules(typed_rules(run), _mode_rules if runs_built_in(entry) else None)
     own = rules.of(options.cwd)
     servers = _servers(options, agents.settings.mcp_servers())
-    sandboxes = prepare_sandboxes(run.wanted_sandboxes, entry)
+    sandboxes = prepare_sandboxes(run.wanted_sandboxes(entry.name, own), entry)
     if sandboxes.agent is not None:
         entry = sandboxed_entry(entry)
     conduct = Conduct(entry.name, state_dir() / "guard")

@@ -61,6 +61,12 @@ def keep_apart(argv: Sequence[str], folder: str, *, cwd: str, env: Mapping[str, 
     return ApartCommand([program, *_OPEN, *_mounts(boundary), "--chdir", cwd, "--", *argv], ApartStarter())
 
 
+def mounts_of(folder: str) -> Iterator[str]:
+    """Yield the mounts for a process in this folder; none if it is not in a worktree."""
+    boundary = boundary_of(folder)
+    return iter(()) if boundary is None else _mounts(boundary)
+
+
 def lacks_enforcement(folder: str) -> str:
     """Return a sentence if this folder is in a worktree whose boundary no mount enforces here; empty otherwise."""
     boundary = boundary_of(folder)

@@ -23,7 +23,7 @@ from dragoman.host.local.permit import logout_warning_here
 from dragoman.host.local.start import NoHost
 from dragoman.host.local.thin import HostLost, HostRefused
 from dragoman.policy.decide import ASKING_FAILED, NO_USER
-from dragoman.runs.result import Error, RunPermission, RunResult, RunUnjudged, RunViolation
+from dragoman.runs.result import Error, RunPermission, RunResult, RunUnjudged, RunViolation, project_code
 from dragoman.schema import decode, v1
 from dragoman.state import SessionState, fold
 from dragoman.text.secrets import known_keys
@@ -143,6 +143,10 @@ def finish_text(end: HostedEnd, request: TurnRequest, *, is_quiet: bool = False)
     code = exit_code_of(facts)
     if not is_quiet:
         note_permissions(end, request.cwd)
+        if ran := project_code(permissions_of(end)):
+            from dragoman.policy.project_code import listed
+
+            write_note(known_keys.mask(listed(ran)))
     if code != exits.OK:
         result = RunResult.nothing()
         result.exit_code = code
