@@ -15,6 +15,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from dragoman.policy.paths import is_below
+
 _MOST_BYTES: Final = 64 * 1024 * 1024  # of a record: it lists every file of a plain copy
 _MOST_ORIGINALS: Final = 8  # a worktree of a worktree of ...
 
@@ -31,9 +33,9 @@ class Boundary(Struct, frozen=True):
 
     def original_of(self, path: str) -> str | None:
         """Return the checkout that a real path is in, None if it is in none."""
-        if _is_below(path, self.tree):
+        if is_below(path, self.tree):
             return None
-        return next((original for original in self.originals if _is_below(path, original)), None)
+        return next((original for original in self.originals if is_below(path, original)), None)
 
     def why_closed(self, path: str, *, changes: bool, removes: bool = False) -> str:
         """Return why a real path is closed; empty if it is not.
@@ -42,16 +44,16 @@ class Boundary(Struct, frozen=True):
             changes: whether it would be written; an original may be read.
             removes: whether everything below it would go too.
         """
-        if _is_below(path, self.tree) and path != self.tree:
+        if is_below(path, self.tree) and path != self.tree:
             return ""
         original = self.original_of(path)
         if original is not None:
             is_closed = changes
             why = f"{path} is in {original}, which this worktree is a copy of; it is not changed from here"
         else:
-            is_closed = _is_below(path, self.worktrees) and path != self.tree
+            is_closed = is_below(path, self.worktrees) and path != self.tree
             why = f"{path} belongs to other worktrees"
-        if removes and any(_is_below(place, path) for place in (*self.originals, self.worktrees, self.tree)):
+        if removes and any(is_below(place, path) for place in (*self.originals, self.worktrees, self.tree)):
             return f"{path} contains the worktree or what it is a copy of; it is not removed from here"
         return why if is_closed else ""
 
@@ -62,7 +64,12 @@ class _Record(Struct):
 
 def boundary_of(folder: str) -> Boundary | None:
     """Return the boundary around the worktree that a folder is in; None if it is in none."""
-    found = _worktree_of(os.path.realpath(folder))
+    return boundary_around(os.path.realpath(folder))
+
+
+def boundary_around(real: str) -> Boundary | None:
+    """Return the boundary around the worktree that a real path is in; None if it is in none."""
+    found = _worktree_of(real)
     if found is None:
         return None
     tree, project, worktrees = found
@@ -87,8 +94,3 @@ def _worktree_of(real: str) -> tuple[str, str, str] | None:
                     record = msgspec.json.decode(file.read(_MOST_BYTES), type=_Record)
                 return "/".join(names[:end]), os.path.realpath(record.project), "/".join(names[: end - 4])
     return None
-
-
-def _is_below(path: str, folder: str) -> bool:
-    """Whether a path is a folder or below it. As in the rules, which not every start of an agent loads."""
-    return path == folder or path.startswith(folder.rstrip("/") + "/")
