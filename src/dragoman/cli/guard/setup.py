@@ -91,7 +91,7 @@ def prepare(options: GuardOptions) -> GuardSetup:
         policy_file=options.policy_file,
         sandbox=options.sandbox,
         sandboxes_agent=options.sandboxes_agent,
-        closes_denied=options.closes_denied,
+        closes_denied=options.closes_denied and options.sandbox != "off",  # otherwise the editor runs the commands
         writable=options.writable,
     )
     rules = ProjectRules(typed_rules(run), _mode_rules if runs_built_in(entry) else None)
@@ -261,6 +261,7 @@ def _confinement(setup: GuardSetup) -> Callable[[SessionWatch, SessionTripwires]
     def make(watch: SessionWatch, tripwires: SessionTripwires) -> Confinement:
         return Confinement(
             sandbox=sandboxes.commands,
+            outside=sandboxes.outside,
             tripwire=tripwires,
             is_required=sandboxes.mode == "require",
             restores=setup.restores or (sandboxes.agent is not None and sandboxes.agent.must_restore),
