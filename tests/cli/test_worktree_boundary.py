@@ -11,9 +11,9 @@ import pytest
 
 from tests import machine
 from tests.cli.exec_kit import Place
-from tests.cli.step_kit import play, tool
+from tests.cli.step_kit import STEP_AGENT, play, script, tool
 from tests.cli.warm_python import WarmPython
-from tests.worktrees.kit import content, make_project
+from tests.worktrees.kit import content, git, make_project
 
 pytestmark = machine.needs("git")
 needs_bubblewrap = machine.needs_sandbox("bubblewrap")
@@ -159,3 +159,41 @@ def test_a_rule_that_closes_files_does_not_open_the_project(place: Place) -> Non
     done = play(place, [["command", "sh", str(attack)], ["say", "done"]], *words)
     assert list(place.home.glob(f"dragoman/data/worktrees/*/one/tree/project/{RAN}")), done.err
     assert state(place.project) == before
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_compared_agent_neither_sees_nor_changes_the_work_of_another(place: Place, jobs: str) -> None:
+    worktrees = place.home / "dragoman/data/worktrees"
+    line = f"for each in {worktrees}/*/*/tree/project; do echo x >> $each/visited; done"
+    path = script(place, [["run", line], ["say", "done"]])
+    settings = place.home / "dragoman/config/settings.json"
+    settings.parent.mkdir(parents=True)
+    agent = {"command": place.python, "args": ["-IS", str(STEP_AGENT), path]}
+    settings.write_text(json.dumps({"agent_servers": {"first": agent, "second": agent}}))
+    before = state(place.project)
+    done = place.run("first", "second", "--jobs", jobs, "--json", "x", verb="compare")
+    assert [each["text"] for each in json.loads(done.out)["runs"]] == ["done", "done"], done.err
+    visited = sorted(worktrees.glob("*/*/tree/project/visited"))
+    assert [file.read_text() for file in visited] == ["x\n", "x\n"]
+    assert state(place.project) == before
+
+
+def test_another_folder_of_the_session_does_not_contain_the_project(place: Place) -> None:
+    done = place.run("--worktree", "one", "--add-dir", str(place.project.parent), "-a", "scripted", "hi")
+    assert done.code == 2
+    assert "it contains the project" in done.err
+
+
+def test_without_bubblewrap_the_user_is_shown_that_only_rules_hold(place: Place) -> None:
+    place.hide_bubblewrap()
+    done = play(place, [["say", "done"]], "--worktree", "one")
+    assert f"so only rules keep the agent from {place.project}" in done.err
+
+
+def test_branches_are_shared_and_the_project_can_be_read(place: Place) -> None:
+    line = f"git branch shared; cp {place.project}/a.txt copied"
+    play(place, [["run", line], ["say", "done"]], "--worktree", "one")
+    assert "shared" in git(place.project, "branch")
+    (copied,) = place.home.glob("dragoman/data/worktrees/*/one/tree/project/copied")
+    assert copied.read_text() == (place.project / "a.txt").read_text()
