@@ -77,7 +77,7 @@ class CommandGuard:
     Args:
         roots: the folders that the client opened the session with. A folder that a model names is never one of them.
         rules: gives the rules of the user; files that they deny to read or edit are closed, as far as they exist when
-            the session is opened.
+            the first command begins.
     """
 
     def __init__(
@@ -94,6 +94,7 @@ class CommandGuard:
         self._rules = rules
         self._confinement: Confinement | None = None
         self._making = asyncio.Lock()
+        self._has_closed = False
 
     @property
     def has_sandbox(self) -> bool:
@@ -102,31 +103,44 @@ class CommandGuard:
     def prepare(self) -> None:
         """Find the sandbox. Blocks: it starts `bwrap` once in a process."""
         from dragoman.process.sandbox import Sandbox, make_policy
-        from dragoman.process.sandbox.denied import denied_paths
-        from dragoman.process.sandbox.policy import wide_policy
 
         found = find_sandboxes(self._roots)
         if not found.backends:
             self.why_not = found.describe()
             _log.info("mode auto is not offered: %s", self.why_not)
             return
-        home = os.path.expanduser("~")
-        denied = denied_paths(self._rules(), _AGENT, self._roots, home, for_commands=True)
-        if denied and "bubblewrap" in found.backends:
-            self.outside = Sandbox(denied.close(wide_policy(self._roots)), "bubblewrap")
         temporary = tempfile.mkdtemp(prefix="dragoman-commands-")
         weakref.finalize(self, shutil.rmtree, temporary, ignore_errors=True)
         try:
             policy = make_policy(self._roots, temporary=temporary, hidden=hidden_places(self._settings))
-            self.sandbox = Sandbox(denied.close(policy), found.backends[0])
+            self.sandbox = Sandbox(policy, found.backends[0])
         except ConfigError as error:
             self.why_not = str(error)
             _log.info("mode auto is not offered: %s", self.why_not)
+
+    def _close_denied(self) -> None:
+        """Close what rules deny, before the first command: reading rules is left out of the way to the first answer."""
+        from dragoman.process.sandbox import Sandbox
+        from dragoman.process.sandbox.denied import denied_paths
+        from dragoman.process.sandbox.policy import wide_policy
+
+        found = find_sandboxes(self._roots)
+        denied = denied_paths(self._rules(), _AGENT, self._roots, os.path.expanduser("~"), for_commands=True)
+        if not denied:
+            return
+        if "bubblewrap" in found.backends:
+            self.outside = Sandbox(denied.close(wide_policy(self._roots)), "bubblewrap")
+        if self.sandbox is not None:
+            self.sandbox = Sandbox(denied.close(self.sandbox.policy), self.sandbox.backend)
 
     @asynccontextmanager
     async def watch(self, placement: Placement) -> AsyncIterator[list[ProtectedChange]]:
         """Compare protected files around a command; the list is filled when the block ends."""
         found: list[ProtectedChange] = []
+        async with self._making:  # two commands may begin at once
+            if not self._has_closed:
+                await asyncio.to_thread(self._close_denied)
+                self._has_closed = True
         try:
             confinement = await self._begin()
         except (OSError, ValueError) as error:
