@@ -272,3 +272,23 @@ async def test_a_prompt_cannot_switch_to_auto(tmp_path: Path) -> None:
     async with Service(tmp_path).session() as session:
         await ask(session, "/mode auto")
         assert session.state.mode == "ask"
+
+
+@only_bubblewrap
+async def test_files_that_rules_deny_are_closed_to_commands_inside_and_outside(
+    name: Backend, there: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service = serve(there, name, monkeypatch)
+    made = there.outside / "made"
+    (service.project / ".env").write_text("canary")
+    (service.project / "read.sh").write_text(f"cat $(echo .en)v; echo x >{made}")
+    service.home.mkdir(exist_ok=True)
+    (service.home / "settings.json").write_text('{"rules": {"deny": ["read:.env"], "allow": ["execute:sh ./read.sh"]}}')
+    async with service.session("reject_once") as session:
+        await ask(session, "run sh read.sh; true", "say {result}")
+        assert output(session)["sandbox"] == name
+        assert "canary" not in session.state.text
+        assert not made.exists()
+        await ask(session, "run sh ./read.sh", "say {result}")
+        assert "canary" not in session.state.text
+        assert made.exists()

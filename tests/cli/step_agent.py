@@ -34,14 +34,30 @@ def say(text: str) -> None:
     update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
 
 
-def ask(method: str, params: dict[str, Any]) -> None:
+def ask(method: str, params: dict[str, Any]) -> dict[str, Any]:
+    """Send a request; return the members of its answer."""
     global NEXT_ID
     NEXT_ID += 1
     send({"id": NEXT_ID, "method": method, "params": {"sessionId": "s", **params}})
     while True:
         message = receive()
         if message.get("id") == NEXT_ID and "method" not in message:
-            return
+            return message
+
+
+def act(name: str, *values: str) -> None:
+    """Do something on the machine: by itself, or with a terminal of the client, to its end."""
+    match name:
+        case "write":
+            with open(values[0], "w") as file:
+                file.write(values[1])
+        case "remove":
+            os.unlink(values[0])
+        case "run":
+            os.system(values[0])
+        case "command":
+            made = ask("terminal/create", {"command": values[0], "args": values[1:]})
+            ask("terminal/wait_for_exit", {"terminalId": made.get("result", {}).get("terminalId", "")})
 
 
 def play(steps: list[Any]) -> dict[str, Any]:
@@ -57,11 +73,8 @@ def play(steps: list[Any]) -> dict[str, Any]:
                 sys.stderr.flush()
             case "ask":
                 ask(*values)
-            case "write":
-                with open(values[0], "w") as file:
-                    file.write(values[1])
-            case "remove":
-                os.unlink(values[0])
+            case "write" | "remove" | "run" | "command":
+                act(name, *values)
             case "flood":
                 for _ in range(values[0]):
                     say(values[1])

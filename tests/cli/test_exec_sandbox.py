@@ -407,3 +407,39 @@ def test_an_agent_whose_daemon_runs_outside_is_refused(away: Place) -> None:
         assert found["hint"] == f"end it first: kill {daemon.pid}"
         assert away.run("--sandbox", "require", "--output", "json", "go", odd="plain").code == 0
         daemon.communicate(b"")
+
+
+READS = "cat $(echo .en)v; echo x >$(echo do)c.txt; touch ../outside.txt"
+
+
+@only_bubblewrap
+@pytest.mark.parametrize("mode", [(), ("--sandbox", "auto"), ("--sandbox", "require"), ("--sandbox", "off")])
+def test_files_that_rules_deny_are_closed_to_commands_whose_words_do_not_show_it(
+    away: Place, name: str, mode: tuple[str, ...]
+) -> None:
+    (away.project / ".env").write_text("canary")
+    (away.project / "doc.txt").write_text("old")
+    (away.project / "run.sh").write_text(READS)
+    done = away.run(
+        *mode,
+        *("--deny", "read:.env", "--deny", "edit:doc.txt", "--allow", "execute:sh run.sh", "--output", "json"),
+        "sh run.sh",
+        odd="runs-the-prompt",
+    )
+    is_off = mode[1:] == ("off",)
+    [command] = done.result["commands"]
+    assert (command["sandbox"] == name) is (mode[1:] == ("require",))
+    assert ("canary" in printed(done.result)[0][1]) is is_off
+    assert ((away.project / "doc.txt").read_text() == "old") is not is_off
+    assert (away.project.parent / "outside.txt").exists() is (mode[1:] != ("require",))
+    assert ("cannot reach what rules about files deny (2 mounts)" in done.err) is (mode[1:] in ((), ("auto",)))
+
+
+@only_bubblewrap
+def test_files_that_rules_deny_are_closed_to_a_sandboxed_agent_itself(away: Place, name: str) -> None:
+    (away.project / "locked").mkdir()
+    targets = [away.project / "open.txt", away.project / "locked" / "new.txt"]
+    words = ("--sandbox-agent", "--deny", "edit:locked/**", "--output", "json", "\n".join(map(str, targets)))
+    done = away.run(*words, odd="touches-the-prompt")
+    assert done.code == 0, done.err
+    assert [path.exists() for path in targets] == [True, False]

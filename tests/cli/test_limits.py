@@ -95,8 +95,13 @@ def test_a_limit_of_eight_open_files_is_an_error_that_says_what_to_do(
         assert "hint: raise it and try again: ulimit -n" in done.stderr
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: "-".join(words[:2]))
-@pytest.mark.parametrize("kib", [40_000, 80_000])
+# With 80 MB a server may have enough, and then it serves.
+SCARCE = [(kib, words) for kib in (40_000, 80_000) for words in COMMANDS if kib == 40_000 or words[0] != "serve"]
+
+
+@pytest.mark.parametrize(
+    ("kib", "words"), SCARCE, ids=lambda value: "-".join(value[:2]) if type(value) is tuple else ""
+)
 def test_too_little_memory_is_an_error_that_says_what_to_do(
     kib: int, words: tuple[str, ...], plain_place: Place
 ) -> None:

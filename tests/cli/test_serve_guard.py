@@ -142,3 +142,13 @@ def test_a_required_sandbox_that_does_not_exist_is_refused_at_the_start(home: Ho
     )
     assert done.returncode == 2
     assert "no sandbox is available" in done.stderr
+
+
+@pytest.mark.skipif("bubblewrap" not in machine.sandbox().backends, reason="bubblewrap does not work here")
+@pytest.mark.parametrize("mode", [(), ("--sandbox", "require"), ("--sandbox", "off")])
+def test_files_that_rules_deny_are_closed_to_commands_of_hosted_agents(home: Home, mode: tuple[str, ...]) -> None:
+    (home.project / ".env").write_text("canary")
+    (home.project / "read.sh").write_text("cat $(echo .en)v\n")
+    with guarded(home, "runs-the-prompt", *mode, "--deny", "read:.env", "--allow", "execute:sh read.sh") as url:
+        done = ask(home, url, "sh read.sh")
+    assert ("canary" in done.out) is (mode[1:] == ("off",))

@@ -212,6 +212,21 @@ def test_code_of_the_project_is_named(line: str, project: str) -> None:
         ("apt-get -o x update", "-o"),
         ("docker run --entrypoint x y", "--entrypoint"),
         ("rg --pre x y", "--pre"),
+        ("sdiff --diff-program=x a b", "--diff-program=x"),
+        ("curl -K x http://a", "-K"),
+        ("bun -", "input"),
+        ("deno run https://a/x.ts", "https://a/x.ts"),
+        ("conda run -p x ls", "-p"),
+        # Code that is neither of the project nor of the system, behind any option.
+        ("java -XX:OnOutOfMemoryError=/tmp/x -jar a.jar", "/tmp/x"),
+        ("gcc -fuse-ld=/tmp/x a.c", "/tmp/x"),
+        ("gcc -Wl,--plugin,/tmp/x.so a.c", "/tmp/x.so"),
+        ("mvn exec:exec -Dexec.executable=/tmp/x", "/tmp/x"),
+        ("npm --prefix /tmp/x test", "/tmp/x"),
+        ("make -C/tmp/x", "/tmp/x"),
+        ("make -C ~/x", "~/x"),
+        ("pytest ../x", "../x"),
+        ("pytest /usr/../tmp/x", "/usr/../tmp/x"),
     ],
 )
 def test_what_is_not_known_is_named(line: str, word: str) -> None:

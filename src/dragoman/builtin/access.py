@@ -180,6 +180,11 @@ class LocalAccess:
                 return starting, confined
             if placement.where == "safe":
                 env = safe_environment()
+            if self.guard is not None and self.guard.outside is not None:
+                closed = await asyncio.to_thread(self.guard.outside.confine, argv, cwd=cwd, env=env)
+                return Terminal.start(
+                    closed.argv, cwd=closed.cwd, env=closed.env, starter=closed.starter, **common
+                ), None
             return Terminal.start(argv, cwd=cwd, env=env, **common), None
         except ToolError:
             raise

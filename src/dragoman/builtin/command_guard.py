@@ -21,14 +21,16 @@ from dragoman.builtin.placement import describe_change
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from dragoman.builtin.placement import Placement
     from dragoman.builtin.settings import AgentSettings
+    from dragoman.policy import Rule
     from dragoman.process.sandbox import Available, ProtectedChange, Sandbox, Tripwire
     from dragoman.process.sandbox.confinement import Confinement
 
 _log = logging.getLogger("dragoman.builtin")
+_AGENT: Final = "dragoman"  # as rules name it
 
 # A safe command only reads. These keep git from writing its index, from waiting for a password or a key, and from
 # running the file system monitor that a repository names.
@@ -74,17 +76,25 @@ class CommandGuard:
 
     Args:
         roots: the folders that the client opened the session with. A folder that a model names is never one of them.
+        rules: gives the rules of the user; files that they deny to read or edit are closed, as far as they exist when
+            the first command begins.
     """
 
-    def __init__(self, roots: Sequence[str], settings: AgentSettings) -> None:
+    def __init__(
+        self, roots: Sequence[str], settings: AgentSettings, rules: Callable[[], Sequence[Rule]] = tuple
+    ) -> None:
         self.sandbox: Sandbox | None = None
         """None until `prepare`, and where there is none."""
+        self.outside: Sandbox | None = None
+        """Closes what rules deny to commands outside the sandbox; None if they deny no files."""
         self.why_not = "it was not looked for"
         """Why there is no sandbox."""
         self._roots = tuple(roots)
         self._settings = settings
+        self._rules = rules
         self._confinement: Confinement | None = None
         self._making = asyncio.Lock()
+        self._has_closed = False
 
     @property
     def has_sandbox(self) -> bool:
@@ -108,10 +118,29 @@ class CommandGuard:
             self.why_not = str(error)
             _log.info("mode auto is not offered: %s", self.why_not)
 
+    def _close_denied(self) -> None:
+        """Close what rules deny, before the first command: reading rules is left out of the way to the first answer."""
+        from dragoman.process.sandbox import Sandbox
+        from dragoman.process.sandbox.denied import denied_paths
+        from dragoman.process.sandbox.policy import wide_policy
+
+        found = find_sandboxes(self._roots)
+        denied = denied_paths(self._rules(), _AGENT, self._roots, os.path.expanduser("~"), for_commands=True)
+        if not denied:
+            return
+        if "bubblewrap" in found.backends:
+            self.outside = Sandbox(denied.close(wide_policy(self._roots)), "bubblewrap")
+        if self.sandbox is not None:
+            self.sandbox = Sandbox(denied.close(self.sandbox.policy), self.sandbox.backend)
+
     @asynccontextmanager
     async def watch(self, placement: Placement) -> AsyncIterator[list[ProtectedChange]]:
         """Compare protected files around a command; the list is filled when the block ends."""
         found: list[ProtectedChange] = []
+        async with self._making:  # two commands may begin at once
+            if not self._has_closed:
+                await asyncio.to_thread(self._close_denied)
+                self._has_closed = True
         try:
             confinement = await self._begin()
         except (OSError, ValueError) as error:

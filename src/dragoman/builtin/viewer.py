@@ -68,7 +68,7 @@ class Viewer:
         self.session = session
         self.cwd = session.cwd
         self.roots = session.roots
-        self.guard = CommandGuard(session.roots, open_session.settings)
+        self.guard = CommandGuard(session.roots, open_session.settings, lambda: open_session.rules.of(session.roots[0]))
         self.local_access = LocalAccess(session.roots, self.guard)
         """File and command access that does not end with a turn: the client is not used."""
         self._shows_compactions = session.client.offers("session.compaction")

@@ -69,4 +69,9 @@ def _inside(worktree: Worktree, folder: str) -> str:
     from dragoman.policy.paths import is_below
 
     real = os.path.realpath(folder)
+    if is_below(worktree.project, real) and real != worktree.project:
+        raise CliError(
+            f"--add-dir {folder}: it contains the project, which is closed to the worktree {worktree.name}",
+            hint="name a folder next to the project",
+        )
     return worktree.inside(real) if is_below(real, worktree.project) else folder

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, UnsetType
 
+from dragoman.boundary import boundary_of
 from dragoman.client.services import ChecksConfined
 from dragoman.errors import ConfigError, DragomanError, RequestError
 from dragoman.process.command import child_environment, resolve_command
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from dragoman.client.session import Session
     from dragoman.policy import Request
     from dragoman.process.sandbox import Confined, Denial
+    from dragoman.process.sandbox.apart import ApartCommand
     from dragoman.process.sweep import Spare
 
 _log = logging.getLogger("dragoman.client")
@@ -245,13 +247,14 @@ class LocalTerminals:
             )
         terminal_id = f"term-{os.urandom(8).hex()}"
         confinement = self._confinement
-        confined = _confine(confinement, command) if confinement is not None and command.is_inside else None
+        confined = None if confinement is None else _confine(confinement, command)
         terminal = self._start_terminal(terminal_id, command, confined, request, session)
         owned = self._owned[terminal_id] = _Owned(terminal, session, command.line, command.cwd)
         if confinement is not None:
             if confinement.sandbox is not None and command.is_inside:
                 owned.sandbox = confinement.sandbox.backend
-            finishing = _finish(confinement, terminal_id, owned, command.request, confined)
+            inside = confined if command.is_inside else None
+            finishing = _finish(confinement, terminal_id, owned, command.request, inside)
             owned.finishing = asyncio.get_running_loop().create_task(finishing)
         return terminal_id
 
@@ -265,12 +268,15 @@ class LocalTerminals:
     ) -> Terminal:
         on_output = self._on_output
         limit = request.output_byte_limit
+        # The folder of the session decides, which the user chose; that of the command is the agent's choice.
+        apart = _kept_apart(command, session.cwd) if confined is None else None
+        started = confined or apart
         try:
             return Terminal.start(
-                command.argv if confined is None else confined.argv,
+                command.argv if started is None else started.argv,
                 cwd=command.cwd if confined is None else confined.cwd,
                 env=command.env if confined is None else confined.env,
-                starter=None if confined is None else confined.starter,
+                starter=None if started is None else started.starter,
                 pty=self._pty,
                 columns=self._columns,
                 rows=self._rows,
@@ -320,9 +326,20 @@ def _look(terminal_id: str, owned: _Owned, *, is_released: bool = False) -> Look
     )
 
 
-def _confine(confinement: Confinement, command: _Command) -> Confined:
+def _kept_apart(command: _Command, folder: str) -> ApartCommand | None:
+    """Return a command of a session in a worktree within the boundary around that; None for other sessions."""
+    if boundary_of(folder) is None:
+        return None
+    from dragoman.process.sandbox.apart import keep_apart
+
+    return keep_apart(command.argv, folder, cwd=command.cwd, env=command.env)
+
+
+def _confine(confinement: Confinement, command: _Command) -> Confined | None:
     try:
-        return confinement.confine(command.argv, cwd=command.cwd, env=command.env, added=command.added)
+        return confinement.confine(
+            command.argv, cwd=command.cwd, env=command.env, added=command.added, is_inside=command.is_inside
+        )
     except ConfigError as error:
         raise RequestError.invalid_params(str(error), path="$.command") from error
 

@@ -8,7 +8,7 @@ innocent: if a deny may concern it, and nothing was decided about it before, it 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -24,8 +24,12 @@ if TYPE_CHECKING:
     from dragoman.workspace.folders import SessionFolders
 
 
+BY_WORKTREE: Final = "worktree"
+"""`decided_by` of a violation of the boundary around a worktree."""
+
+
 class Violation(Struct, frozen=True, kw_only=True):
-    """What happened although a rule denies it. `rule` is None for a protected file that was changed."""
+    """What happened although a rule denies it. `rule` is None for a protected file, and for one outside a worktree."""
 
     title: str
     kind: str
@@ -61,13 +65,15 @@ def violation_in(
     if any(decision.tool_call_id == evidence.tool_call_id for decision in refused):
         return None
     for request in (*evidence.requests, *evidence.suspected):
-        verdict = judge_with_facts(rules, request, folders).verdict
-        if verdict.action == "deny" and verdict.rule is not None and not _was_refused(request, refused):
+        judgement = judge_with_facts(rules, request, folders)
+        verdict, rule = judgement.verdict, judgement.verdict.rule
+        is_denied = verdict.action == "deny" and (rule is not None or bool(judgement.request.closed))
+        if is_denied and not _was_refused(request, refused):
             return Violation(
                 title=request.title,
                 kind=request.kind,
-                rule=verdict.rule.text,
-                decided_by=named(verdict.rule),
+                rule=None if rule is None else rule.text,
+                decided_by=BY_WORKTREE if rule is None else named(rule),
                 tool_call_id=evidence.tool_call_id,
                 paths=request.paths,
                 command=request.command_line,

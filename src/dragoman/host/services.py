@@ -14,7 +14,7 @@ from dragoman.client.terminals import LocalTerminals
 from dragoman.host.working.question_details import question_details
 from dragoman.policy.decide import NO_USER
 from dragoman.registry.built_in import runs_built_in
-from dragoman.runs.sandbox import RunSandboxes, WantedSandboxes, prepare_sandboxes
+from dragoman.runs.sandbox import WantedSandboxes, prepare_sandboxes
 from dragoman.runs.terms import SessionTerms, Terms, mode_rules
 from dragoman.schema import UNSET, decode, encode, v1
 
@@ -90,14 +90,21 @@ def hosted_terms(
     """
     roots, typed = (session.record.cwd, *session.directories), chosen.rules()
     is_own = entry is not None and runs_built_in(entry)
-    sandboxes = RunSandboxes()
-    if chosen.sandbox != "off":
-        wanted = WantedSandboxes(mode=chosen.sandbox, cwd=roots[0], roots=roots, writable=chosen.writable)
-        sandboxes = prepare_sandboxes(wanted, entry)
-        if sandboxes.reason:
-            _log.warning("session %s: %s", session.id, sandboxes.reason)
+    name = session.record.agent if entry is None else entry.name
+    wanted = WantedSandboxes(
+        mode=chosen.sandbox,
+        cwd=roots[0],
+        roots=roots,
+        writable=chosen.writable,
+        agent=name,
+        rules=[*typed, *rules(), *_answered(session)],
+        closes_denied=chosen.closes_denied and chosen.offers_terminals,
+    )
+    sandboxes = prepare_sandboxes(wanted, entry)
+    for reason in filter(None, (sandboxes.reason, *sandboxes.unenforced)):
+        _log.warning("session %s: %s", session.id, reason)
     return Terms(
-        agent=session.record.agent if entry is None else entry.name,
+        agent=name,
         entry=entry,
         chosen=chosen,
         project=roots[0] if project is None else project,

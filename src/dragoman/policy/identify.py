@@ -36,6 +36,22 @@ if TYPE_CHECKING:
     from dragoman.policy.parts import Part
 
 _MAX_DEPTH: Final = 8
+# Kinds of programs that run files.
+_RUNS_FILES: Final = frozenset({"project", "script", "code"})
+# Paths that lead out of the folder of a command, alone or behind an option: `/tmp/x`, `--init=/tmp/x`, `../x`.
+_PLACES: Final = re.compile(r"(?:^|(?<=[=:,@;])|(?<=^-[A-Za-z]))(?:~?/(?!/)|\.\./)[^=:,;]*")
+_SYSTEM_FILES: Final = re.compile(r"/(?:usr|lib|lib64|opt|etc|bin|sbin|nix|Library|System)(?:/|$)|/dev/null$")
+# Options that name a place to write to, of any program, and places where compilers look for what is compiled.
+_WRITTEN_PLACES: Final = frozenset(
+    (
+        *("-o", "--output", "--output-file", "--outfile", "--out", "--out-dir", "--outdir", "--outDir", "--output-dir"),
+        *("--dist-dir", "--target-dir", "--log-file", "--logfile", "--junitxml", "--junit-xml", "--basetemp", "-MF"),
+        *("--cache-dir", "--cache-location", "--report", "--report-file", "--coverage-dir", "--coverageDirectory"),
+        *("--tsBuildInfoFile", "-d", "--destination", "--dest"),
+    )
+)
+_COMPILERS: Final = frozenset(["gcc", "g++", "cc", "c++", "clang", "clang++", "cpp"])
+_COMPILED_PLACES: Final = re.compile(r"-(?:I|L|isystem|D)")
 _ARCHITECTURE: Final = re.compile(
     r"linux(?:32|64)|x86_64|i[3-6]86|uname26|aarch64|arm\w*|ppc\w*|s390x?|sparc\w*|mips\w*|riscv\w*|ia64"
 )
@@ -217,7 +233,7 @@ class Identification:
 
     def _check_place(self, program: Word, launcher: str) -> None:
         """Note where a program comes from that is named with its folder: the name alone says nothing about it."""
-        is_system = all(map(is_system_place, self._places(program)))
+        is_system = all(map(is_system_place, self.places(program)))
         if self.is_inside(program) and not is_input(program.text) and not (is_system and self._root == "/"):
             self.project.append(f"{launcher} {program.text}".strip())
         elif not is_system:
@@ -226,9 +242,9 @@ class Identification:
     def is_inside(self, word: Word) -> bool:
         """Whether a path is below the project."""
         root = paths.normalise(self._root, "/", self._home)
-        return all(paths.is_below(place, root) for place in self._places(word))
+        return all(paths.is_below(place, root) for place in self.places(word))
 
-    def _places(self, word: Word) -> list[str]:
+    def places(self, word: Word) -> list[str]:
         return [paths.normalise(word.path, folder, self._home) for folder in self._folders]
 
     def _read_unlisted(self, path: tuple[str, ...], words: tuple[Word, ...], launcher: str) -> None:
@@ -340,6 +356,30 @@ class KnownCommand:
             self.add(parse_options(self.table, self.texts))
         else:
             self.read_plain()
+        if self.entry.kind in _RUNS_FILES:
+            self.check_places()
+
+    def check_places(self) -> None:
+        """Note a word that may name code outside of the project, which is not of the project: `-C /tmp/x`.
+
+        What belongs to a script is its own. An option that is known to name only a place to write does not count.
+        """
+        texts = self.texts
+        if self.entry.kind != "project":
+            parsed = parse_options(self.table, texts, stops_early=True)
+            texts = texts[: parsed.operands[0] + 1] if parsed.operands else texts
+        texts = [*(value or "" for _, value in self.given), *texts]
+        for before, text in zip(["", *texts], texts, strict=False):
+            name = text.partition("=")[0] if text[:1] == "-" else before
+            if name in _WRITTEN_PLACES or (self.path[0] in _COMPILERS and _COMPILED_PLACES.match(text)):
+                continue
+            if "://" in text and self.entry.kind != "project":
+                self.whole.doubt(f"`{short(text)}` is not in the project, and `{short(self.name)}` may run it")
+            for place in _PLACES.findall(text):
+                path = Word(place, is_home=place[:1] == "~")
+                if not (self.whole.is_inside(path) or all(map(_SYSTEM_FILES.match, self.whole.places(path)))):
+                    self.whole.doubt(f"`{short(place)}` is not in the project, and `{short(self.name)}` may run it")
+                    return
 
     def add(
         self,

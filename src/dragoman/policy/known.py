@@ -129,7 +129,10 @@ def more_of(entry: Known) -> More:
 
 def path_of(path: tuple[str, ...], word: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the one name of a subcommand, by its alias or any beginning that is accepted, and options it implies."""
-    words = _table().equal.get(f"{' '.join(path)} {word}", f"{' '.join(path)} {word}").split(" ")
+    one = _table().equal.get(f"{' '.join(path)} {word}")
+    if one is None:
+        return (*path, *word.split(" ")), ()
+    words = one.split(" ")
     return tuple(word for word in words if word[:1] != "-"), tuple(word for word in words if word[:1] == "-")
 
 

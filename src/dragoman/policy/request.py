@@ -112,6 +112,8 @@ class Request(Struct, frozen=True, dict=True):
     home: str = ""
     caution: str = ""  # why the user must be asked whatever the rules allow; set by the caller
     guarded: str = ""  # why only a rule that names the host may allow this; set by the caller
+    closed: str = ""  # why nothing may allow this: a worktree is a boundary; set by the caller
+    is_apart: bool = False  # it reads what a worktree is a copy of: only a rule that names it allows that
     unreadable: str = ""  # why it could not be read what this is about; set by the caller
     is_inside: bool = False  # all paths are below the roots, links resolved; set by the caller
     ignores_case: bool = False  # the file system of the project takes upper and lower case for the same

@@ -83,6 +83,8 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
         return Verdict(
             "deny", None, f"{request.guarded}; only a rule of the user's that names it allows that: {naming}"
         )
+    if request.closed:
+        return Verdict("deny", None, request.closed)
     always_asked = _always_asked(request)
     if always_asked is not None:
         return Verdict("ask", None, always_asked)
@@ -295,7 +297,7 @@ def _covers(rule: Rule, request: Request) -> bool:
     if pattern.kind == "*" and request.unreadable and _is_tool(request):
         return False  # everything is less than a name: only a rule for such tools covers what a tool does
     if pattern.pattern is None:
-        return True
+        return not request.is_apart
     if pattern.kind in PATH_KINDS:
         return bool(request.paths) and all(_in_glob(pattern.pattern, path, request) for path in request.paths)
     return _names(pattern, request)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from dragoman.policy import Rule
     from dragoman.process.sandbox import Backend, Confined, Sandbox, SandboxPolicy
-    from dragoman.process.sandbox.denied import DeniedPaths
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
 
@@ -81,7 +80,7 @@ def open_agent_sandbox(
     def change(policy: SandboxPolicy) -> SandboxPolicy:
         seen = _with_program(policy, program) if program else policy
         nests = entry.facts is not None and entry.facts.has_sandbox
-        return replace(seen, hidden=(*seen.hidden, *denied.hidden), read_only=denied.read_only, nests=nests)
+        return replace(denied.close(seen), nests=nests)
 
     opened = open_sandbox(
         roots,
@@ -98,14 +97,7 @@ def open_agent_sandbox(
     except BaseException:
         opened.close()
         raise
-    return AgentSandbox(opened, state, _unenforced(denied, opened.sandbox))
-
-
-def _unenforced(denied: DeniedPaths, sandbox: Sandbox) -> tuple[str, ...]:
-    inside = [path for path in (*denied.hidden, *denied.read_only) if sandbox.policy.may_write(path)]
-    if sandbox.backend == "bubblewrap" or not inside:
-        return denied.left
-    return (*denied.left, f"files and folders of the project, which only bubblewrap can close: {len(inside)}")
+    return AgentSandbox(opened, state, denied.unenforced(opened.sandbox.policy, opened.sandbox.backend))
 
 
 def sandboxed_entry(entry: AgentEntry) -> AgentEntry:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import convert
 
+from dragoman.boundary import boundary_of
 from dragoman.client.files import WorkspaceFiles, open_workspace
 from dragoman.client.services import withhold_files
 from dragoman.client.terminals import LocalTerminals
@@ -86,6 +87,7 @@ class RunGuard:
         withheld = () if entry is None else entry.quirks.withhold
         self.confinement = Confinement(
             sandbox=sandboxes.commands,
+            outside=sandboxes.outside,
             tripwire=watch_protected(terms.roots, sandboxes.commands),
             is_required=sandboxes.mode == "require",
             # A sandboxed agent on the restricted thread can change protected files itself.
@@ -286,7 +288,7 @@ class RunGuard:
         if self._turn_rules is None:
             # Only a deny counts. They are read once a turn: a host reads files for it.
             self._turn_rules = [rule for rule in self.permissions.rules if rule.action == "deny"]
-        if not self._turn_rules:
+        if not self._turn_rules and boundary_of(session.cwd) is None:
             return
         from dragoman.client.reading import read_call
         from dragoman.client.violations import unjudged_in, violation_in

@@ -225,9 +225,9 @@ class RunViolation(Struct, kw_only=True):
     title: str
     kind: str
     rule: str | None
-    """Null for a protected file, which no rule has to name."""
+    """Null for a protected file, and for one outside a worktree, which no rule has to name."""
     decided_by: str
-    """The rule and where it is written; `protected file` for a protected file."""
+    """The rule and where it is written; `protected file` for a protected file; `worktree` for one outside it."""
     tool_call_id: str | None
     paths: list[str] = []
     command: str | None = None

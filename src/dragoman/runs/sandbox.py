@@ -16,7 +16,9 @@ from dragoman.registry.built_in import runs_built_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dragoman.policy import Rule
     from dragoman.process.sandbox import Confined, Sandbox
+    from dragoman.process.sandbox.denied import DeniedPaths
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
 
@@ -29,6 +31,8 @@ class RunSandboxes(Struct, kw_only=True):
     mode: SandboxMode = "off"
     commands: Sandbox | None = None
     """For the commands of terminals; None runs them outside."""
+    outside: Sandbox | None = None
+    """For commands outside: it closes what rules about files deny."""
     agent: Sandbox | None = None
     """For the agent's own program, with `--sandbox-agent`."""
     reason: str = ""
@@ -37,6 +41,8 @@ class RunSandboxes(Struct, kw_only=True):
     """The agent runs commands itself and not through dragoman, or it is not known how it runs them."""
     state: tuple[str, ...] = ()
     """The folders that the sandboxed agent may write because its state is there."""
+    unenforced: tuple[str, ...] = ()
+    """What rules about files no sandbox enforces here, each with the reason."""
     opened: list[OpenedSandbox] = []
     """Their private temporary folders are removed by `close`."""
 
@@ -55,6 +61,11 @@ class RunSandboxes(Struct, kw_only=True):
         found = [self.reason] if self.reason else []
         if self.commands is not None:
             found.append(self.commands.describe())
+        if self.outside is not None:
+            found.append(self.outside.describe())
+        found += [
+            f"A deny rule about files binds commands only by their words: {reason}." for reason in self.unenforced
+        ]
         if self.is_partial:
             found.append(
                 "Commands that the agent runs itself, and not through dragoman, are outside; "
@@ -81,6 +92,12 @@ class WantedSandboxes(Struct, frozen=True, kw_only=True):
     """`--sandbox-agent`."""
     agent_mode: str | None = None
     """The mode that the user chose for the agent; some have one without a sandbox of their own."""
+    agent: str = ""
+    """Its name, as rules have it."""
+    rules: Sequence[Rule] = ()
+    """Those that deny to read or edit certain files close them, as far as they exist now."""
+    closes_denied: bool = True
+    """Whether they are also closed to commands outside the sandbox; not with `--sandbox off`."""
 
 
 def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunSandboxes:
@@ -90,10 +107,15 @@ def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunS
         ConfigError: the user requires a sandbox, and none can be used; or a folder is too wide to be a boundary.
     """
     found = RunSandboxes(mode=wanted.mode)
+    if wanted.mode == "off" and not wanted.closes_denied:
+        return found
+    denied = _denied(wanted)
+    if wanted.mode != "require" and wanted.closes_denied and denied is not None:
+        _close_outside(found, wanted, denied)
     if wanted.mode == "off":
         return found
     try:
-        _prepare(found, wanted, entry)
+        _prepare(found, wanted, entry, denied)
     except ConfigError as error:
         found.close()
         if wanted.mode == "require":
@@ -105,7 +127,34 @@ def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunS
     return found
 
 
-def _prepare(found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry | None) -> None:
+def _denied(wanted: WantedSandboxes) -> DeniedPaths | None:
+    """Return what rules about files deny to commands; None if there is no such rule, which costs nothing."""
+    if not any(rule.action == "deny" and ("read:" in rule.text or "edit:" in rule.text) for rule in wanted.rules):
+        return None
+    import os
+
+    from dragoman.process.sandbox.denied import denied_paths
+
+    return denied_paths(wanted.rules, wanted.agent, wanted.roots, os.path.expanduser("~"), for_commands=True)
+
+
+def _close_outside(found: RunSandboxes, wanted: WantedSandboxes, denied: DeniedPaths) -> None:
+    from dragoman.process.sandbox import Sandbox, available
+    from dragoman.process.sandbox.policy import wide_policy
+
+    found.unenforced = denied.left
+    if not denied:
+        return
+    here = available(wanted.roots)
+    if "bubblewrap" in here.backends:
+        found.outside = Sandbox(denied.close(wide_policy(wanted.roots)), "bubblewrap")
+    else:
+        found.unenforced += (here.reasons["bubblewrap"],)
+
+
+def _prepare(
+    found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry | None, denied: DeniedPaths | None
+) -> None:
     from dragoman.process.sandbox import available
     from dragoman.process.sandbox.opening import open_sandbox  # few runs have one, and it takes time to load
     from dragoman.settings.places import private_folders
@@ -116,9 +165,18 @@ def _prepare(found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry | N
             here.describe(), hint="--sandbox auto runs without one; see docs/sandbox.md for what is needed"
         )
     backend = here.backends[0]
-    opened = open_sandbox(wanted.roots, writable=wanted.writable, hidden=private_folders(), backend=backend)
+    opened = open_sandbox(
+        wanted.roots,
+        writable=wanted.writable,
+        hidden=private_folders(),
+        backend=backend,
+        change=(lambda policy: policy) if denied is None else denied.close,
+    )
     found.opened.append(opened)
     found.commands = opened.sandbox
+    if denied is not None:
+        missing = denied.unenforced(opened.sandbox.policy, backend)
+        found.unenforced = tuple(dict.fromkeys((*found.unenforced, *missing)))
     if entry is None:
         return
     if not wanted.encloses_agent:
@@ -127,7 +185,9 @@ def _prepare(found: RunSandboxes, wanted: WantedSandboxes, entry: AgentEntry | N
     from dragoman.registry.sandboxed import NotConfinable, open_agent_sandbox
 
     try:
-        around = open_agent_sandbox(entry, wanted.roots, cwd=wanted.cwd, writable=wanted.writable, backend=backend)
+        around = open_agent_sandbox(
+            entry, wanted.roots, cwd=wanted.cwd, writable=wanted.writable, backend=backend, rules=wanted.rules
+        )
     except NotConfinable as error:
         raise ConfigError(f"--sandbox-agent: {error}", hint=error.hint) from error
     found.opened.append(around.opened)

@@ -36,6 +36,8 @@ class SessionTerms(Struct, frozen=True, kw_only=True):
     allows_all: bool = False
     sandbox: Literal["off", "auto", "require"] = "off"
     """For the commands that are run for the agent."""
+    closes_denied: bool = True
+    """Whether files that rules deny are closed to commands outside a sandbox too."""
     writable: tuple[str, ...] = ()
     offers_files: bool = True
     offers_terminals: bool = True

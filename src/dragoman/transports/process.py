@@ -18,7 +18,7 @@ from dragoman.transports.fd import FLUSH_SECONDS, NEVER, READ_BYTES, FdTransport
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dragoman.process.launch import StrPath
+    from dragoman.process.launch import Starter, StrPath
     from dragoman.process.sweep import Spare
     from dragoman.rpc.transport import Receiver
 
@@ -61,6 +61,7 @@ class ProcessTransport(FdTransport):
         spare: Spare = (),
         patience: Patience = PATIENCE,
         on_stderr: Callable[[bytes], None] | None = None,
+        starter: Starter | None = None,
     ) -> ProcessTransport:
         """Start an agent program.
 
@@ -70,13 +71,21 @@ class ProcessTransport(FdTransport):
             spare: Daemons of the agent that may outlive it: words of their command line, or a function of the pid.
             patience: How long the agent may take to end by itself.
             on_stderr: Called with what the agent writes to stderr, as it comes.
+            starter: Starts the agent and asks it to end in its own way: a sandbox.
 
         Raises:
             ConfigError: The command or the directory cannot be used.
             DragomanError: The system could not start one more program.
         """
         child = Child.spawn(
-            argv, cwd=cwd, env=env, inherit_env=inherit_env, spare=spare, patience=patience, on_stderr=on_stderr
+            argv,
+            cwd=cwd,
+            env=env,
+            inherit_env=inherit_env,
+            spare=spare,
+            patience=patience,
+            on_stderr=on_stderr,
+            starter=starter,
         )
         return cls(child)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from dragoman.boundary import Boundary, boundary_around
 from dragoman.policy.paths import is_below, normalise
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class SessionFolders:
     def ignores_case(self) -> bool:
         """Whether the file system of the project takes upper and lower case for the same."""
         return _ignores_case(self.project)
+
+    @cached_property
+    def boundary(self) -> Boundary | None:
+        """What is closed around the session's own folder, if that is in a worktree."""
+        return boundary_around(self.real[0])
 
     def resolve(self, path: str) -> str:
         """Return the absolute path with links resolved; one that cannot be resolved stays as written."""

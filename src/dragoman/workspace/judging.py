@@ -61,6 +61,7 @@ T = TypeVar("T")
 def with_facts(rules: Sequence[Rule], request: Request, folders: SessionFolders) -> Request:
     """Return the request with what only the disk knows: where it leads, other names of its files, its safe parts."""
     request = with_links(rules, with_globs(rules, request, folders), folders)
+    request = with_boundary(request, folders)
     return with_safe_parts(rules, with_other_names(rules, request), folders)
 
 
@@ -236,6 +237,34 @@ class _Search:
         request = self._request
         roots = request.roots
         return any(matches_glob(glob, path, root, request.home, ignore_case=True) for glob in globs for root in roots)
+
+
+# Worktrees
+
+
+def with_boundary(request: Request, folders: SessionFolders) -> Request:
+    """Return a request of a session in a worktree with what the boundary around that states.
+
+    A command that only reads the files it names may name those of the project.
+    """
+    boundary = folders.boundary
+    if boundary is None:
+        return request
+    if request.kind != "execute":
+        changes, removes = request.kind not in ("read", "search"), request.kind in ("delete", "move")
+        real = [os.path.realpath(path) for path in request.paths if "\0" not in path]
+        closed = (boundary.why_closed(path, changes=changes, removes=removes) for path in (*request.paths, *real))
+        why, is_apart = next(filter(None, closed), ""), any(map(boundary.original_of, real))
+        return replace(request, closed=why, is_apart=is_apart) if why or is_apart else request
+    for part, files in zip(request.reading.parts, request.named_files, strict=True):
+        changed = (*part.written, *(() if is_reading(part) else (*part.folders, *(file.path for file in files))))
+        looked = () if not is_reading(part) else (*part.folders, *(file.path for file in files))
+        for path, changes in (*((path, True) for path in changed), *((path, False) for path in (*part.read, *looked))):
+            for place in request.settled(path):
+                why = boundary.why_closed(normalise(place, request.root, request.home), changes=changes)
+                if why:
+                    return replace(request, closed=f"the command names {path}: {why}")
+    return request
 
 
 # Other names of files: a hard link of a denied file is that file under another name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from dragoman.errors import ConfigError
 from dragoman.policy import parse_rule
 from dragoman.process.sandbox import Backend, Sandbox, denied
 from dragoman.process.sandbox.denied import DeniedPaths, denied_paths
-from tests.process.sandbox.kit import Place, only_bubblewrap, shell
+from dragoman.process.sandbox.policy import wide_policy
+from tests.process.sandbox.kit import PYTHON, Place, only_bubblewrap, shell
 
 
 def found(project: Path, *rules: str, agent: str = "other") -> DeniedPaths:
@@ -110,3 +112,65 @@ async def test_a_program_cannot_read_or_change_what_rules_deny(there: Place, nam
     assert (there.project / "doc" / "it.md").read_text() == "content"
     assert os.listdir(there.project / "secrets") == ["key"]
     assert (there.project / "free.txt").exists()
+
+
+# Each prints the content if it gets at it. The numbers of processes outside are those of the test and of its parent.
+UNCOVERING = [
+    "cat .env",
+    "umount .env; cat .env",
+    "umount -l .env; cat .env",
+    "mount --bind . ../outside; cat ../outside/.env",
+    "unshare -m sh -c 'umount .env; cat .env'",
+    "unshare -rm sh -c 'umount .env; cat .env'",
+    "unshare -Ur sh -c 'mount -t tmpfs x /mnt; umount .env; cat .env'",
+    "nsenter -m -t PID cat $PWD/.env",
+    "cat /proc/PID/root$PWD/.env",
+    "cat /proc/PARENT/root$PWD/.env",
+    "cat /proc/PID/cwd/.env /proc/PARENT/cwd/.env",
+    "mv .env other; cat other",
+    "ln .env other; cat other",
+    "cp --reflink=always .env other; cat other",
+    "echo x >.env; cat .env",
+    "rm -f .env; echo x >.env",
+    "echo x >/proc/sys/kernel/core_pattern.not-there; mknod disk b 8 0 && head -c 100 disk",
+    "capsh --print | grep -i 'current.*sys_admin' && cat .env",
+]
+
+
+@only_bubblewrap
+@pytest.mark.parametrize("line", UNCOVERING)
+async def test_nothing_uncovers_a_denied_file_for_commands_outside(there: Place, name: Backend, line: str) -> None:
+    (there.project / ".env").write_text("canary")
+    closed = found(there.project, "read:.env")
+    sandbox = Sandbox(closed.close(wide_policy([there.project])), name)
+    ran = await shell(sandbox, line.replace("PID", str(os.getpid())).replace("PARENT", str(os.getppid())))
+    assert "canary" not in ran.text
+    assert (there.project / ".env").read_text() == "canary"
+
+
+@only_bubblewrap
+async def test_everything_else_is_as_without_a_sandbox_for_commands_outside(there: Place, name: Backend) -> None:
+    (there.project / "doc").mkdir()
+    (there.project / "doc" / "it.md").write_text("old")
+    closed = found(there.project, "edit:doc/**")
+    sandbox = Sandbox(closed.close(wide_policy([there.project])), name)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        line = (
+            f"echo x >doc/it.md; cat doc/it.md; echo x >{there.outside}/new; cat {there.home}/.ssh/id; echo; "
+            f"echo $A_TOKEN; {PYTHON} -I -c \"import socket; socket.create_connection(('127.0.0.1', {port}), 5)\" && "
+            f"echo connected; kill -0 {os.getpid()} && echo signalled; exit 3"
+        )
+        ran = await shell(sandbox, line, A_TOKEN="kept")
+    assert [each for each in ran.text.splitlines() if not each.startswith("sh:")] == [
+        *("oldsecret-key", "kept", "connected", "signalled"),
+    ]
+    assert ran.code == 3
+    assert (there.outside / "new").exists()
+
+
+def test_for_commands_a_rule_without_a_path_and_one_for_everything_close_nothing(project: Path) -> None:
+    rules = [parse_rule(text, "deny", "flag") for text in ("edit", "read", "read:**", "read:.env")]
+    result = denied_paths(rules, "other", [str(project)], str(project.parent), for_commands=True)
+    assert (result.hidden, result.read_only) == ((str(project / ".env"),), ())
+    assert result.left == (f"read:**: it denies to read all of {project}",)

@@ -35,6 +35,7 @@ _OF_ALL_TOOLS: Final = (
     "dragoman.workspace.judging",
     "dragoman.process.sandbox.git_config",
     "dragoman.process.sandbox.confinement",
+    "dragoman.process.sandbox.denied",
     "dragoman.process.terminal",
 )
 

@@ -14,8 +14,10 @@ from dragoman.cli.named_agent import folder, with_url
 
 if TYPE_CHECKING:
     from argparse import Namespace
+    from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
+    from dragoman.policy import Rule
     from dragoman.runs.sandbox import SandboxMode, WantedSandboxes
 
 SEE_HELP = "see dragoman exec --help"
@@ -60,6 +62,8 @@ class Options(Struct, frozen=True, kw_only=True):
     """`--dangerously-allow-all`."""
     sandbox: SandboxMode = "off"
     sandboxes_agent: bool = False
+    closes_denied: bool = True
+    """Whether files that rules deny are closed to commands outside a sandbox too; not with `--sandbox off`."""
     writable: tuple[str, ...] = ()
     """Further folders that may be written in the sandbox."""
     fails_on_deny: bool = False
@@ -87,8 +91,8 @@ class Options(Struct, frozen=True, kw_only=True):
         """The folders of the session."""
         return (self.cwd, *self.directories)
 
-    @property
-    def wanted_sandboxes(self) -> WantedSandboxes:
+    def wanted_sandboxes(self, agent: str, rules: Sequence[Rule]) -> WantedSandboxes:
+        """Return what is to be enclosed of an agent; the rules about files are enforced there."""
         from dragoman.runs.sandbox import WantedSandboxes
 
         return WantedSandboxes(
@@ -98,6 +102,9 @@ class Options(Struct, frozen=True, kw_only=True):
             writable=self.writable,
             encloses_agent=self.sandboxes_agent,
             agent_mode=self.mode,
+            agent=agent,
+            rules=rules,
+            closes_denied=self.closes_denied,
         )
 
 
@@ -140,6 +147,7 @@ def read_options(call: CliCall) -> Options:
         allows_all=given.dangerously_allow_all,
         sandbox=_sandbox(given.sandbox, given.sandbox_agent),
         sandboxes_agent=given.sandbox_agent,
+        closes_denied=given.sandbox != "off",
         writable=tuple(folder("--sandbox-write", path) for path in given.sandbox_write),
         fails_on_deny=given.fail_on_deny,
         stops_on_violation=given.stop_on_violation,

@@ -11,6 +11,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from dragoman.boundary import boundary_of
 from dragoman.cli.exec.agent_options import PassedOptions, pass_options
 from dragoman.cli.exec.exit_code import StartFailed
 from dragoman.cli.exec.options import Options, read_options
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dragoman.cli.exec.view import ExecView
     from dragoman.policy import Rule
     from dragoman.process.launch import Launched
+    from dragoman.process.sandbox.apart import ApartCommand
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Observer
     from dragoman.runs.result import RunAgent
@@ -121,11 +123,17 @@ def read_request(call: CliCall, view: ExecView) -> RunRequest:
     for name in prompt.outside:
         view.note(f"@{name} is sent as text: the file is outside the session's folders (see --add-dir)")
     recorder = _recorder(options.recording, options, entry, view.secrets)
-    sandboxes = prepare_sandboxes(options.wanted_sandboxes, entry)
+    sandboxes = prepare_sandboxes(options.wanted_sandboxes(entry.name, rules), entry)
     if sandboxes.agent is not None:
         entry = sandboxed_entry(entry)
     for note in sandboxes.notes():
         view.note(note)
+    if sandboxes.agent is None and boundary_of(options.cwd) is not None:
+        from dragoman.process.sandbox.apart import lacks_enforcement
+
+        lacking = lacks_enforcement(options.cwd)
+        if lacking:
+            view.note(lacking)
     restores = settings.restores_protected
     ledger = settings.uses_ledger and not options.no_ledger
     return RunRequest(options, prompt, entry, project, rules, servers, recorder, sandboxes, restores, passed, ledger)
@@ -173,7 +181,14 @@ def _launch(request: RunRequest) -> Launched:
 
     entry, cwd = request.entry, request.options.cwd
     if request.sandboxes.agent is None:
-        return launch(entry.command, cwd=cwd, env=entry.changed_env(os.environ), spare=entry.quirks.spare)
+        apart = _kept_apart(entry, cwd)
+        return launch(
+            entry.command if apart is None else apart.argv,
+            cwd=cwd,
+            env=entry.changed_env(os.environ),
+            spare=entry.quirks.spare,
+            starter=None if apart is None else apart.starter,
+        )
     inside = confine_agent(request.sandboxes.agent, entry, cwd)
     return launch(
         inside.argv,
@@ -183,6 +198,15 @@ def _launch(request: RunRequest) -> Launched:
         spare=entry.quirks.spare,
         starter=inside.starter,
     )
+
+
+def _kept_apart(entry: AgentEntry, cwd: str) -> ApartCommand | None:
+    """Return the agent's command within the boundary of a worktree; None elsewhere."""
+    if boundary_of(cwd) is None:
+        return None
+    from dragoman.process.sandbox.apart import keep_apart
+
+    return keep_apart(entry.command, cwd, cwd=cwd, env={**os.environ, **entry.env})
 
 
 def _recorder(path: str | None, options: Options, entry: AgentEntry, secrets: Secrets) -> Observer | None:

@@ -34,6 +34,7 @@ class GuardOptions(Struct, frozen=True, kw_only=True):
     cancels_on_violation: bool = False
     sandbox: SandboxMode = "off"
     sandboxes_agent: bool = False
+    closes_denied: bool = True
     writable: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
     audit_folder: str | None = None
@@ -82,6 +83,7 @@ def read_guard_options(call: CliCall) -> GuardOptions:
         cancels_on_violation=given.on_violation == "cancel",
         sandbox="require" if given.sandbox_agent else given.sandbox or "off",
         sandboxes_agent=given.sandbox_agent,
+        closes_denied=given.sandbox != "off",
         writable=tuple(folder("--sandbox-write", path) for path in given.sandbox_write),
         limits=_limits(given.limit),
         audit_folder=None if given.audit is None else os.path.abspath(given.audit),

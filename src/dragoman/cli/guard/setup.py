@@ -91,12 +91,13 @@ def prepare(options: GuardOptions) -> GuardSetup:
         policy_file=options.policy_file,
         sandbox=options.sandbox,
         sandboxes_agent=options.sandboxes_agent,
+        closes_denied=options.closes_denied and options.sandbox != "off",  # otherwise the editor runs the commands
         writable=options.writable,
     )
     rules = ProjectRules(typed_rules(run), _mode_rules if runs_built_in(entry) else None)
     own = rules.of(options.cwd)
     servers = _servers(options, agents.settings.mcp_servers())
-    sandboxes = prepare_sandboxes(run.wanted_sandboxes, entry)
+    sandboxes = prepare_sandboxes(run.wanted_sandboxes(entry.name, own), entry)
     if sandboxes.agent is not None:
         entry = sandboxed_entry(entry)
     conduct = Conduct(entry.name, state_dir() / "guard")
@@ -183,7 +184,16 @@ def starter(setup: GuardSetup) -> Callable[[Callable[[bytes], None]], Any]:
 
         entry, cwd = setup.entry, setup.options.cwd
         if setup.sandboxes.agent is None:
-            program = launch(entry.command, cwd=cwd, env=entry.changed_env(os.environ), spare=entry.quirks.spare)
+            from dragoman.process.sandbox.apart import keep_apart
+
+            apart = keep_apart(entry.command, cwd, cwd=cwd, env={**os.environ, **entry.env})
+            program = launch(
+                apart.argv,
+                cwd=cwd,
+                env=entry.changed_env(os.environ),
+                spare=entry.quirks.spare,
+                starter=apart.starter,
+            )
         else:
             inside = confine_agent(setup.sandboxes.agent, entry, cwd)
             program = launch(
@@ -251,6 +261,7 @@ def _confinement(setup: GuardSetup) -> Callable[[SessionWatch, SessionTripwires]
     def make(watch: SessionWatch, tripwires: SessionTripwires) -> Confinement:
         return Confinement(
             sandbox=sandboxes.commands,
+            outside=sandboxes.outside,
             tripwire=tripwires,
             is_required=sandboxes.mode == "require",
             restores=setup.restores or (sandboxes.agent is not None and sandboxes.agent.must_restore),

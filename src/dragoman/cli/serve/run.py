@@ -281,6 +281,7 @@ def read_terms(given: Any, folders: Sequence[str] | None) -> SessionTerms:
         deny=texts["deny"],
         ask=texts["ask"],
         sandbox=mode,
+        closes_denied=given.sandbox != "off",
         writable=tuple(folder("--sandbox-write", path) for path in given.sandbox_write),
         offers_files=not given.no_fs,
         offers_terminals=not given.no_terminal,

@@ -110,7 +110,17 @@ class MachineAgent(EntrySource):
                 inherited[name] = value
         remember_keys(entry.env)
         inherited[HOSTED_VARIABLE] = self._mark
-        launched = launch(entry.command, cwd=cwd, env=inherited, inherit_env=False, spare=entry.quirks.spare)
+        from dragoman.process.sandbox.apart import keep_apart
+
+        apart = keep_apart(entry.command, cwd, cwd=cwd, env={name: text for name, text in inherited.items() if text})
+        launched = launch(
+            apart.argv,
+            cwd=cwd,
+            env=inherited,
+            inherit_env=False,
+            spare=entry.quirks.spare,
+            starter=apart.starter,
+        )
         yield_first(launched.pid)
         return ProcessTransport(Child(launched))
 

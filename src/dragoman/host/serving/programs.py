@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from dragoman.boundary import boundary_of
 from dragoman.host.entry_source import EntrySource
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Transport
@@ -44,6 +45,15 @@ class ProgramAgent(EntrySource):
                 whole.pop(name, None)
             else:
                 whole[name] = value
+        command: Sequence[str] = self._entry.command
+        starter = None
+        if boundary_of(cwd) is not None:
+            import asyncio
+
+            from dragoman.process.sandbox.apart import keep_apart
+
+            apart = await asyncio.to_thread(keep_apart, command, cwd, cwd=cwd, env=whole)
+            command, starter = apart.argv, apart.starter
         return await ProcessTransport.spawn(
-            self._entry.command, cwd=cwd, env=whole, inherit_env=False, spare=self._entry.quirks.spare
+            command, cwd=cwd, env=whole, inherit_env=False, spare=self._entry.quirks.spare, starter=starter
         )

@@ -30,7 +30,7 @@ from typing import Final
 
 from dragoman.policy.paths import is_below
 from dragoman.process import proctable
-from dragoman.process.sandbox.filter import Machine, address_filter, machine, namespace_filter
+from dragoman.process.sandbox.filter import Machine, address_filter, machine, namespace_filter, user_filter
 from dragoman.process.sandbox.listener import (
     CallAnswer,
     Listener,
@@ -48,11 +48,14 @@ _PRIVATE: Final = ("/tmp", "/var/tmp", "/run")  # replaced by empty ones inside
 _ADDRESS_BYTES: Final = 28  # of the longest address looked at
 _NAMES_PORT: Final = 53
 _RESOLVER: Final = "/run/systemd/resolve"
-# In place of a file of settings with a login: many programs end if they cannot read theirs, as they could not a device.
-_EMPTY: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "py.typed")
 _ISOLATION: Final = (
     *("--unshare-pid", "--unshare-ipc", "--die-with-parent"),
     *("--cap-drop", "ALL"),  # for root, who could otherwise mount everything writable again
+)
+# With these root could remove a mount, or read what lies below it from the disk, the memory or another process.
+_UNCOVERING: Final = (
+    *("CAP_SYS_ADMIN", "CAP_SYS_PTRACE", "CAP_SYS_RAWIO", "CAP_SYS_MODULE", "CAP_SYS_BOOT", "CAP_MKNOD"),
+    "CAP_DAC_READ_SEARCH",
 )
 _SYSTEM: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
 # Settings of the kernel are files of root, who needs no capability to write them. `bwrap` covers only some of them.
@@ -97,8 +100,9 @@ class Bubblewrap:
         self._program = program
         self._calls: Machine = calls
         # In a namespace of its own root can mount what belongs to root outside.
-        self._nests = policy.nests and os.geteuid() != 0
-        self._filter = namespace_filter(calls, nests=self._nests)
+        self._nests = (policy.nests or policy.is_wide) and os.geteuid() != 0
+        make_filter = user_filter if policy.is_wide else namespace_filter
+        self._filter = make_filter(calls, nests=self._nests)
         self._addresses = address_filter(calls)
         # A set-uid `bwrap` has no rights with `no_new_privs`, which the program needs.
         self._can_report = not policy.network and not os.stat(program).st_mode & stat.S_ISUID
@@ -119,6 +123,12 @@ class Bubblewrap:
 
     def command(self, argv: Sequence[str], cwd: str, filter_fd: int, protected: Sequence[str]) -> list[str]:
         """Return `argv` behind `bwrap`, with these protected paths, which exist, read-only."""
+        if self._policy.is_wide:
+            from dragoman.process.sandbox.apart import mounts_of  # it imports this module
+
+            apart = mounts_of(self._policy.roots[0]) if self._policy.roots else ()
+            mounts = [*_wide(), *apart, *_keep(self._policy.read_only), *_close(self._policy.hidden)]
+            return [self._program, *mounts, "--seccomp", str(filter_fd), "--chdir", cwd, "--", *argv]
         network = () if self._policy.network else ("--unshare-net",)
         around = {place for place in self._policy.hidden if any(is_below(one, place) for one in self._policy.written)}
         mounts = [
@@ -152,10 +162,8 @@ class Bubblewrap:
             is_inside = any(is_below(place, folder) for folder in self._policy.written)
             if not is_inside:
                 yield from _hide([place])
-            elif os.path.isdir(place):
-                yield from ("--tmpfs", place, "--remount-ro", place)
-            elif os.path.lexists(place):
-                yield from ("--ro-bind", "/dev/null", place)
+            else:
+                yield from _close([place])
 
     def _written(self) -> Iterator[str]:
         # Outer folders first: a mount hides what was mounted below it before.
@@ -176,6 +184,22 @@ def _protect(paths: Sequence[str]) -> Iterator[str]:
         yield from ("--ro-bind", path, path)
 
 
+def _wide() -> Iterator[str]:
+    """Yield the mounts and rights of a command that may do everything but reach what is mounted over."""
+    yield from ("--die-with-parent", "--dev-bind", "/", "/")
+    if os.geteuid() == 0:
+        yield from ("--dev", "/dev", "--ro-bind", "/sys", "/sys", "--ro-bind", "/proc", "/proc")
+        yield from (word for name in _UNCOVERING for word in ("--cap-drop", name))
+
+
+def _close(places: Iterable[str]) -> Iterator[str]:
+    for place in places:
+        if os.path.isdir(place):
+            yield from ("--tmpfs", place, "--remount-ro", place)
+        elif os.path.lexists(place):
+            yield from ("--ro-bind", "/dev/null", place)
+
+
 def _keep(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         if os.path.lexists(path):
@@ -190,7 +214,7 @@ def _hide(places: Iterable[str]) -> Iterator[str]:
         if os.path.isdir(place):
             yield from ("--tmpfs", place)
         elif os.path.lexists(place):
-            yield from ("--ro-bind", _EMPTY, place)
+            yield from ("--ro-bind", "/dev/null", place)
 
 
 def _git_folders(path: str) -> list[str]:
@@ -223,10 +247,7 @@ class BubblewrapStarter:
 
     def terminate(self, group: int) -> None:
         """Send SIGTERM to the group without the outer `bwrap`, which leads it. The inner one ignores it."""
-        for pid in proctable.pids():
-            with suppress(OSError):
-                if pid != group and proctable.status(pid).group == group:
-                    _terminate(pid, group)
+        terminate_inside(group)
 
     def close(self) -> None:
         if self.filter_fd >= 0:
@@ -236,6 +257,14 @@ class BubblewrapStarter:
     def __del__(self) -> None:
         if hasattr(self, "filter_fd"):
             self.close()
+
+
+def terminate_inside(group: int) -> None:
+    """Send SIGTERM to every member of a group except its leader."""
+    for pid in proctable.pids():
+        with suppress(OSError):
+            if pid != group and proctable.status(pid).group == group:
+                _terminate(pid, group)
 
 
 def _terminate(pid: int, group: int) -> None:

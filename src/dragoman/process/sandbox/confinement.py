@@ -51,6 +51,7 @@ class Confinement:
 
     Args:
         sandbox: where commands run that the user has not permitted; None runs all of them outside.
+        outside: closes what rules deny to commands outside the sandbox; None closes nothing there.
         tripwire: compares protected files before and after each command; None does not.
         is_required: commands run in the sandbox even if the user permitted them.
         restores: put back every protected file that was changed; the restricted thread does so in any case.
@@ -65,6 +66,7 @@ class Confinement:
         self,
         *,
         sandbox: Sandbox | None = None,
+        outside: Sandbox | None = None,
         tripwire: Tripwire | None = None,
         is_required: bool = False,
         restores: bool = False,
@@ -74,6 +76,7 @@ class Confinement:
         on_changes: Callable[[Sequence[ProtectedChange]], None] | None = None,
     ) -> None:
         self.sandbox: Final = sandbox
+        self.outside: Final = outside
         self.is_required: Final = is_required
         self.on_finished = on_finished
         self._tripwire = tripwire
@@ -119,12 +122,18 @@ class Confinement:
                 self._report(await asyncio.to_thread(self.changes))
             self._running += 1
 
-    def confine(self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], added: Mapping[str, str]) -> Confined:
-        """Prepare a command for the sandbox; `added` are the variables that the agent set.
+    def confine(
+        self, argv: Sequence[str], *, cwd: str, env: Mapping[str, str], added: Mapping[str, str], is_inside: bool = True
+    ) -> Confined | None:
+        """Prepare a command for the sandbox, or for the outside; `added` are the variables that the agent set.
+
+        None if nothing is closed to commands outside.
 
         Raises:
             ConfigError: the command or the folder cannot be used.
         """
+        if not is_inside:
+            return None if self.outside is None else self.outside.confine(argv, cwd=cwd, env=env)
         assert self.sandbox is not None  # the caller has looked
         confined = self.sandbox.confine(argv, cwd=cwd, env=env)
         # The sandbox removes variables of the user. Those of the agent hold nothing that it does not have already.

@@ -17,6 +17,7 @@ import msgspec
 from dragoman.errors import ConfigError
 from dragoman.policy.paths import is_below, matches_glob, normalise
 from dragoman.policy.rule import Rule, read_pattern
+from dragoman.process.sandbox.policy import SandboxPolicy
 
 MOST_ENTRIES: Final = 100_000  # names looked at; about half a second
 MOST_PATHS: Final = 256  # each is a mount, which takes 0.1 ms
@@ -30,12 +31,31 @@ class DeniedPaths(msgspec.Struct, frozen=True):
     left: tuple[str, ...] = ()
     """The rules that are enforced in part only, each with the reason."""
 
+    def __bool__(self) -> bool:
+        return bool(self.hidden or self.read_only)
 
-def denied_paths(rules: Iterable[Rule], agent: str, roots: Sequence[str], home: str) -> DeniedPaths:
+    def close(self, policy: SandboxPolicy) -> SandboxPolicy:
+        """Return a policy that closes these paths as well."""
+        read_only = (*policy.read_only, *self.read_only)
+        return msgspec.structs.replace(policy, hidden=(*policy.hidden, *self.hidden), read_only=read_only)
+
+    def unenforced(self, policy: SandboxPolicy, backend: str) -> tuple[str, ...]:
+        """Return what a backend does not enforce of it, each with the reason."""
+        inside = [path for path in (*self.hidden, *self.read_only) if policy.may_write(path)]
+        if backend == "bubblewrap" or not inside:
+            return self.left
+        return (*self.left, f"files and folders of the project, which only bubblewrap can close: {len(inside)}")
+
+
+def denied_paths(
+    rules: Iterable[Rule], agent: str, roots: Sequence[str], home: str, *, for_commands: bool = False
+) -> DeniedPaths:
     """Look for what the rules deny to an agent. Blocks.
 
     Args:
         roots: the folders it works in; relative rules start at the first.
+        for_commands: the sandbox is for commands that the rules permit, and not for the agent. A rule without a path is
+            about what the agent does, and not about files; one that denies to read a whole folder is listed as left.
 
     Raises:
         ConfigError: a rule denies to read a whole folder of these, so that no work is possible there.
@@ -47,12 +67,18 @@ def denied_paths(rules: Iterable[Rule], agent: str, roots: Sequence[str], home: 
         pattern = read_pattern(rule.text)
         if rule.action != "deny" or pattern.agent not in (None, agent) or pattern.kind not in ("read", "edit"):
             continue
+        if for_commands and pattern.pattern is None:
+            continue
         found = search.roots if pattern.pattern is None else tuple(search.find(pattern.pattern, rule))
         if pattern.kind == "edit":
             read_only.update(dict.fromkeys(found))
             continue
         for root in search.roots:
             if any(is_below(root, path) for path in found):
+                if for_commands:
+                    search.left[rule.text] = f"{rule.text}: it denies to read all of {root}"
+                    found = ()
+                    break
                 raise ConfigError(f"the rule {rule.text} denies to read all of {root!r}; no agent can work there")
         hidden.update(dict.fromkeys(found))
     kept = _outermost(hidden)

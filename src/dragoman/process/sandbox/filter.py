@@ -88,6 +88,13 @@ def namespace_filter(calls: Machine, *, nests: bool = False) -> bytes:
     return _program(calls, [*(code for pair in refused for code in pair), (_RETURN, 0, 0, _ALLOW)], nests=nests)
 
 
+def user_filter(calls: Machine, *, nests: bool) -> bytes:
+    """Return the program that refuses new user namespaces, and programs for other processors; nothing if it `nests`."""
+    if nests:
+        return _bytes([(_RETURN, 0, 0, _ALLOW)])
+    return _program(calls._replace(refused=()), [(_RETURN, 0, 0, _ALLOW)], may_type=True)
+
+
 def address_filter(calls: Machine) -> bytes:
     """Return the second program for bubblewrap: it reports every call that names an address. It refuses nothing."""
     codes: list[_Code] = [
@@ -110,7 +117,7 @@ _AF_VSOCK: Final = 40  # not in Python on every system
 _Code = tuple[int, int, int, int]
 
 
-def _program(calls: Machine, on_socket: Sequence[_Code], *, nests: bool = False) -> bytes:
+def _program(calls: Machine, on_socket: Sequence[_Code], *, nests: bool = False, may_type: bool = False) -> bytes:
     """Return a program that allows what no block refuses. A block is entered by its number, and never left."""
     spaces: list[_Code] = []
     if not nests:
@@ -118,7 +125,7 @@ def _program(calls: Machine, on_socket: Sequence[_Code], *, nests: bool = False)
         spaces += [*_block(calls.clone, 0, on_flags), *_block(calls.unshare, 0, on_flags)]
         # Its flags are in memory, which a program here cannot read. The C library then uses `clone`.
         spaces += _equal(_CLONE3, then=_UNKNOWN)
-    terminal = [code for request in _IOCTLS for code in _equal(request, then=_REFUSE)]
+    terminal = [code for request in (() if may_type else _IOCTLS) for code in _equal(request, then=_REFUSE)]
     codes: list[_Code] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         # Programs for another processor (32 bit) would call by other numbers.

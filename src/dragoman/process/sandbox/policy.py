@@ -45,6 +45,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = False
     nests: bool = False
     """Whether a program may start a sandbox of its own inside bubblewrap; never for root."""
+    is_wide: bool = False
+    """Only `hidden` and `read_only` are closed, by bubblewrap; everything else is as without a sandbox."""
 
     @property
     def written(self) -> tuple[str, ...]:
@@ -116,6 +118,11 @@ def unconfined_policy(roots: Iterable[str | os.PathLike[str]]) -> SandboxPolicy:
     places = tuple(dict.fromkeys(os.path.realpath(root) for root in roots))
     shared = tuple(folder for root in places for folder in linked_git_folders(root))
     return SandboxPolicy(roots=places, temporary=places[0], writable=shared)
+
+
+def wide_policy(roots: Iterable[str | os.PathLike[str]]) -> SandboxPolicy:
+    """Return the policy for commands that may do everything; the caller adds what is closed."""
+    return msgspec.structs.replace(unconfined_policy(roots), network=True, is_wide=True)
 
 
 def _folders(paths: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:

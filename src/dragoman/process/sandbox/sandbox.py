@@ -144,7 +144,7 @@ class Sandbox:
             ConfigError: the command or the folder cannot be used.
         """
         folder = os.path.realpath(cwd)
-        variables = scrub(env, self.policy.temporary)
+        variables = dict(env) if self.policy.is_wide else scrub(env, self.policy.temporary)
         if self._bubblewrap is None:
             assert self._thread is not None  # one of the two is set
             return Confined(list(argv), folder, variables, self._thread.starter(), self.policy, ())
@@ -156,12 +156,15 @@ class Sandbox:
         if find_program(argv[0], variables, folder) is None:
             raise explain(FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT)), argv[0], folder)
         starter = self._bubblewrap.starter()
-        protected = protected_paths(self.policy)
+        protected = [] if self.policy.is_wide else protected_paths(self.policy)
         command = self._bubblewrap.command(argv, folder, starter.filter_fd, protected)
         return Confined(command, folder, variables, starter, self.policy, protected)
 
     def describe(self) -> str:
         """State which backend is in force, what it stops, and what it does not stop."""
+        if self.policy.is_wide:
+            closed = len(self.policy.hidden) + len(self.policy.read_only)
+            return f"Commands outside the sandbox cannot reach what rules about files deny ({closed} mounts)."
         network = "the network is open" if self.policy.network else "there is no network"
         if self.backend == "bubblewrap" and not self.policy.network:
             network = "there is no network but their own loopback"

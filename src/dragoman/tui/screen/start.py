@@ -105,7 +105,8 @@ def follow_signals(app: TerminalApp) -> None:
     with suppress(RuntimeError, ValueError):  # not the main thread, as in a test
         for number in (signal.SIGHUP, signal.SIGTERM):
             loop.add_signal_handler(number, hang_up)
-    app.app_resume_signal.subscribe(app, lambda _: _draw_again(app))
+    if app.is_running:  # it may have been left before this was called
+        app.app_resume_signal.subscribe(app, lambda _: _draw_again(app))
 
 
 def _draw_again(app: TerminalApp) -> None:

@@ -155,13 +155,14 @@ class SessionOpener:
         found |= {
             "allows_all": options.allows_all,
             "sandbox": options.sandbox,
+            "closes_denied": options.closes_denied,
             "writable": list(options.writable),
             "offers_files": options.offers_files,
             "offers_terminals": options.offers_terminals,
             "uses_ledger": not options.no_ledger,
             "follows_changes": options.follows_changes,
         }
-        switches = ("offers_files", "offers_terminals", "uses_ledger", "follows_changes")
+        switches = ("closes_denied", "offers_files", "offers_terminals", "uses_ledger", "follows_changes")
         plain = {"sandbox": "off", **dict.fromkeys(switches, True)}
         return {name: value for name, value in found.items() if value and value != plain.get(name)} | {
             name: False for name in switches if not found[name]
