@@ -385,7 +385,7 @@ class ClientPermissions:
         """Return the verdict, or the question about code of the project; in a sandbox that is not asked about."""
         is_alone = is_confined or isinstance(self._asker, NoUser | AllowAll | RefuseOpen)
         has_user = not is_alone and getattr(self._asker, "has_user", True)
-        return self._codes[session.id].ask_about(verdict, has_user=has_user)
+        return verdict if verdict.project is None else self._codes[session.id].ask_about(verdict, has_user=has_user)
 
     def _folders(self, session: Session) -> SessionFolders:
         return SessionFolders(session.cwd, session.additional_directories, project=self._root)
@@ -544,7 +544,7 @@ class ClientPermissions:
             self.unasked.append(requests)
         if selection.option is not None:
             self._keep(question.always.get(selection.option.id))
-        if decision.is_allowed and decision.decided_by == USER:
+        if decision.is_allowed and decision.decided_by == USER and verdict.project is not None:
             self._codes[session.id].note(verdict)
         return decision, words
 
