@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.command_guard import CommandGuard
     from dragoman.builtin.tools.tool import AnswerChoice
     from dragoman.builtin.viewer import Viewer
-    from dragoman.process.sandbox import Confined, Denial, ProtectedChange
+    from dragoman.process.sandbox import Confined, ProtectedChange
     from dragoman.process.terminal import Terminal
 
 _log = logging.getLogger("dragoman.builtin")
@@ -133,11 +133,7 @@ class LocalAccess:
         """Return the result with what the sandbox kept from the command. Call it after the files were compared."""
         if confined is None or self.guard is None or self.guard.sandbox is None:
             return result
-        denials: tuple[Denial, ...] = ()
-        try:
-            denials = tuple(await asyncio.to_thread(confined.denials, result.text))
-        except Exception:  # it reads what the command printed
-            _log.exception("what the sandbox kept from a command is not known")
+        denials = tuple(await asyncio.to_thread(confined.denials, result.text))
         return replace(result, sandbox=self.guard.sandbox.backend, denials=denials)
 
     @asynccontextmanager

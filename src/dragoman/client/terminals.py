@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dragoman.client.services import ChecksPermission
     from dragoman.client.session import Session
     from dragoman.policy import Request
-    from dragoman.process.sandbox import Confined, Denial
+    from dragoman.process.sandbox import Confined
     from dragoman.process.sandbox.apart import ApartCommand
     from dragoman.process.sweep import Spare
 
@@ -356,12 +356,7 @@ async def _finish(
         await terminal.wait()
     finally:
         changes = await confinement.end(was_inside=confined is not None)
-    denials: tuple[Denial, ...] = ()
-    try:
-        if confined is not None:
-            denials = tuple(await asyncio.to_thread(confined.denials, terminal.text))
-    except Exception:
-        _log.exception("what the sandbox kept from a command is not known")
+    denials = () if confined is None else await asyncio.to_thread(confined.denials, terminal.text)
     finished = FinishedCommand(
         terminal_id=terminal_id,
         session_id=owned.session.id,
@@ -370,7 +365,7 @@ async def _finish(
         sandbox=owned.sandbox,
         exit_code=terminal.exit_code,
         signal=terminal.signal,
-        denials=denials,
+        denials=tuple(denials),
         changes=changes,
     )
     if confinement.on_finished is not None:

@@ -7,6 +7,7 @@ Owns the choice of the backend and the sentences about it. The caller starts the
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,8 @@ from dragoman.process.sandbox import bubblewrap, landlock, thread
 from dragoman.process.sandbox.denials import Denial, file_denials, socket_denials
 from dragoman.process.sandbox.environment import scrub
 from dragoman.process.sandbox.policy import SandboxPolicy, protected_paths
+
+_log = logging.getLogger("dragoman.process")
 
 Backend = Literal["bubblewrap", "thread"]
 
@@ -96,9 +99,15 @@ class Confined:
     def denials(self, output: str) -> list[Denial]:
         """Return what the command wanted and did not get, as far as it can be known.
 
-        Call it when the command has ended and its protected files were compared: it reads what the command printed.
+        Call it when the command has ended and its protected files were compared: it reads what the command printed. A
+        failure is logged: no text of a command keeps its caller from going on.
         """
-        return [*socket_denials(self.starter.attempts), *file_denials(self._policy, self._protected, output, self.cwd)]
+        found = socket_denials(self.starter.attempts)
+        try:
+            found += file_denials(self._policy, self._protected, output, self.cwd)
+        except Exception:
+            _log.exception("what the sandbox kept from a command is not known")
+        return found
 
 
 class Sandbox:
