@@ -163,3 +163,40 @@ async def test_a_command_in_the_middle_of_its_exec_is_ended_too(monkeypatch: pyt
     assert not is_alive(command)
     assert looks[0] > 1
     await child.close()
+
+
+@pytest.mark.parametrize("looks_inside", [1, 3, 40])
+def test_a_process_is_waited_for_while_its_exec_lasts(monkeypatch: pytest.MonkeyPatch, looks_inside: int) -> None:
+    """On a loaded machine an `exec` takes tens of milliseconds, and both facts are as the kernel shows them then."""
+    pid = os.posix_spawnp("sleep", ["sleep", "1000"], {**os.environ, "MARK": "inside-an-exec"})
+    environment, status, looks = proctable.environment, proctable.status, [0]
+
+    def hidden(asked: int) -> bytes:
+        looks[0] += asked == pid
+        return b"" if asked == pid and looks[0] <= looks_inside else environment(asked)
+
+    def early(asked: int) -> proctable.Status:
+        is_inside = asked == pid and looks[0] <= looks_inside
+        return status(asked)._replace(environment_end=0) if is_inside else status(asked)
+
+    monkeypatch.setattr(proctable, "environment", hidden)
+    monkeypatch.setattr(proctable, "status", early)
+    sweep.sweep({"inside-an-exec": ()})
+    monkeypatch.undo()
+    assert not is_alive(pid)
+    os.waitpid(pid, 0)
+
+
+def test_a_process_without_any_environment_is_not_waited_for() -> None:
+    pid = os.posix_spawnp("sleep", ["sleep", "1000"], {})
+    try:
+        deadline = time.monotonic() + 10
+        while proctable.status(pid).is_in_exec:  # as every process in its first moment
+            assert time.monotonic() < deadline
+        began = time.monotonic()
+        sweep.sweep({"a marker that nobody has": ()})
+        assert time.monotonic() - began < sweep.SWEEP_SECONDS
+        assert is_alive(pid)
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

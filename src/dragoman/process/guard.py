@@ -16,7 +16,8 @@ does.
 *The start.* A child can kill this program before its pid is known here, so `launch` calls `expect` first: the line is
 in the pipe before the child exists, and a line stays in a pipe whose writer died. The process that becomes the child
 holds a copy of the pipe until just before its `exec`, so the shell does not read the end before that; it then looks for
-the marker for half a second, because the marker can be seen only after the `exec`.
+the marker for half a second, because the marker can be seen only after the `exec`. A look during which some process was
+inside one does not count, up to five seconds: on a loaded machine an `exec` takes as long as the others let it.
 
 *Life of the shell.* It is started with the first child and dismissed with the last, so that a program without children
 has no extra process and no extra descriptor. It ignores the signals that a terminal or a supervisor sends to
@@ -74,15 +75,20 @@ for member in $members; do
     esac
 done
 [ -n "$markers" ] || exit 0
+in_exec='\\) [^ZX] ([13-9]|[0-9]{2,}) ([^ ]+ ){46}0 [^ ]+$'
 left=100
 while [ $looks -gt 0 ] && [ $left -gt 0 ]; do
-    found=
+    found= unclear=
     for place in $(grep -l -a -F $markers /proc/[0-9]*/environ); do
         place=${place#/proc/}
         kill -KILL "${place%/environ}" && found=1
     done
     left=$((left - 1))
-    [ -n "$found" ] || looks=$((looks - 1))
+    for place in $(grep -l -E "$in_exec" /proc/[0-9]*/stat); do
+        place=${place%/stat}
+        [ -O "$place" ] && ! grep -q -a . "$place/environ" && [ -d "$place" ] && unclear=1
+    done
+    [ -n "$found$unclear" ] || looks=$((looks - 1))
     [ -n "$found" ] || sleep 0.05
 done
 """

@@ -25,10 +25,17 @@ class Status(NamedTuple):
     """The number of its terminal; 0 if it has none."""
     started: float = 0.0
     """When it was started, in seconds of CLOCK_BOOTTIME, rounded down to `TICK_SECONDS`."""
+    environment_end: int = 1
+    """Where its environment ends in memory; 0 for one without memory and in the middle of an `exec`."""
 
     @property
     def is_alive(self) -> bool:
         return self.state not in _DEAD
+
+    @property
+    def is_in_exec(self) -> bool:
+        """Whether it is being replaced by another program; also true for a moment while it ends."""
+        return self.is_alive and not self.is_kernel_thread and self.environment_end == 0
 
     @property
     def is_kernel_thread(self) -> bool:
@@ -65,7 +72,7 @@ def status(pid: int) -> Status:
     # The second field is the program's name in parentheses and may itself contain spaces and parentheses.
     fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     started = int(fields[19]) * TICK_SECONDS
-    return Status(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[4]), started)
+    return Status(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[4]), started, int(fields[48]))
 
 
 def environment(pid: int) -> bytes:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final
+from typing import Final, NamedTuple
 
 from dragoman.process import proctable
 
@@ -33,8 +33,46 @@ Some agents start a daemon that other programs share; killing it would hurt thos
 SWEEP_SECONDS: Final = 3.0  # for everything together; a tree that still forks after that is reported, not waited for
 _TERM_SECONDS: Final = 0.5  # a daemon gets a moment to remove its socket and lock files
 _PATIENT_SECONDS: Final = 0.02  # between two looks at a command that its agent may be ending
-_MOMENT_SECONDS: Final = 0.002  # between two looks; an `exec` takes half of that
+_MOMENT_SECONDS: Final = 0.002  # between two looks; on an idle machine an `exec` takes half of that
 _LOOKS: Final = 5  # at most, if nothing is found but something was unclear; on a busy machine something always is
+
+
+class _Look(NamedTuple):
+    """What one look at all processes showed."""
+
+    found: dict[int, bytes]
+    """The processes that carry a marker, and which."""
+    unclear: set[int]
+    """Those that could not be judged, because they ended or were replaced in that moment."""
+    in_exec: set[int]
+    """The part of them that goes on as another program and shows its environment then."""
+
+
+class _Looks:
+    """Looks at all processes again and again, until one that shows nothing to end proves that there is nothing."""
+
+    def __init__(self, markers: Collection[bytes]) -> None:
+        self._markers = markers
+        self._last = _Look({}, set(), set())
+        self._unclear_before: set[int] = set()
+        self._awaited: set[int] = set()
+        self._left = _LOOKS
+
+    def again(self) -> dict[int, bytes]:
+        """Look once more and return which processes carry which marker."""
+        self._unclear_before = self._last.unclear
+        self._last = _scan(self._markers)
+        return self._last.found
+
+    def is_proof(self) -> bool:
+        """Whether the last look, which showed nothing to end, is enough; each one that is not counts."""
+        # On a loaded machine an `exec` takes as long as the others let it: its process is waited for until it shows
+        # what it is. One that begins it after so many looks comes from a tree that was looked at and is not ours.
+        self._awaited = self._last.in_exec & self._awaited if self._left == 0 else self._last.in_exec
+        if not self._awaited and (self._left == 0 or self._last.unclear <= self._unclear_before):
+            return True
+        self._left = max(0, self._left - 1)
+        return False
 
 
 def sweep(
@@ -54,12 +92,10 @@ def sweep(
         return
     deadline = time.monotonic() + seconds
     spares = {marker.encode(): spare for marker, spare in orders.items()}
-    unclear: set[int] = set()
-    looks_left = _LOOKS
+    looks = _Looks(spares)
     while True:
-        unclear_before = unclear
         try:
-            found, unclear = _scan(spares)
+            found = looks.again()
         except OSError as error:
             _log.warning("cannot look for processes that an agent left behind: %s", error)
             return
@@ -69,10 +105,8 @@ def sweep(
         }
         if doomed:
             _end(doomed, deadline)
-        elif unclear <= unclear_before or looks_left == 0:
+        elif looks.is_proof():
             return
-        else:
-            looks_left -= 1
         if time.monotonic() > deadline:
             _log.warning("processes of an agent could not be ended: %s", sorted(doomed))
             return
@@ -97,16 +131,13 @@ def end_commands(marker: str, group: int, spare: Spare, moment: float) -> None:
     since = time.clock_gettime(time.CLOCK_BOOTTIME) - (time.monotonic() - moment) - proctable.TICK_SECONDS
     choose = partial(_started_since, group=group, since=since)
     patient_until = time.monotonic() + _TERM_SECONDS
-    unclear: set[int] = set()
-    looks_left = _LOOKS
+    looks = _Looks([marker.encode()])
+    deadline = time.monotonic() + SWEEP_SECONDS
     while True:
-        unclear_before = unclear
-        found, unclear = _scan([marker.encode()])
-        if not choose(found):
+        if not choose(looks.again()):
             # One that was just started shows no environment in the middle of its `exec`: it is looked at again.
-            if unclear <= unclear_before or looks_left == 0:
+            if looks.is_proof() or time.monotonic() > deadline:
                 return
-            looks_left -= 1
             time.sleep(_MOMENT_SECONDS)
         elif time.monotonic() > patient_until:
             sweep({marker: spare}, choose=choose)
@@ -129,26 +160,35 @@ def _started_since(pids: Collection[int], group: int, since: float) -> set[int]:
 
 
 def marked(marker: str) -> list[int]:
-    """Return the pids of this user that carry `marker` now."""
-    return sorted(_scan([marker.encode()])[0])
+    """Return the pids of this user that carry `marker` now; waits for those that do not show it inside an `exec`."""
+    looks = _Looks([marker.encode()])
+    deadline = time.monotonic() + SWEEP_SECONDS
+    while True:
+        found = looks.again()
+        if looks.is_proof() or time.monotonic() > deadline:
+            return sorted(found)
+        time.sleep(_MOMENT_SECONDS)
 
 
-def _scan(markers: Collection[bytes]) -> tuple[dict[int, bytes], set[int]]:
-    """Return which processes carry which marker, and which could not be judged.
+def _scan(markers: Collection[bytes]) -> _Look:
+    """Look at every process of this user.
 
     A process is replaced (`exec`) or ends while we look, and one that ends may have started another that is not on our
     list: then one clean look proves nothing. The newest come first, because they are the quickest to go.
     """
     found: dict[int, bytes] = {}
     unclear: set[int] = set()
+    in_exec: set[int] = set()
     own_uid, own_pid = os.getuid(), os.getpid()
     for pid in sorted(proctable.pids(), reverse=True):
         try:
             if pid == own_pid or proctable.owner(pid) != own_uid:
                 continue
             environment = proctable.environment(pid)
-            if not environment and not proctable.status(pid).is_kernel_thread:
+            status = None if environment else proctable.status(pid)
+            if status and not status.is_kernel_thread:
                 unclear.add(pid)
+                in_exec |= {pid} if status.is_in_exec else set()
         except PermissionError:  # it changed its user and is not ours to read
             continue
         except OSError:
@@ -157,7 +197,7 @@ def _scan(markers: Collection[bytes]) -> tuple[dict[int, bytes], set[int]]:
         for marker in markers:
             if marker in environment:
                 found[pid] = marker
-    return found, unclear
+    return _Look(found, unclear, in_exec)
 
 
 def _is_spared(pid: int, spare: Spare, found: Collection[int]) -> bool:
