@@ -9,6 +9,7 @@ import os
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812 - `socket` itself loads `selectors` and `enum`, a fifth of our time
 
+from dragoman.host.environment import METHOD, block_for
 from dragoman.host.local.lines import read_line, write_line
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
@@ -99,6 +100,15 @@ class ThinClient:
         line = write_line(message)
         for observer in self.observers:
             observer.sent(line[:-1])
+        self._write(line)
+
+    def pass_environment(self) -> None:
+        """Let the agents that are started for this client have its environment. No observer sees it: some record."""
+        block = block_for(self.hello)
+        if block:
+            self._write(write_line({"jsonrpc": "2.0", "method": METHOD, "params": {"block": block}}))
+
+    def _write(self, line: bytes) -> None:
         try:
             self._sock.sendall(line)
         except (BrokenPipeError, ConnectionResetError):
@@ -215,10 +225,11 @@ def begin(client: ThinClient, *, role: str | None = None, forms: bool = False, u
 
 
 def begun(client: ThinClient, id: int) -> "dict[str, Any]":
-    """Read the answer to `initialize`: what the host is, as `hello` has it."""
+    """Read the answer to `initialize`: what the host is, as `hello` has it. Then the environment is sent."""
     answer = client.result(id)
     capabilities = answer.get("agentCapabilities") if isinstance(answer, dict) else None
     meta = capabilities.get("_meta") if isinstance(capabilities, dict) else None
     found = meta.get("dragoman") if isinstance(meta, dict) else None
     client.hello = found if isinstance(found, dict) else {}
+    client.pass_environment()
     return client.hello
