@@ -75,8 +75,6 @@ LINES = (
     _asking("check", "agent", "--only", "initialize/*", "--timeout", "3", "--json"),
     CommandLine("record", ("-o", "NAMED"), "agent", "data", is_interactive=True, habit=EVERYWHERE),
     CommandLine("inspect", ("--live", "-o", "NAMED"), "agent", "data", is_interactive=True, habit=EVERYWHERE),
-    _reading("agents", source="settings"),
-    _reading("agents", "--json", source="settings"),
     _reading("doctor", "--timeout", "20", source="settings"),
     _reading("doctor", "--json", "--timeout", "20", source="settings"),
     _reading("agents", "list", source="settings"),
