@@ -1,13 +1,13 @@
-"""What is piped in beside a prompt: `git diff | dragoman exec 'Review this:'`.
+"""What is piped in next to a prompt: `git diff | dragoman exec 'Review this:'`.
 
-Owns when stdin is read, how much of it, and how it stands in the prompt. A prompt beside it is an instruction of the
+Owns when stdin is read, how much of it, and how it stands in the prompt. A prompt next to it is an instruction of the
 user, while the piped text is material of any author: it is fenced, so that its end is never in doubt, and what it
 mentions is not looked up.
 
 Theory of operation
 -------------------
 *Whether it is meant.* A terminal and `/dev/null` are never read. A file is. A pipe is read to its end, however long the
-program before it takes: whoever writes a pipe means it, and giving up would drop what was piped. A socket is what
+program before it takes: a pipe is written on purpose, and giving up would drop what was piped. A socket is what
 programs such as Node or sshd leave open without a thought, so it counts only if something comes, or it ends, within
 three seconds. After a second of waiting a line says what is waited for.
 """
@@ -22,12 +22,13 @@ import time
 from typing import Final
 
 from dragoman.cli.console import write_note, write_warning
+from dragoman.cli.exec.hosted.warm import has_silent_stdin
 from dragoman.cli.exits import TIMED_OUT, CliError
 
 PIPED_BYTES: Final = 256 * 1024
 """More is cut in the middle: it would fill a good part of a model's context."""
 READ_BYTES: Final = 64 * 1024 * 1024
-"""More is refused: nobody means it, and it is held in memory."""
+"""More is refused: it is held in memory."""
 _SOCKET_SECONDS: Final = 3.0
 _QUIET_SECONDS: Final = 1.0
 _STDIN: Final = 0
@@ -66,15 +67,6 @@ class _Waiting:
                 write_note("reading stdin up to its end, for the prompt; < /dev/null leaves it out")
 
 
-def may_be_piped() -> bool:
-    """Whether stdin is something that is read beside a prompt; cheap, and reads nothing."""
-    try:
-        mode = os.fstat(_STDIN).st_mode
-    except OSError:  # closed
-        return False
-    return stat.S_ISREG(mode) or stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
-
-
 def read_piped(*, is_quiet: bool, seconds: float | None = None) -> bytes:
     """Return what is piped in, empty if nothing is.
 
@@ -85,7 +77,7 @@ def read_piped(*, is_quiet: bool, seconds: float | None = None) -> bytes:
     Raises:
         CliError: it did not end in time, it cannot be read, or is far too large.
     """
-    if not may_be_piped():
+    if has_silent_stdin():
         return b""
     is_socket = stat.S_ISSOCK(os.fstat(_STDIN).st_mode)
     waiting = _Waiting(is_quiet=is_quiet, first_seconds=_SOCKET_SECONDS if is_socket else None, seconds=seconds)
@@ -108,7 +100,7 @@ def read_piped(*, is_quiet: bool, seconds: float | None = None) -> bytes:
         if size > READ_BYTES:
             raise CliError(
                 f"stdin: more than {READ_BYTES // 1024 // 1024} MiB",
-                hint="pipe the part that matters, or name the file",
+                hint="pipe a part, or name the file",
             )
 
 

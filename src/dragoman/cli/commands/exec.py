@@ -73,7 +73,7 @@ COMMAND = CliCommand(
     arguments=(
         Argument(
             "prompt",
-            "the prompt, quoted as one argument; - or nothing reads it from stdin; what is piped in beside it is added",
+            "the prompt, quoted as one argument; - or nothing reads it from stdin; what is piped in with it is added",
             is_optional=True,
         ),
     ),

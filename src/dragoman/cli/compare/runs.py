@@ -88,7 +88,7 @@ async def run_all(
 ) -> list[ComparedRun]:
     """Run every contestant, at most `jobs` at a time, and return the results in the same order.
 
-    `piped` goes to the stdin of each, beside the prompt.
+    `piped` goes to the stdin of each, next to the prompt.
     """
     free = asyncio.Semaphore(jobs)
     began: dict[str, float] = {}

@@ -151,7 +151,7 @@ def image_type(data: bytes) -> str | None:
 
 
 def _text(options: Options) -> tuple[str, bytes]:
-    """Return the prompt, and what is piped in beside it."""
+    """Return the prompt, and what is piped in next to it."""
     if options.prompt_file is not None:
         if options.prompt is not None:
             raise CliError("the prompt is given twice: as an argument and with --file", hint="use only one of them")
@@ -168,6 +168,10 @@ def _text(options: Options) -> tuple[str, bytes]:
 
 
 def _piped(options: Options) -> bytes:
+    from dragoman.cli.exec.hosted.warm import has_silent_stdin
+
+    if has_silent_stdin():  # spares the import
+        return b""
     from dragoman.cli.piped_text import read_piped
 
     return read_piped(is_quiet=options.progress == "none", seconds=options.timeout_seconds)

@@ -45,7 +45,7 @@ def read_words(words: "Sequence[str]") -> "dict[str, str] | None":
 def run_plain(words: "Sequence[str]") -> int | None:
     """Run a plain call; None if it is not one."""
     given = read_words(words)
-    if given is None or not _reads_nothing():
+    if given is None or not has_silent_stdin():
         return None
     from dragoman.cli.exec.hosted.turn import TurnRequest
 
@@ -58,8 +58,8 @@ def run_plain(words: "Sequence[str]") -> int | None:
     return run_request(request, is_quiet="quiet" in given, form=given.get("output", "text"))
 
 
-def _reads_nothing() -> bool:
-    """Whether nothing is piped in beside the prompt: stdin is a device, closed, or a pipe that has ended empty."""
+def has_silent_stdin() -> bool:
+    """Whether nothing is piped in next to the prompt: stdin is a device, closed, or a pipe that has ended empty."""
     try:
         is_device = os.fstat(0).st_mode & 0o170000 == 0o020000
     except OSError:
