@@ -152,29 +152,30 @@ def image_type(data: bytes) -> str | None:
 
 def _text(options: Options) -> tuple[str, bytes]:
     """Return the prompt, and what is piped in next to it."""
+    from dragoman.cli.exec.hosted.warm import has_silent_stdin
+
     if options.prompt_file is not None:
         if options.prompt is not None:
             raise CliError("the prompt is given twice: as an argument and with --file", hint="use only one of them")
         text = _decode(_read(options.prompt_file, None, "--file"), options.prompt_file)
-        return text, b"" if options.holds_agent else _piped(options)
-    if options.prompt is not None and options.prompt != "-":
-        return options.prompt, _piped(options)
+    elif options.prompt is not None and options.prompt != "-":
+        text = options.prompt
+    else:
+        return _only_stdin(options), b""
+    if options.holds_agent or has_silent_stdin():
+        return text, b""
+    from dragoman.cli.piped_text import read_piped
+
+    return text, read_piped(is_quiet=options.progress == "none", seconds=options.timeout_seconds)
+
+
+def _only_stdin(options: Options) -> str:
     stream: BinaryIO | None = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         if options.images and options.prompt is None:
-            return "", b""
+            return ""
         raise CliError("no prompt", hint="dragoman exec 'What is this project?', or pipe it: ... | dragoman exec")
-    return _decode(stream.read(), "stdin"), b""
-
-
-def _piped(options: Options) -> bytes:
-    from dragoman.cli.exec.hosted.warm import has_silent_stdin
-
-    if has_silent_stdin():  # spares the import
-        return b""
-    from dragoman.cli.piped_text import read_piped
-
-    return read_piped(is_quiet=options.progress == "none", seconds=options.timeout_seconds)
+    return _decode(stream.read(), "stdin")
 
 
 def _decode(data: bytes, where: str) -> str:
