@@ -143,10 +143,15 @@ class HttpModel(Model):
                     yield response, sent
                     return
                 body = await _start_of(response)
-            error = failure_of(self._target, response.status_code, body, response.headers)
+            source = self._key_source()
+            error = failure_of(self._target, response.status_code, body, response.headers, key_source=source)
             if more or recoveries >= _MOST_RECOVERIES or not self._form.recovers_from(error):
                 raise error
             sent, recoveries = None, recoveries + 1
+
+    def _key_source(self) -> str:
+        environment = self.environment
+        return environment.source_of(self._target.provider) if isinstance(environment, ModelEnvironment) else ""
 
     async def close(self) -> None:
         client, self._client = self._client, None

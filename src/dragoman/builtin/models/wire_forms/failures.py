@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.builtin.models.model import ModelAuthError, ModelError
+from dragoman.builtin.models.providers import key_owner
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from dragoman.builtin.models.providers import Provider
     from dragoman.builtin.models.wire_forms.form import Target
 
 # Another attempt may help after these; 404 and the other 4xx are answers that do not change.
@@ -66,10 +68,20 @@ _WRONG_CONTENT: Final = r"invalid_|unsupported_|image_|empty_image|failed_to_dow
 _LONGEST_MESSAGE: Final = 1000
 
 
-def failure_of(target: Target, status: int, body: bytes | str, headers: Mapping[str, str] | None = None) -> ModelError:
-    """Return the error for a response that is not an answer. Header names are in lower case."""
+def failure_of(
+    target: Target, status: int, body: bytes | str, headers: Mapping[str, str] | None = None, *, key_source: str = ""
+) -> ModelError:
+    """Return the error for a response that is not an answer.
+
+    Args:
+        target: The model that was called.
+        status: The HTTP status.
+        body: The body, or its beginning.
+        headers: Their names are in lower case.
+        key_source: Where the key came from, as `ModelEnvironment.source_of` has it; "" if that is not known.
+    """
     text = body if isinstance(body, str) else body.decode(errors="replace")
-    return _masked(_failure(target, status, text, headers or {}))
+    return _masked(_failure(target, status, text, headers or {}, key_source=key_source))
 
 
 def failure_in_event(target: Target, data: bytes | str) -> ModelError:
@@ -98,15 +110,21 @@ def title_of(target: Target) -> str:
 
 
 def _failure(
-    target: Target, status: int, body: str, headers: Mapping[str, str], *, is_event: bool = False
+    target: Target,
+    status: int,
+    body: str,
+    headers: Mapping[str, str],
+    *,
+    is_event: bool = False,
+    key_source: str = "",
 ) -> ModelError:
     decoded = _decoded(body)
     error = _error_in(decoded)
     words = (_words_of(error, decoded) or " ".join(body.split()) or "no reason was sent")[:_LONGEST_MESSAGE]
     if status in (401, 403) or (status == 400 and re.search(_BAD_KEY, body)):
-        variables = target.provider.keys
-        advice = f"; check {' or '.join(variables)}" if variables else ""
-        return ModelAuthError(f"{title_of(target)} refused the key: {words}{advice}", variables=variables)
+        advice = _key_advice(target.provider, key_source)
+        message = f"{title_of(target)} refused the key: {words.rstrip('.')}{advice}"
+        return ModelAuthError(message, variables=target.provider.keys)
     from dragoman.builtin.models.overflow import overflow_in  # its patterns are compiled when a call has failed
 
     overflow = overflow_in(status, body)
@@ -119,6 +137,21 @@ def _failure(
         retry_after_seconds=_wait_of(status, error, headers),
         status=status,
     )
+
+
+def _key_advice(provider: Provider, source: str) -> str:
+    """Return where a refused key came from, and how another one takes its place."""
+    owner = key_owner(provider.id)
+    login = "" if owner is None else f"dragoman agent login {owner.id}"
+    if source in ("file", "keyring"):
+        return f"; it is the key stored in the {source} of keys: replace it with {login}"
+    if source == "client":
+        return "; it is the key that the client passed"
+    if source:
+        return f"; it is the key in {source}: correct it" + (
+            f", or unset it and store one with {login}" if login else ""
+        )
+    return f"; check {' or '.join(provider.keys)}" if provider.keys else ""
 
 
 def _is_retryable(status: int, error: dict[str, Any], headers: Mapping[str, str]) -> bool:
