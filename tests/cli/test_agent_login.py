@@ -141,7 +141,7 @@ def test_at_a_terminal_it_asks_and_does_not_show_the_key(place: Place, lists: Li
     assert stored(place) == {"anthropic": KEY}
 
 
-def test_at_a_terminal_a_refusal_is_said_at_once_and_an_unreachable_provider_is_the_users_decision(
+def test_at_a_terminal_a_refusal_is_reported_at_once_and_an_unreachable_provider_is_the_users_decision(
     place: Place, lists: Lists
 ) -> None:
     wrong = "sk-ant-wrong-0123456789"

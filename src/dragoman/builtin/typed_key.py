@@ -43,7 +43,7 @@ class KeyVerdict(NamedTuple):
     """What is known about a key, and a sentence for the user, which does not contain it.
 
     A key that is `refused` or `malformed` must not be stored. One that is `unreachable` could not be checked: the user
-    decides. `unchecked` is one that nobody wants to check, or that its provider does not check.
+    decides. `unchecked` is one whose check is switched off, or that its provider does not check.
     """
 
     outcome: Outcome
@@ -58,10 +58,10 @@ def ranked_providers() -> list[Provider]:
     """Return the providers whose key can be stored and used here, the most frequent ones first."""
     from dragoman.builtin.models.find import missing_package
 
-    usable = [each for each in login_providers() if not missing_package(each)]
+    usable = [provider for provider in login_providers() if not missing_package(provider)]
     first = {id: place for place, id in enumerate(_IN_ORDER)}
     # Servers on the user's own machine mostly need no key; they come last.
-    return sorted(usable, key=lambda each: (first.get(each.id, len(first)), not each.variables))
+    return sorted(usable, key=lambda provider: (first.get(provider.id, len(first)), not provider.variables))
 
 
 def providers_named(typed: str) -> list[Provider]:

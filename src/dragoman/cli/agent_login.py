@@ -154,7 +154,7 @@ def _read_key(provider: Provider) -> str:
     import getpass
 
     key = getpass.getpass(f"API key of {provider.title} (it is not shown): ", sys.stderr).strip()
-    if key:  # nothing is seen while it is pasted: its length tells whether all of it arrived
+    if key:  # nothing is seen while it is pasted: its length shows whether all of it arrived
         write_note(f"{len(key)} characters were read; asking {provider.title}")
     return key
 

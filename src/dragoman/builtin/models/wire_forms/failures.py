@@ -130,18 +130,18 @@ def _local_server(provider: Provider | None, address: str) -> str:
     """Return the name of the server that should be at an address of this machine: by its provider, else by its port."""
     from dragoman.builtin.models.providers import PROVIDERS
 
-    local = [each for each in PROVIDERS.values() if _is_here(urlsplit(each.url).hostname or "")]
+    local = [known for known in PROVIDERS.values() if _is_here(urlsplit(known.url).hostname or "")]
     if provider is not None and provider in local:
         return provider.title
     port = urlsplit(address).port
-    return next((each.title for each in local if urlsplit(each.url).port == port), "")
+    return next((known.title for known in local if urlsplit(known.url).port == port), "")
 
 
 def _address_of(error: BaseException) -> str:
     """Return the scheme, host and port that a request of the HTTP client went to; "" if the error names none."""
-    for each in _causes(error):
+    for cause in _causes(error):
         try:
-            url = urlsplit(str(each.request.url))  # type: ignore[attr-defined]  # errors of the HTTP client have it
+            url = urlsplit(str(cause.request.url))  # type: ignore[attr-defined]  # errors of the HTTP client have it
             port = f":{url.port}" if url.port else ""
         except (AttributeError, RuntimeError, ValueError):  # it has none, or it was raised without a request
             continue
@@ -158,7 +158,7 @@ def _is_here(host: str) -> bool:
 
 
 def _is_refusal(error: BaseException) -> bool:
-    return any(isinstance(each, ConnectionRefusedError) for each in _causes(error))
+    return any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error))
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
