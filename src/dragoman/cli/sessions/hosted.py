@@ -218,8 +218,8 @@ def show_host(call: CliCall) -> int:
     if call.given.json:
         write_json(found)
     else:
-        names = ("pid", "executable", "package", "version", "socket", "uptimeSeconds", "sessions", "agents")
-        names += ("idleSeconds", "log")
+        process = ("pid", "executable", "package", "version", "socket", "uptimeSeconds")
+        names = (*process, "sessions", "agents", "idleSeconds", "log")
         write_table(("HOST", ""), [(name, str(found.get(name))) for name in names])
     warning = logout_warning_here(runs=has_work)
     if warning:
