@@ -37,4 +37,4 @@ def build_stamp() -> str:
 
 def hello() -> "dict[str, object]":
     """Return what a host and its clients send about themselves in `initialize`."""
-    return {"version": __version__, "protocol": PROTOCOL, "build": build_stamp(), "words": True}
+    return {"version": __version__, "protocol": PROTOCOL, "words": True}

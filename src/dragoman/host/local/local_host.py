@@ -23,7 +23,7 @@ from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
-from dragoman.host.local.build import hello, package_folder
+from dragoman.host.local.build import build_stamp, hello, package_folder
 from dragoman.host.local.environment import ALLOWED, allowed_names, received
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.working.agent_traffic import session_secrets
@@ -71,6 +71,7 @@ class LocalHost(Host):
         self._mark = mark
         self._agents: dict[str, MachineAgent] = {}
         self._socket = ""
+        self._build = build_stamp()
         self._package = os.path.realpath(package_folder())
         self._started_at = time.time()
         self._opening: set[tuple[str, str]] = set()
@@ -299,6 +300,7 @@ class LocalHost(Host):
             "executable": sys.executable,
             "package": self._package,
             **hello(),
+            "build": self._build,
             "socket": f"unix:{self._socket}",
             "startedAt": self._started_at,
             "uptimeSeconds": round(time.time() - self._started_at, 1),

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.host.local.build import installation
-from dragoman.host.local.place import short_hash
+from dragoman.host.local.place import mark_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -54,4 +54,4 @@ def _name(claimed: str) -> str:
     own = installation()
     prefix, _, package = claimed.partition("\n")
     is_there = os.path.isdir(prefix) and os.path.isfile(f"{package}/__init__.py")
-    return f"{_FIRST}-{short_hash(own)}" if claimed != own and is_there else _FIRST
+    return f"{_FIRST}-{mark_of(own)}" if claimed != own and is_there else _FIRST

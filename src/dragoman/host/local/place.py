@@ -102,7 +102,8 @@ def find_places(
     """
     env = os.environ if environment is None else environment
     uid = os.geteuid() if user is None else user
-    mark = mark_of(folder_name("config", env), folder_name("data", env), installation())
+    resolved = [os.path.realpath(folder_name(name, env)) for name in ("config", "data")]  # however they are spelled
+    mark = mark_of(*resolved, installation())
     folders, notes = [], []
     own = env.get("XDG_RUNTIME_DIR", "")
     if own:
@@ -125,16 +126,11 @@ def find_places(
     return HostPlaces(places, notes)
 
 
-def mark_of(config: str, data: str, installed: str) -> str:
-    """Eight characters for two folders and an installation; another spelling of a folder gives the same."""
-    return short_hash("\0".join((os.path.realpath(config), os.path.realpath(data), installed)))
-
-
-def short_hash(text: str) -> str:
-    """Return eight characters for a text. Not for secrecy: what belongs to one user must only not be mixed."""
+def mark_of(*texts: str) -> str:
+    """Eight characters for some texts. Not for secrecy: what belongs to one user must only not be mixed."""
     from binascii import crc32
 
-    return f"{crc32(os.fsencode(text)):08x}"
+    return f"{crc32(os.fsencode(chr(0).join(texts))):08x}"
 
 
 def why_not_private(folder: str, user: int | None = None) -> str:
