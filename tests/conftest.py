@@ -52,7 +52,7 @@ TEST_SECONDS = 90.0  # a bound for what hangs; on two loaded cores some tests ne
 SOAK_SECONDS = 900.0
 # What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.
 ENDING_SECONDS = 2.0
-TOLD_SECONDS = 8.0
+REPORTED_SECONDS = 8.0
 THREADS = "/proc/self/task"
 TESTS = Path(__file__).parent
 _HAS_BEGUN = Event()
@@ -71,11 +71,11 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
     started = time.monotonic()
 
-    def tell() -> None:
-        while reporter is not None and not _HAS_BEGUN.wait(TOLD_SECONDS):
+    def report() -> None:
+        while reporter is not None and not _HAS_BEGUN.wait(REPORTED_SECONDS):
             reporter.write_line(f"collecting tests since {time.monotonic() - started:.0f} s")
 
-    Thread(target=tell, daemon=True).start()
+    Thread(target=report, daemon=True).start()
 
 
 def pytest_runtest_logstart() -> None:

@@ -65,7 +65,7 @@ class Installation:
         return "".join(self._lines)
 
     def progress(self) -> str:
-        """Return what pip does at the moment, as a line for a person."""
+        """Return what pip does at the moment, as a line for the user."""
         if self._to_write:
             return f"  {self.added} of {self._to_write} packages unpacked"
         return f"  {min(self._seen, self.wanted)} of {self.wanted} packages found{self._last}"
