@@ -166,24 +166,11 @@ def test_a_refused_key_is_replaced_by_a_login_without_a_restart(tmp_path: Path) 
         refusal = client.prompt(session)["error"]
         assert refusal["code"] == -32000
         assert "invalid key [ANTHROPIC_API_KEY]" in refusal["message"]
-        assert (
-            "it is the key stored in the file of keys: replace it with dragoman agent login anthropic"
-            in (refusal["message"])
-        )
         client.credentials.put("anthropic", KEY)
         assert client.prompt(session)["stopReason"] == "end_turn"
         client.credentials.remove("anthropic")
         assert client.open()["error"]["code"] == -32000
         assert_no_key(client, KEY, wrong)
-
-
-def test_a_refused_key_of_the_environment_is_named_as_such(tmp_path: Path) -> None:
-    with provider() as server:
-        keys = {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "sk-ant-wrong-0123456789"}
-        with wire(tmp_path, **keys) as client:
-            client.start()
-            refusal = client.prompt(client.open()["sessionId"])["error"]
-    assert "it is the key in ANTHROPIC_API_KEY: correct it, or unset it" in refusal["message"]
 
 
 @pytest.mark.parametrize(

@@ -133,7 +133,7 @@ class HttpModel(Model):
 
         Raises: ModelError for a response that is not an answer.
         """
-        recoveries = 0
+        recoveries, environment = 0, self.environment
         while True:
             sent = sent or self._form.request(request)
             content = sent.body[:-1] + b"," + encode(more)[1:] if more else sent.body
@@ -143,15 +143,11 @@ class HttpModel(Model):
                     yield response, sent
                     return
                 body = await _start_of(response)
-            source = self._key_source()
-            error = failure_of(self._target, response.status_code, body, response.headers, key_source=source)
+            place = environment.place_of(self._target.provider) if isinstance(environment, ModelEnvironment) else ""
+            error = failure_of(self._target, response.status_code, body, response.headers, key_place=place)
             if more or recoveries >= _MOST_RECOVERIES or not self._form.recovers_from(error):
                 raise error
             sent, recoveries = None, recoveries + 1
-
-    def _key_source(self) -> str:
-        environment = self.environment
-        return environment.source_of(self._target.provider) if isinstance(environment, ModelEnvironment) else ""
 
     async def close(self) -> None:
         client, self._client = self._client, None
