@@ -2,7 +2,7 @@
 
 It is written once, before anything works in the copy, and lies outside of it. What counts as a change is decided by it
 and by the bytes on the disk alone: not by the worktree's index, its `.git`, or settings and rules of git that are
-changed later. Git itself only hands out objects of the commit, from a repository without settings, and each of them is
+changed later. Git is run only to read objects of the commit, in a repository without settings, and each of them is
 compared with its name.
 """
 

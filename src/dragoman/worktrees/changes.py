@@ -52,7 +52,7 @@ def changes_of(worktree: Worktree) -> list[WorktreeChange]:
             f"forget it with: dragoman worktrees discard {worktree.name}"
         )
     base = base_of(worktree)
-    found = {each.path: each for each in files_in(worktree, base)}
+    found = {file.path: file for file in files_in(worktree, base)}
     differing: dict[str, FileVersion | None] = {}
     for path in found.keys() | {os.fsdecode(name) for name in base.files}:
         # What was there and is not found is gone, or behind a link.

@@ -33,7 +33,7 @@ def run_git(
 
     Args:
         feed: what git reads from its standard input.
-        codes: the exit codes that are no failure.
+        codes: the exit codes of a success.
         git_folder: the folder of git's files; None leaves it to git, which looks for it from the folder upwards.
 
     Raises:
