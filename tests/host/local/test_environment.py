@@ -181,7 +181,7 @@ def test_values_of_the_environment_are_in_no_file_and_in_nothing_that_is_shown(f
     assert "session/prompt" in recorded.read_text()
     forms.noted.unlink()
     files = [path for path in (forms.home, forms.temporary) for path in path.rglob("*") if path.is_file()]
-    assert {"hosted.db", "ledger.db", "recorded.jsonl"} <= {path.name for path in files}
+    assert {"hosted", "ledger", "recorded"} <= {path.stem.partition("-")[0] for path in files}
     block = write_block({b"OPENAI_API_KEY": b"key-of-the-client"})[:-4]
     for secret in (*SECRETS, block):
         assert not [path for path in files if secret.encode() in path.read_bytes()]
