@@ -382,7 +382,7 @@ class UserHere(HostPlaceKit):
         place = find_places().first
         place.make()
         data_dir().mkdir(parents=True, exist_ok=True)
-        host = open_local_host(data_dir(), place.mark)
+        host = open_local_host(data_dir() / "hosted.db", place.mark)
         if not has_programs:
             found: dict[str, AgentHere] = {}
             self._monkeypatch.setattr(host, "find_source", lambda name: found.setdefault(name, AgentHere(name, "here")))

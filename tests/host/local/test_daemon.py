@@ -371,8 +371,10 @@ def test_the_log_of_the_program_starts_again_when_it_is_too_long(tmp_path: Path)
 
 
 def test_a_second_writer_of_the_sessions_is_refused(tmp_path: Path) -> None:
-    first = own_log(tmp_path)
+    first, log = own_log(tmp_path)
     with pytest.raises(DragomanError, match="another host still writes"):
         own_log(tmp_path, seconds=0.0)
     os.close(first)
-    os.close(own_log(tmp_path, seconds=0.0))
+    again, same = own_log(tmp_path, seconds=0.0)
+    os.close(again)
+    assert log == same == tmp_path / "hosted.db"

@@ -70,7 +70,13 @@ COMMAND = CliCommand(
         "because no user could be asked, 9 a rule denied something (with --fail-on-deny), 6 the agent stopped before\n"
         "it was done or gave no answer at all, 0 success"
     ),
-    arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
+    arguments=(
+        Argument(
+            "prompt",
+            "the prompt, quoted as one argument; - or nothing reads it from stdin; what is piped in with it is added",
+            is_optional=True,
+        ),
+    ),
     options=(
         AGENT,
         URL,
@@ -186,7 +192,7 @@ COMMAND = CliCommand(
         "dragoman exec -a gemini 'What is this project?'",
         "dragoman exec -a claude --allow 'edit:src/**' --allow 'execute:npm test' 'Make the tests pass'",
         "dragoman exec --sandbox auto 'Run the tests and explain what fails'",
-        "(echo 'Review this change:'; git diff) | dragoman exec -a codex",
+        "git diff | dragoman exec -a codex 'Review this change:'",
         "dragoman exec -a gemini --output json --timeout 600 'Explain @README.md' | jq -r .text",
         "dragoman exec -a claude --continue 'Now write a test for it'",
         "dragoman exec --session review -a claude 'Look at the last commit'",

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from dragoman.cli.command import CliCall
 
-LOG_FILE: Final = "hosted.db"
 NUMBER: Final = "ledgerNumber"
 _HINT: Final = "dragoman sessions lists them"
 
@@ -91,9 +90,10 @@ def _from_log() -> list[HostedEntry]:
     from datetime import UTC, datetime
 
     from dragoman.host.history.facts import kept_state
+    from dragoman.host.local.log_file import own_log_name
     from dragoman.settings.places import data_dir
 
-    path = data_dir() / LOG_FILE
+    path = data_dir() / f"{own_log_name(data_dir())}.db"
     if not path.exists():
         return []
     try:
@@ -226,7 +226,8 @@ def show_host(call: CliCall) -> int:
     if call.given.json:
         write_json(found)
     else:
-        names = ("pid", "executable", "version", "socket", "uptimeSeconds", "sessions", "agents", "idleSeconds", "log")
+        process = ("pid", "executable", "package", "version", "socket", "uptimeSeconds")
+        names = (*process, "sessions", "agents", "idleSeconds", "log")
         write_table(("HOST", ""), [(name, str(found.get(name))) for name in names])
     warning = logout_warning_here(runs=has_work)
     if warning:

@@ -23,7 +23,7 @@ from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
-from dragoman.host.local.build import hello
+from dragoman.host.local.build import build_stamp, hello, package_folder
 from dragoman.host.local.environment import ALLOWED, allowed_names, received
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.working.agent_traffic import session_secrets
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from dragoman.store.event_log import EventLog, SessionRecord
 
 _log = logging.getLogger("dragoman.host")
-LOG_FILE: Final = "hosted.db"
-_OWNER_FILE: Final = "hosted.owner"
 QUESTION_SECONDS: Final = 24 * 3600.0
 """A question without an answer keeps the host alive for so long, by the wall clock."""
 _LONGEST_NAME: Final = 100
@@ -73,6 +71,8 @@ class LocalHost(Host):
         self._mark = mark
         self._agents: dict[str, MachineAgent] = {}
         self._socket = ""
+        self._build = build_stamp()
+        self._package = os.path.realpath(package_folder())
         self._started_at = time.time()
         self._opening: set[tuple[str, str]] = set()
         self._asked_at: dict[str, float] = {}
@@ -298,7 +298,9 @@ class LocalHost(Host):
         return {
             "pid": os.getpid(),
             "executable": sys.executable,
+            "package": self._package,
             **hello(),
+            "build": self._build,
             "socket": f"unix:{self._socket}",
             "startedAt": self._started_at,
             "uptimeSeconds": round(time.time() - self._started_at, 1),
@@ -319,16 +321,16 @@ def _params(call: Call) -> dict[str, Any]:
     return found
 
 
-def open_local_host(folder: Path, mark: str) -> LocalHost:
-    """Open the log in the data folder, and end what an earlier host left running.
+def open_local_host(log: Path, mark: str) -> LocalHost:
+    """Open the log, and end what an earlier host left running.
 
     Raises:
         StoreError, ConfigError: the log or the settings cannot be used.
     """
     idle = load_settings(config_dir()).user.host.idle_seconds
     own = f"dragoman-host-{mark}-{secrets.token_hex(8)}"
-    _end_orphans(folder, own)
-    return LocalHost(SqliteLog(folder / LOG_FILE), mark=own, idle_seconds=idle)
+    _end_orphans(log.with_suffix(".owner"), own)
+    return LocalHost(SqliteLog(log), mark=own, idle_seconds=idle)
 
 
 def _open_ledger() -> Ledger | None:
@@ -339,9 +341,8 @@ def _open_ledger() -> Ledger | None:
         return None
 
 
-def _end_orphans(folder: Path, own: str) -> None:
-    """End agents of the last host, if it and its guard were killed together."""
-    path = folder / _OWNER_FILE
+def _end_orphans(path: Path, own: str) -> None:
+    """End agents of the last host of this log, if it and its guard were killed together."""
     with suppress(OSError):
         last = path.read_text("ascii").strip()
         if last.startswith("dragoman-host-"):

@@ -1,7 +1,7 @@
 """A list to choose from that fills the screen: typing filters it, Enter chooses, Esc goes back.
 
-Letters only ever filter: what else can be done with a row is on keys that type nothing (Ctrl+N, F5), which the last line
-names. All text goes through the strips of the screen, where nothing acts on the terminal.
+Letters only ever filter: what else can be done with a row is on keys that type nothing (Ctrl+N, F5), which the last
+line names. All text goes through the strips of the screen, where nothing acts on the terminal.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
             title: at the left of the first line.
             rows: what can be chosen, with headings.
             right: at the right of the first line.
-            footer: what can be done, in parts with ` · ` between them; the last ones are left out where there is no room.
+            footer: what can be done, with ` · ` between the parts; the last ones are left out where there is no room.
             glyphs: the characters of marks.
             commands: what a key, such as `ctrl+n`, does with the value of the selected row (None if there is no row).
             choose: what Enter does with a value; by default the list is left with it.
