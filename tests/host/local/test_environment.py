@@ -76,13 +76,6 @@ class Forms(HostPlaceKit):
         return [json.loads(line) for line in self.noted.read_text().splitlines()] if self.noted.exists() else []
 
     @contextmanager
-    def noting(self) -> Iterator[list[dict[str, Any]]]:
-        """Collects what agents note in this block."""
-        before, found = len(self.lines()), []
-        yield found
-        found.extend(self.lines()[before:])
-
-    @contextmanager
     def serving(self, *words: str) -> Iterator[str]:
         """`dragoman serve` with the environment of the host; gives its address."""
         with subprocess.Popen(
@@ -231,7 +224,8 @@ def test_the_terminal_client_shows_that_a_session_has_another_key(forms: Forms) 
 
 def test_a_host_on_another_machine_is_sent_no_environment() -> None:
     assert read_block(block_for({"machine": machine_mark()})) == dict(os.environ)
-    for hello in ({}, {"machine": ""}, {"machine": "00000000"}, {"machine": None}, None, [], {"version": "1"}):
+    others: list[object] = [{}, {"machine": ""}, {"machine": "00000000"}, {"machine": None}, None, [], {"version": "1"}]
+    for hello in others:
         assert block_for(hello) == ""
 
 
@@ -239,7 +233,8 @@ def test_any_environment_travels_unchanged() -> None:
     found = {b"A": b"1", b"EMPTY": b"", b"ODD": b"\xff\n=\x01 \xe2\x82", b"=x": b"no name"}
     assert read_block(write_block(found)) == {"A": "1", "EMPTY": "", "ODD": os.fsdecode(b"\xff\n=\x01 \xe2\x82")}
     assert read_block(write_block({})) == {}
-    for broken in (None, 1, {}, "no base64!", "QQ", "Q"):
+    others: list[object] = [None, 1, {}, "no base64!", "QQ", "Q"]
+    for broken in others:
         assert read_block(broken) is None
 
 
