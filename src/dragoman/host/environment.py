@@ -41,21 +41,17 @@ def block_for(hello: object) -> str:
     Args:
         hello: `_meta.dragoman` of the capabilities in the host's answer to `initialize`.
     """
-    machine = hello.get("machine") if isinstance(hello, dict) else None
-    return write_block() if machine == machine_mark() else ""
-
-
-def write_block(environment: "Mapping[bytes, bytes] | None" = None) -> str:
-    """Return an environment, by default that of this program, as text. Values may have any bytes but 0."""
+    if not isinstance(hello, dict) or hello.get("machine") != machine_mark():
+        return ""
     from binascii import b2a_base64
 
-    found = os.environb if environment is None else environment
-    block = b"\0".join(name + b"=" + value for name, value in found.items())
-    return b2a_base64(block, newline=False).decode("ascii")
+    # Values have any bytes but 0, and need not be text.
+    lines = map(b"%b=%b".__mod__, os.environb.items())
+    return b2a_base64(b"\0".join(lines), newline=False).decode("ascii")
 
 
 def read_block(block: object) -> "dict[str, str] | None":
-    """Return the environment that `write_block` wrote; None for anything else."""
+    """Return the environment that `block_for` wrote; None for anything else."""
     from binascii import Error, a2b_base64
 
     if not isinstance(block, str):

@@ -188,7 +188,7 @@ class SessionRequests:
         """Return the environment of the client, which a remote one does not have; None if it sent none."""
         if not self._client.visitor.is_local:
             return None
-        own = read_members(meta.get("env"))
+        own = read_members(meta["env"]) if "env" in meta else None
         return self._client.env if own is None else own
 
     def _use_environment(self, call: Call | None, session: HostedSession, meta: dict[str, Any]) -> None:

@@ -96,19 +96,10 @@ class ThinClient:
     def refuse(self, id: object, code: int, message: str) -> None:
         self.send({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
-    def send(self, message: "Message") -> None:
+    def send(self, message: "Message", *, is_observed: bool = True) -> None:
         line = write_line(message)
-        for observer in self.observers:
+        for observer in self.observers if is_observed else ():
             observer.sent(line[:-1])
-        self._write(line)
-
-    def pass_environment(self) -> None:
-        """Let the agents that are started for this client have its environment. No observer sees it: some record."""
-        block = block_for(self.hello)
-        if block:
-            self._write(write_line({"jsonrpc": "2.0", "method": METHOD, "params": {"block": block}}))
-
-    def _write(self, line: bytes) -> None:
         try:
             self._sock.sendall(line)
         except (BrokenPipeError, ConnectionResetError):
@@ -231,5 +222,7 @@ def begun(client: ThinClient, id: int) -> "dict[str, Any]":
     meta = capabilities.get("_meta") if isinstance(capabilities, dict) else None
     found = meta.get("dragoman") if isinstance(meta, dict) else None
     client.hello = found if isinstance(found, dict) else {}
-    client.pass_environment()
+    block = block_for(client.hello)
+    if block:  # some observers record what they see
+        client.send({"jsonrpc": "2.0", "method": METHOD, "params": {"block": block}}, is_observed=False)
     return client.hello
