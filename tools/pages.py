@@ -28,7 +28,7 @@ def cli_page() -> str:
         "Keys of model providers that are in your environment are shown as `[NAME_OF_THE_VARIABLE]`. Only `record`\n"
         "and `inspect --live` pass the messages, and apart from keys the agent's stderr, on unchanged.\n"
         "Arguments after the first `--` belong to another program and are not changed.",
-        "`dragoman FOLDER` and `dragoman -a AGENT` are short for `dragoman attach`. A page says what `--help all` says.",
+        "`dragoman FOLDER` and `dragoman -a AGENT` mean `dragoman attach`. Each page says what `--help all` says.",
     ]
     parts += ["## Use agents", _verbs(table.USE), "## Build, host and check agents"]
     for title, verbs in table.GROUPS.items():
