@@ -40,6 +40,15 @@ def test_help_all_has_a_line_about_every_verb(capsys: Captured) -> None:
         assert summary in out
 
 
+@pytest.mark.parametrize("words", [["exec"], []])
+def test_the_command_help_shows_what_the_option_shows(words: list[str], capsys: Captured) -> None:
+    for more in ([], ["all"]):
+        assert main(["help", *words, *more]) == exits.OK
+        by_command = capsys.readouterr().out
+        assert main([*words, "--help", *more]) == exits.OK
+        assert capsys.readouterr().out == by_command
+
+
 def test_every_verb_is_in_one_group() -> None:
     grouped = [*table.USE, *(verb for names in table.GROUPS.values() for verb in names)]
     assert sorted(grouped) == sorted(table.COMMANDS)

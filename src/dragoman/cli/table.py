@@ -17,9 +17,11 @@ COMMANDS = {
     "conduct": "run an agent with proxies in front of it, a chain (unstable draft)",
     "connect": "bridge an editor to an agent or a host on another machine",
     "demo": "show a full turn of the built-in agent, with a scripted model",
+    "doctor": "show what works on this machine and what is missing, of all agents here",
     "eval": "give an agent coding tasks, judge what it did, and compare agents",
     "exec": "send one prompt to an agent, for scripts",
     "guard": "put rules, limits and an audit log around an agent",
+    "help": "show this help, or that of a command",
     "inspect": "show a recording: timeline, messages, sessions, broken rules",
     "login": "log in to an agent",
     "logout": "log out of an agent",
@@ -41,7 +43,7 @@ NESTED = {"agent import": "carry over what you have set up for other coding agen
 FORMER = {"methods": ("version", "--methods")}
 """Verbs of earlier versions, and what they are now; they work, and nothing lists them."""
 
-USE = ("attach", "exec", "sessions", "agents", "login", "rules", "compare", "worktrees")
+USE = ("attach", "exec", "sessions", "agents", "login", "rules", "compare", "worktrees", "doctor")
 """The commands of people who use agents: those that a newcomer sees, the most used first."""
 
 GROUPS = {
@@ -56,7 +58,7 @@ GROUPS = {
     ),
     "for people who build agents and clients": ("wrap", "mcp", "record", "replay", "inspect"),
     "for people who check and measure agents": ("check", "eval"),
-    "this program itself": ("demo", "logout", "completion", "version"),
+    "this program itself": ("help", "demo", "logout", "completion", "version"),
 }
 """All other commands, by what their users want to do."""
 
