@@ -216,7 +216,7 @@ def _filled(words: Sequence[str], start: str, columns: int) -> str:
 
 
 def _narrowed(text: str, columns: int) -> str:
-    """Return a text with its own ends of lines if they fit, and filled anew if one does not."""
+    """Return a text with its own ends of lines if they fit, and filled again if one does not."""
     if all(len(line) <= columns for line in text.split("\n")):
         return text
     paragraphs = text.split("\n\n")
