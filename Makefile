@@ -1,4 +1,5 @@
-# Every target sets up what it needs in .venv and node_modules; the second time that costs nothing.
+# Every target sets up what it needs in .venv and node_modules; the second time that costs nothing. `make run` needs a
+# third of the packages that the tests need, and installs no more.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -14,10 +15,16 @@ unexport MAKEFLAGS MFLAGS
 
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
+INSTALL := $(PY) -m tools.installing
+# Stamps: everything that the tests need is there; what the program itself needs is there; the program is installed.
 VENV := .venv/.ready
+RUNTIME := .venv/.runtime
 PACKAGE := .venv/.installed
 NODE := node_modules/.ready
 REQUIREMENTS := $(wildcard requirements/*.txt)
+RUNTIME_REQUIREMENTS := $(addprefix requirements/,agent.txt base.txt build.txt remote.txt tui.txt)
+# With any other target than `run` all is fetched at once.
+NEEDED := $(if $(filter-out run,$(or $(MAKECMDGOALS),help)),$(VENV),$(RUNTIME))
 PINNED := tests/interop/agents/packages
 FRAMEWORKS := .agents/frameworks/.ready
 AGENTS := $(patsubst $(PINNED)/%/package-lock.json,.agents/%/.ready,$(wildcard $(PINNED)/*/package-lock.json))
@@ -29,18 +36,29 @@ FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3.1
 	  "$$python" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 15))' \
 	    >/dev/null 2>&1 && break; python=; done
 
+# A new environment, after a line that says so.
+MAKE_VENV = $(FIND_PYTHON); \
+	if [ -z "$$python" ]; then \
+	  echo "make: Python 3.11, 3.12, 3.13 or 3.14 with its venv module is needed; install one, or name it: make PYTHON=/path/to/python" >&2; \
+	  exit 1; \
+	fi; \
+	echo "making .venv with $$("$$python" --version)"; \
+	rm -rf .venv; \
+	"$$python" -m venv .venv
+
 .PHONY: help run test check lint types package bench soak interop mutants sample paths agents docs screenshots clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
-run: $(PACKAGE) ## the built-in agent with a scripted model: the terminal client, or a full turn without a terminal
+run: $(PACKAGE) ## a tour with a scripted model: the terminal client, or a full turn without a terminal
 	@if [ -t 0 ] && [ -t 1 ]; then $(PY) -m dragoman demo --talk; else $(PY) -m dragoman demo; fi
 
 # Types are checked while the tests start: the type checker uses one core only, and so does the search for tests. Tests wait
 # for programs and terminals for much of their time, so there are two processes for each core.
 test: lint $(NODE) ## the whole gate: make check, and every test
 	@{ $(TYPES); } >.venv/types.log 2>&1 & checking=$$!; \
+	echo "types are checked meanwhile; their result stands at the end"; \
 	echo "tests, in two processes for each core, four at most"; \
 	workers=$$(( $$(nproc 2>/dev/null || echo 2) * 2 )); \
 	together=0; $(PY) -m pytest -n $$workers --maxprocesses 4 --dist worksteal -m "not alone" || together=$$?; \
@@ -55,10 +73,12 @@ test: lint $(NODE) ## the whole gate: make check, and every test
 check: lint types ## linter, formatting, types, and the schema on every supported Python
 
 lint: $(PACKAGE)
+	@echo "linter and formatting"
 	@.venv/bin/ruff check
 	@.venv/bin/ruff format --check
 
 types: $(PACKAGE)
+	@echo "types, which takes a minute the first time"
 	@$(TYPES)
 
 package: $(PACKAGE) ## build the wheel and the sdist in dist/, and check them
@@ -106,19 +126,25 @@ screenshots: $(PACKAGE) ## rewrite all pictures of docs/images, those of web pag
 clean: ## remove what make made
 	rm -rf dist .venv node_modules .agents .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
+# What `make run` installed is kept if its pins are still the same.
 $(VENV): $(REQUIREMENTS)
-	@$(FIND_PYTHON); \
-	if [ -z "$$python" ]; then \
-	  echo "make: Python 3.11, 3.12, 3.13 or 3.14 with its venv module is needed; install one, or name it: make PYTHON=/path/to/python" >&2; \
-	  exit 1; \
-	fi; \
-	echo "setting up .venv with $$("$$python" --version)"; \
-	rm -rf .venv; \
-	"$$python" -m venv .venv; \
-	$(PIP) install $(addprefix -r ,$(REQUIREMENTS)); \
+	@keep=; if [ -e $(RUNTIME) ] && [ ! -e $@ ]; then keep=1; fi; \
+	for file in $(RUNTIME_REQUIREMENTS); do if [ "$$file" -nt $(RUNTIME) ]; then keep=; fi; done; \
+	if [ -z "$$keep" ]; then $(MAKE_VENV); fi; \
+	$(INSTALL) $(REQUIREMENTS); \
+	touch $(RUNTIME) $@
+
+# An environment for the tests has all of it. Its time stays, or the program would be installed again.
+$(RUNTIME): $(RUNTIME_REQUIREMENTS)
+	@keep=; if [ -e $(VENV) ]; then keep=1; fi; \
+	for file in $(RUNTIME_REQUIREMENTS); do if [ "$$file" -nt $(VENV) ]; then keep=; fi; done; \
+	if [ -n "$$keep" ]; then touch -r $(VENV) $@; exit; fi; \
+	$(MAKE_VENV); \
+	$(INSTALL) $(RUNTIME_REQUIREMENTS); \
 	touch $@
 
-$(PACKAGE): $(VENV) pyproject.toml src/dragoman/_version.py
+$(PACKAGE): $(NEEDED) pyproject.toml src/dragoman/_version.py
+	@echo "installing dragoman itself, from src"
 	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
@@ -127,8 +153,11 @@ $(NODE): package.json package-lock.json
 	  echo "make: Node.js 20 or newer with npm is needed for the TypeScript peer of the interop tests; install it" >&2; \
 	  exit 1; \
 	fi
-	@echo "setting up node_modules"
-	@npm ci --silent
+	@echo "fetching the Node packages of the TypeScript peer into node_modules"
+	@( while sleep 8 &>/dev/null; do echo "  node_modules: npm has run for $$SECONDS s"; done ) & ticks=$$!; \
+	trap 'kill $$ticks' EXIT; \
+	npm ci --silent; \
+	echo "  node_modules is ready after $$SECONDS s: $$(du -sm node_modules | cut -f1) MB"
 	@touch $@
 
 .agents/frameworks/.ready: tests/interop/frameworks/requirements.txt $(VENV)

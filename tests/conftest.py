@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterator
 from importlib import import_module
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -51,8 +52,10 @@ TEST_SECONDS = 90.0  # a bound for what hangs; on two loaded cores some tests ne
 SOAK_SECONDS = 900.0
 # What a finished test has already asked to end (a cancelled task, a reaped child) may take a moment to do so.
 ENDING_SECONDS = 2.0
+REPORTED_SECONDS = 8.0
 THREADS = "/proc/self/task"
 TESTS = Path(__file__).parent
+_HAS_BEGUN = Event()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -61,8 +64,28 @@ def pytest_configure(config: pytest.Config) -> None:
         machine.use(config.workerinput["machine"])
 
 
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Says every few seconds that the tests are still being collected: 18,000 of them take a while."""
+    if hasattr(session.config, "workerinput"):
+        return
+    reporter: Any = session.config.pluginmanager.get_plugin("terminalreporter")
+    started = time.monotonic()
+
+    def report() -> None:
+        while reporter is not None and not _HAS_BEGUN.wait(REPORTED_SECONDS):
+            reporter.write_line(f"collecting tests since {time.monotonic() - started:.0f} s")
+
+    Thread(target=report, daemon=True).start()
+
+
+def pytest_runtest_logstart() -> None:
+    """Notes that the first test begins: from here on pytest shows how far it is."""
+    _HAS_BEGUN.set()
+
+
 def pytest_sessionfinish() -> None:
     """Ends the programs that waited for tests."""
+    _HAS_BEGUN.set()
     warm_programs.close_all()
 
 

@@ -6,10 +6,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
+from collections.abc import Iterable
+from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.project.sources import ROOT
 
@@ -121,3 +126,108 @@ def test_an_environment_is_remade_when_a_pin_changes(stamp: str, pins: str, bare
     later = ready.stat().st_mtime + 10
     os.utime(bare_machine / pins, (later, later))
     assert make(bare_machine, "-q", stamp).returncode == 1
+
+
+@pytest.fixture
+def fake_python(bare_machine: Path) -> Path:
+    """A Python that makes environments with itself, and writes down what it was started for; returns its notes."""
+    notes = bare_machine / "notes"
+    made = "".join(
+        f"{shutil.which(tool)} {words}; " for tool, words in (("mkdir", "-p $3/bin"), ("cp", '"$0" $3/bin/python'))
+    )
+    install_fake(
+        bare_machine, "python3.11", f'[ "$1" = -c ] && exit 0; echo "$*" >>{notes}; if [ "$2" = venv ]; then {made} fi'
+    )
+    return notes
+
+
+def installed_by(machine: Path, notes: Path, *targets: str) -> list[str]:
+    """Return what Python was started for: `venv`, the requirement files, or the package itself."""
+    notes.write_text("")
+    done = make(machine, "-o", "src/dragoman/_version.py", *targets)
+    assert done.returncode == 0, done.stderr
+    added = []
+    for line in notes.read_text().splitlines():
+        if line == "-m venv .venv":
+            added.append("a new environment")
+        elif line.startswith("-m tools.installing"):
+            added.append(line.removeprefix("-m tools.installing ").replace("requirements/", ""))
+        elif "--editable" in line:
+            added.append("the package")
+    return added
+
+
+ALL = sorted(path.name for path in (ROOT / "requirements").glob("*.txt"))
+RUNTIME = ["agent.txt", "base.txt", "build.txt", "remote.txt", "tui.txt"]
+
+
+def test_make_run_installs_what_the_program_needs_and_the_tests_add_theirs(
+    bare_machine: Path, fake_python: Path
+) -> None:
+    added = installed_by(bare_machine, fake_python, "run")
+    assert added == ["a new environment", " ".join(RUNTIME), "the package"]
+    assert installed_by(bare_machine, fake_python, "run") == []
+    *others, files, package = installed_by(bare_machine, fake_python, ".venv/.installed")
+    assert (others, sorted(files.split()), package) == ([], ALL, "the package"), "what make run installed is kept"
+    assert installed_by(bare_machine, fake_python, ".venv/.installed") == []
+    assert installed_by(bare_machine, fake_python, "run") == []
+
+
+def test_an_environment_for_the_tests_is_made_at_once_and_serves_make_run(
+    bare_machine: Path, fake_python: Path
+) -> None:
+    venv, files, package = installed_by(bare_machine, fake_python, ".venv/.installed")
+    assert (venv, sorted(files.split()), package) == ("a new environment", ALL, "the package")
+    (bare_machine / ".venv/.runtime").unlink()  # made before there was this stamp
+    assert installed_by(bare_machine, fake_python, "run") == []
+    assert installed_by(bare_machine, fake_python, ".venv/.installed") == []
+
+
+def closure(names: Iterable[str]) -> dict[str, Distribution]:
+    """Return the distributions of this environment that the named ones need, themselves included."""
+    found: dict[str, Distribution] = {}
+    waiting = [Requirement(name) for name in names]
+    while waiting:
+        requirement = waiting.pop()
+        name = canonicalize_name(requirement.name)
+        if name in found and not requirement.extras:
+            continue
+        found[name] = distribution(name)
+        for line in found[name].requires or ():
+            needed = Requirement(line)
+            wanted = [{"extra": extra} for extra in ("", *requirement.extras)]
+            if needed.marker is None or any(needed.marker.evaluate(extra) for extra in wanted):
+                waiting.append(needed)
+    return found
+
+
+def test_what_make_run_installs_is_closed_and_at_most_50_packages_and_130_megabytes() -> None:
+    lines = [line for name in RUNTIME for line in (ROOT / "requirements" / name).read_text().splitlines()]
+    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    needed = closure(sorted(pinned))
+    assert needed.keys() == pinned, "every package that these need is pinned among them"
+    with_tools = {**needed, **closure(["pip"])}
+    assert len(with_tools) + 2 <= 50, "with dragoman, and setuptools in the environments of older Pythons"
+    files = (file.locate() for found in with_tools.values() for file in found.files or ())
+    megabytes = sum(Path(str(path)).stat().st_size for path in files if Path(str(path)).is_file()) / 1e6
+    assert 30 < megabytes < 120, "as many as the files of the distributions say"
+
+
+def run_installing(*files: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
+    command = [sys.executable, "-m", "tools.installing", *files]
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100)
+
+
+def test_an_installation_says_how_many_packages_there_are_and_shows_what_pip_says_about_a_failure(
+    tmp_path: Path,
+) -> None:
+    done = run_installing("requirements/base.txt")
+    assert done.returncode == 0, done.stderr
+    assert re.match(r"installing 1 pinned packages? into .*\n  0 packages added in \d+ s; .* \d+ MB\n", done.stdout)
+    wrong = tmp_path / "wrong.txt"
+    wrong.write_text("no-such-package==1.0\n")
+    failed = run_installing(str(wrong))
+    assert failed.returncode == 1
+    assert "No matching distribution found for no-such-package==1.0" in failed.stderr
+    assert failed.stderr.splitlines()[-1] == "make: pip failed with code 1; its output is above"

@@ -49,7 +49,7 @@ class _Look(NamedTuple):
 
 
 class _Looks:
-    """Looks at all processes again and again, until one that shows nothing to end proves that there is nothing."""
+    """A series of looks at all processes, up to one that proves that there is nothing left to end."""
 
     def __init__(self, markers: Collection[bytes]) -> None:
         self._markers = markers

@@ -27,7 +27,7 @@ T = TypeVar("T")
 MOST_SHOWN: Final = 50
 MOST_FREQUENT: Final = 8
 """Rows of the menu behind a slash alone: what is used often; the others are found by typing."""
-FREQUENT: Final = ("model", "mode", "sessions", "new", "help", "diff", "rewind", "exit")
+FREQUENT: Final = ("model", "mode", "resume", "new", "help", "diff", "rewind", "exit")
 _OWN_FREQUENT: Final = 5  # so many of ours are in the menu in any case; the rest of it is the agent's
 MOST_FILES: Final = 50_000  # more than most projects have; about 5 MB of names
 WALK_SECONDS: Final = 3.0

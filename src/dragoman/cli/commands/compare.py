@@ -26,6 +26,7 @@ def run(call: CliCall) -> int:
     import asyncio
 
     from dragoman.cli.compare.runs import run_all
+    from dragoman.cli.piped_text import read_piped
     from dragoman.worktrees import WorktreeError, project_of
 
     given = call.given
@@ -41,7 +42,8 @@ def run(call: CliCall) -> int:
     except (WorktreeError, OSError) as error:
         raise exits.CliError(str(error), hint="see dragoman compare --help") from None
     words = [*_passed(call), *([prompt] if given.file is None else ["--file", os.path.abspath(given.file)])]
-    runs = asyncio.run(run_all(contestants, words, cwd=folder, jobs=jobs, note=write_note))
+    piped = read_piped(is_quiet=False)
+    runs = asyncio.run(run_all(contestants, words, cwd=folder, jobs=jobs, note=write_note, piped=piped))
     if page is not None:
         _write_page(page, prompt, project, runs)
     if given.json:

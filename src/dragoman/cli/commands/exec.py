@@ -70,13 +70,23 @@ COMMAND = CliCommand(
         "because no user could be asked, 9 a rule denied something (with --fail-on-deny), 6 the agent stopped before\n"
         "it was done or gave no answer at all, 0 success"
     ),
-    arguments=(Argument("prompt", "the prompt, quoted as one argument; - or nothing reads stdin", is_optional=True),),
+    arguments=(
+        Argument(
+            "prompt",
+            "the prompt, quoted as one argument; - or nothing reads it from stdin; what is piped in with it is added",
+            is_optional=True,
+        ),
+    ),
     options=(
-        AGENT,
+        AGENT._replace(is_everyday=True),
         URL,
         TOKEN_ENV,
-        CliOption("--yes", "do not ask before a well-known agent that is not installed is downloaded and run"),
-        CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
+        CliOption(
+            "--yes",
+            "do not ask before a well-known agent that is not installed is downloaded and run",
+            is_everyday=True,
+        ),
+        CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER", is_everyday=True),
         CliOption("--add-dir", "another folder the session may use", value="FOLDER", is_repeatable=True),
         CliOption(
             "--worktree",
@@ -84,9 +94,10 @@ COMMAND = CliCommand(
             "dragoman worktrees merges or discards it",
             value="NAME",
             suggest=worktree_names,
+            is_everyday=True,
         ),
-        CliOption("--file", "read the prompt from a file", value="FILE"),
-        CliOption("--image", "attach an image", value="FILE", is_repeatable=True),
+        CliOption("--file", "read the prompt from a file", value="FILE", is_everyday=True),
+        CliOption("--image", "attach an image", value="FILE", is_repeatable=True, is_everyday=True),
         CliOption(
             "--protocol",
             "the version that the agent speaks (default: 1); `auto`: 2 if it does, else 1",
@@ -94,7 +105,7 @@ COMMAND = CliCommand(
             choices=("1", "2", "auto", "2025.1"),
         ),
         CliOption("--mode", "set the mode of the session first", value="MODE"),
-        CliOption("--model", "use this model", value="MODEL"),
+        CliOption("--model", "use this model", value="MODEL", is_everyday=True),
         CliOption(
             "--append-system-prompt",
             "more instructions for the model, for agents that take them (claude, codex, qwen, the built-in one)",
@@ -120,26 +131,30 @@ COMMAND = CliCommand(
             "a named session in this folder that stays open between runs; opened at its first use",
             value="NAME",
             suggest=hosted_names,
+            is_everyday=True,
         ),
         CliOption("--queue", "with --session: wait behind a turn that runs; without it, a busy session is an error"),
         CliOption("--no-wait", "with --session: return as soon as the prompt is queued; the turn goes on"),
-        CliOption("--continue", "continue the last session of this agent in this folder", short="-c"),
+        CliOption("--continue", "continue the last session of this agent in this folder", short="-c", is_everyday=True),
         CliOption(
             "--resume",
             "continue an earlier session: its id or the beginning of it, @NUMBER of dragoman sessions list, its title, "
             "or last",
             value="SESSION",
             suggest=session_ids,
+            is_everyday=True,
         ),
         CliOption("--no-ledger", "do not write this session into the ledger (dragoman sessions)"),
-        CliOption("--timeout", "cancel the run after this time", value="SECONDS"),
+        CliOption("--timeout", "cancel the run after this time", value="SECONDS", is_everyday=True),
         CliOption(
             "--retries",
             "try again up to N times after a failure that may pass, if nothing was changed (default: 0)",
             value="N",
         ),
-        CliOption("--allow", "what the agent may do without asking", value="RULE", is_repeatable=True),
-        CliOption("--deny", "what it may never do", value="RULE", is_repeatable=True),
+        CliOption(
+            "--allow", "what the agent may do without asking", value="RULE", is_repeatable=True, is_everyday=True
+        ),
+        CliOption("--deny", "what it may never do", value="RULE", is_repeatable=True, is_everyday=True),
         CliOption(
             "--dangerously-allow-all",
             "allow everything no rule denies, protected files included; only for a container you can throw away",
@@ -150,6 +165,7 @@ COMMAND = CliCommand(
             "the command (auto), never (off, the default)",
             value="WHEN",
             choices=("off", "auto", "require"),
+            is_everyday=True,
         ),
         CliOption("--sandbox-agent", "run the agent itself in a sandbox too, with the network and its state folders"),
         CliOption(
@@ -166,6 +182,7 @@ COMMAND = CliCommand(
             "the form of the answer (default: text)",
             value="FORM",
             choices=("text", "json", "events", "raw"),
+            is_everyday=True,
         ),
         CliOption("--no-snapshots", "do not look at the folders before and after the turn (dragoman sessions diff)"),
         CliOption("--hold", "with --file: end the agent, after its result, only when stdin ends or gets a line"),
@@ -178,7 +195,7 @@ COMMAND = CliCommand(
             value="FORM",
             choices=("plain", "none", "github", "json"),
         ),
-        CliOption("--quiet", "no progress on stderr, even if it is a terminal", short="-q"),
+        CliOption("--quiet", "no progress on stderr, even if it is a terminal", short="-q", is_everyday=True),
         CliOption("--verbose", "all progress on stderr, and the agent's log", short="-v"),
         CliOption("--schema", "print the JSON Schema of the result (of an event with --output events)"),
     ),
@@ -186,7 +203,7 @@ COMMAND = CliCommand(
         "dragoman exec -a gemini 'What is this project?'",
         "dragoman exec -a claude --allow 'edit:src/**' --allow 'execute:npm test' 'Make the tests pass'",
         "dragoman exec --sandbox auto 'Run the tests and explain what fails'",
-        "(echo 'Review this change:'; git diff) | dragoman exec -a codex",
+        "git diff | dragoman exec -a codex 'Review this change:'",
         "dragoman exec -a gemini --output json --timeout 600 'Explain @README.md' | jq -r .text",
         "dragoman exec -a claude --continue 'Now write a test for it'",
         "dragoman exec --session review -a claude 'Look at the last commit'",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,8 +84,12 @@ async def run_all(
     cwd: str,
     jobs: int,
     note: Callable[[str], None],
+    piped: bytes = b"",
 ) -> list[ComparedRun]:
-    """Run every contestant, at most `jobs` at a time, and return the results in the same order."""
+    """Run every contestant, at most `jobs` at a time, and return the results in the same order.
+
+    `piped` goes to the stdin of each, next to the prompt.
+    """
     free = asyncio.Semaphore(jobs)
     began: dict[str, float] = {}
 
@@ -92,7 +97,7 @@ async def run_all(
         async with free:
             note(f"{contestant.word}: started, in the worktree {contestant.worktree}")
             began[contestant.word] = monotonic()
-            found = await _run(contestant, words, cwd)
+            found = await _run(contestant, words, cwd, piped)
             del began[contestant.word]
             files = "1 file" if len(found.files) == 1 else f"{len(found.files)} files"
             how = "done" if found.exit_code == 0 else f"exit code {found.exit_code}"
@@ -116,20 +121,25 @@ async def run_all(
     return [task.result() for task in tasks]
 
 
-async def _run(contestant: Contestant, words: Sequence[str], cwd: str) -> ComparedRun:
+async def _run(contestant: Contestant, words: Sequence[str], cwd: str, piped: bytes) -> ComparedRun:
     model = [] if contestant.model is None else ["--model", contestant.model]
     argv = [*own_command("exec"), "--output", "json", "--quiet", "-a", contestant.agent, *model]
     start = monotonic()
     child = Child.spawn([*argv, "--worktree", contestant.worktree, *words], cwd=cwd, patience=_PATIENCE)
     stdin, stdout = child.take_pipes()
-    os.close(stdin)
     try:
+        await asyncio.to_thread(_write_all, stdin, piped)
         output = await asyncio.to_thread(_read_all, stdout)
         code = await child.wait()
     finally:
         await child.close()
     seconds = monotonic() - start
     return await asyncio.to_thread(_described, contestant, output, code or 0, child.stderr_tail(), seconds, cwd)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    with suppress(BrokenPipeError), os.fdopen(fd, "wb") as stream:  # one that ends early says why itself
+        stream.write(data)
 
 
 def _read_all(fd: int) -> bytes:

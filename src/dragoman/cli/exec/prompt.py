@@ -36,9 +36,10 @@ _IMAGES: Final = (
 
 
 class Image(NamedTuple):
-    """An image file and its type."""
+    """An image and its type."""
 
-    path: str
+    source: str
+    """Where the user gave it: `--image PATH`, or `stdin`."""
     mime_type: str
     data: bytes
 
@@ -67,11 +68,20 @@ def read_prompt(options: Options) -> Prompt:
     Raises:
         CliError: there is no prompt, or a file cannot be read.
     """
-    text = _text(options)
+    text, piped = _text(options)
     images = tuple(read_image(path) for path in options.images)
+    image = image_type(piped)
+    if image is not None:
+        if len(piped) > IMAGE_BYTES:
+            raise CliError(f"stdin: an image larger than {IMAGE_BYTES // 1024 // 1024} MiB", hint="make it smaller")
+        images = (*images, Image("stdin", image, piped))
     if not text.strip() and not images:
         raise CliError("the prompt is empty", hint="dragoman exec 'What is this project?'")
     mentions, outside = find_mentions(text, options.roots)
+    if piped.strip() and image is None:
+        from dragoman.cli.piped_text import with_piped
+
+        text = with_piped(text, _decode(piped, "stdin"))
     return Prompt(text, mentions, images, outside)
 
 
@@ -91,7 +101,7 @@ def blocks(prompt: Prompt, accepted: v1.PromptCapabilities | None) -> list[v1.Co
     for image in prompt.images:
         if not takes_images:
             raise CliError(
-                f"--image {image.path}: this agent does not accept images (promptCapabilities.image)",
+                f"{image.source}: this agent does not accept images (promptCapabilities.image)",
                 hint="mention the file as @path instead: the agent gets a link to it",
             )
         found.append(v1.ImageContent(_base64(image.data), image.mime_type))
@@ -130,7 +140,7 @@ def read_image(path: str) -> Image:
     mime_type = image_type(data)
     if mime_type is None:
         raise CliError(f"--image {path}: not a PNG, JPEG, GIF or WebP file", hint="mention other files as @path")
-    return Image(path, mime_type, data)
+    return Image(f"--image {path}", mime_type, data)
 
 
 def image_type(data: bytes) -> str | None:
@@ -140,13 +150,26 @@ def image_type(data: bytes) -> str | None:
     return next((mime_type for magic, mime_type in _IMAGES if data.startswith(magic)), None)
 
 
-def _text(options: Options) -> str:
+def _text(options: Options) -> tuple[str, bytes]:
+    """Return the prompt, and what is piped in next to it."""
+    from dragoman.cli.exec.hosted.warm import has_silent_stdin
+
     if options.prompt_file is not None:
         if options.prompt is not None:
             raise CliError("the prompt is given twice: as an argument and with --file", hint="use only one of them")
-        return _decode(_read(options.prompt_file, None, "--file"), options.prompt_file)
-    if options.prompt is not None and options.prompt != "-":
-        return options.prompt
+        text = _decode(_read(options.prompt_file, None, "--file"), options.prompt_file)
+    elif options.prompt is not None and options.prompt != "-":
+        text = options.prompt
+    else:
+        return _only_stdin(options), b""
+    if options.holds_agent or has_silent_stdin():
+        return text, b""
+    from dragoman.cli.piped_text import read_piped
+
+    return text, read_piped(is_quiet=options.progress == "none", seconds=options.timeout_seconds)
+
+
+def _only_stdin(options: Options) -> str:
     stream: BinaryIO | None = getattr(sys.stdin, "buffer", None)
     if stream is None or sys.stdin.isatty():
         if options.images and options.prompt is None:

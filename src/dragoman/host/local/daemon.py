@@ -29,6 +29,7 @@ from dragoman.errors import DragomanError
 from dragoman.host.host import Visitor, collect_rarely
 from dragoman.host.local.build import build_stamp, hello
 from dragoman.host.local.local_host import open_local_host
+from dragoman.host.local.log_file import claim_log
 from dragoman.host.local.place import HostPlace
 from dragoman.host.local.preload import load_everything
 from dragoman.host.local.start import own_identity
@@ -64,9 +65,9 @@ def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
     keep_short_log()
     collect_rarely()
     try:
-        owner = own_log(data_dir())
+        owner, log = own_log(data_dir())
         try:
-            host = open_local_host(data_dir(), mark)
+            host = open_local_host(log, mark)
         except BaseException:
             os.close(owner)
             raise
@@ -123,8 +124,11 @@ def shorten_log(descriptor: int, most_bytes: int = _LOG_BYTES) -> None:
             os.ftruncate(descriptor, 0)
 
 
-def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> int:
-    """Lock the event log for this host: two writers must never meet, also if the runtime folder was made twice.
+def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> tuple[int, Path]:
+    """Lock the event log of this installation: two writers must never meet, also if the runtime folder was made twice.
+
+    Returns:
+        The descriptor that holds the lock, and the log.
 
     Raises:
         DragomanError: another host writes it, or it is in a place where it cannot be kept.
@@ -134,14 +138,15 @@ def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> int:
         why = why_not_here(os.fspath(folder))
         if why:
             raise DragomanError(why)
-        descriptor = os.open(folder / "hosted.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        name = claim_log(folder)
+        descriptor = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DragomanError(f"{folder} cannot be used: {error.strerror}") from None
     deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
+            return descriptor, folder / f"{name}.db"
         except BlockingIOError:
             if time.monotonic() > deadline:
                 os.close(descriptor)

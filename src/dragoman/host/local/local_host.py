@@ -23,8 +23,7 @@ from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
-from dragoman.host.local.build import hello
-from dragoman.host.local.environment import ALLOWED, allowed_names, received
+from dragoman.host.local.build import build_stamp, hello, package_folder
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
@@ -48,8 +47,6 @@ if TYPE_CHECKING:
     from dragoman.store.event_log import EventLog, SessionRecord
 
 _log = logging.getLogger("dragoman.host")
-LOG_FILE: Final = "hosted.db"
-_OWNER_FILE: Final = "hosted.owner"
 QUESTION_SECONDS: Final = 24 * 3600.0
 """A question without an answer keeps the host alive for so long, by the wall clock."""
 _LONGEST_NAME: Final = 100
@@ -73,6 +70,8 @@ class LocalHost(Host):
         self._mark = mark
         self._agents: dict[str, MachineAgent] = {}
         self._socket = ""
+        self._build = build_stamp()
+        self._package = os.path.realpath(package_folder())
         self._started_at = time.time()
         self._opening: set[tuple[str, str]] = set()
         self._asked_at: dict[str, float] = {}
@@ -217,16 +216,7 @@ class LocalHost(Host):
         }
         if getattr(self.find_source(record.agent), "is_scripted", False):
             found["isScripted"] = True
-        if not session.has_agent:  # the client that asks gives its environment to the agent that has to be started
-            found["env"] = self._names_for(record)
         return {"session": found}
-
-    def _names_for(self, record: SessionRecord) -> list[str]:
-        try:
-            entry, settings = find_entry(record.agent, record.cwd)
-        except ConfigError:
-            return allowed_names(None)
-        return allowed_names(entry, settings.user.host.env)
 
     async def _queued(self, client: HostConnection, call: Call) -> object:
         """Answer when everything that was accepted is in the log."""
@@ -257,13 +247,14 @@ class LocalHost(Host):
         if session is None:
             raise RequestError.not_found("there is no such session")
         client.require("prompt", session.id)
+        session.env = session.env if client.env is None else client.env
         await session.agent.restart()
         return {}
 
     async def _login_methods(self, client: HostConnection, call: Call) -> object:
         """Answer how a user can log in to an agent; one that was never started is started for it."""
         agent = self.require_agent(_params(call).get("agent"))
-        described = await self.describe_agents(agent)
+        described = await self.describe_agents(agent, client.env)
         known = {agent: described[agent]}
         return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
 
@@ -288,7 +279,7 @@ class LocalHost(Host):
         traffic = session.agent.traffic
         if params.get("wait") is True:
             await traffic.wait(connection, after)
-        answer = traffic.answer(connection, after, session_secrets(session.env, session.servers))
+        answer = traffic.answer(connection, after, session_secrets(session.agent.env, session.servers))
         source = self.find_source(session.record.agent)
         return {**answer, "agent": session.record.agent, "command": list(command_of(source)), "state": session.state}
 
@@ -298,7 +289,9 @@ class LocalHost(Host):
         return {
             "pid": os.getpid(),
             "executable": sys.executable,
+            "package": self._package,
             **hello(),
+            "build": self._build,
             "socket": f"unix:{self._socket}",
             "startedAt": self._started_at,
             "uptimeSeconds": round(time.time() - self._started_at, 1),
@@ -319,16 +312,16 @@ def _params(call: Call) -> dict[str, Any]:
     return found
 
 
-def open_local_host(folder: Path, mark: str) -> LocalHost:
-    """Open the log in the data folder, and end what an earlier host left running.
+def open_local_host(log: Path, mark: str) -> LocalHost:
+    """Open the log, and end what an earlier host left running.
 
     Raises:
         StoreError, ConfigError: the log or the settings cannot be used.
     """
     idle = load_settings(config_dir()).user.host.idle_seconds
     own = f"dragoman-host-{mark}-{secrets.token_hex(8)}"
-    _end_orphans(folder, own)
-    return LocalHost(SqliteLog(folder / LOG_FILE), mark=own, idle_seconds=idle)
+    _end_orphans(log.with_suffix(".owner"), own)
+    return LocalHost(SqliteLog(log), mark=own, idle_seconds=idle)
 
 
 def _open_ledger() -> Ledger | None:
@@ -339,9 +332,8 @@ def _open_ledger() -> Ledger | None:
         return None
 
 
-def _end_orphans(folder: Path, own: str) -> None:
-    """End agents of the last host, if it and its guard were killed together."""
-    path = folder / _OWNER_FILE
+def _end_orphans(path: Path, own: str) -> None:
+    """End agents of the last host of this log, if it and its guard were killed together."""
     with suppress(OSError):
         last = path.read_text("ascii").strip()
         if last.startswith("dragoman-host-"):
@@ -357,7 +349,7 @@ class LocalServices(HostServices):
 
     def terms_of(self, session: HostedSession) -> Terms:
         cwd = session.record.cwd
-        entry, settings = find_entry(session.record.agent, cwd)
+        entry, settings = find_entry(session.record.agent, cwd, session.env)
         project = cwd if settings.root is None else str(settings.root)
         return hosted_terms(
             session,
@@ -369,13 +361,9 @@ class LocalServices(HostServices):
             restores=settings.restores_protected,
             remember=lambda text, action: _remember(text, action, project),
             rule_file=_rule_file(),
-            environment=lambda: _environment(session),
+            # Of these, commands of terminals get what every program needs.
+            environment=lambda: os.environ if session.agent.env is None else session.agent.env,
         )
-
-
-def _environment(session: HostedSession) -> dict[str, str]:
-    """Return what commands of terminals may have: that of the client, and of it what every program needs."""
-    return dict(os.environ) if session.env is None else received(session.env, ALLOWED)
 
 
 def _rule_file() -> str:
