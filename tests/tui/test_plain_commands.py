@@ -76,7 +76,7 @@ async def test_files_commands_and_answers_in_lines(user: UserHere) -> None:
         await client.until("remembered: dragoman, effort = ")
         await client.until("note: effort is not remembered")
         await client.until("/leave")
-        await client.until("note: not sent: there is no command /unknown (//unknown sends it as it is)")
+        await client.until("note: not sent: there is no command /unknown")
         client.type("/sessions", "/sessions all", "/open 77", "/leave")
         await client.until("1: done, say see @a.txt")
         await client.until("note: /open takes the number")
