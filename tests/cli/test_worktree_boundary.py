@@ -47,7 +47,7 @@ def state(project: Path) -> dict[str, Any]:
         path = project / ".git" / name
         found[f".git/{name}"] = path.read_bytes() if path.exists() else None
     found[".git/hooks"] = sorted(os.listdir(project / ".git/hooks"))
-    found["settings"] = [path.read_text() for path in project.glob(".git/worktrees/*/config.worktree")] or [""]
+    found["settings"] = "".join(path.read_text() for path in project.glob(".git/worktrees/*/config.worktree"))
     found["status"] = git(project, "status", "--porcelain", "--branch")
     return found
 
