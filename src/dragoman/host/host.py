@@ -251,13 +251,18 @@ class Host:
         source = self.find_source(name)
         return None if source is None else self.descriptions.find(source)
 
-    async def describe_agents(self, bound: str | None) -> dict[str, AgentDescription | None]:
-        """Return the agents; the one that a connection is bound to is started once if it was never seen."""
+    async def describe_agents(
+        self, bound: str | None, env: Mapping[str, str] | None = None
+    ) -> dict[str, AgentDescription | None]:
+        """Return the agents; the one that a connection is bound to is started once if it was never seen.
+
+        `env` is that of the client, if it is known.
+        """
         if bound is None:
             return self.known_agents()
         if self.description_of(bound) is None:
             with suppress(RequestError):
-                async with self.logins.short_agent(bound, None):
+                async with self.logins.short_agent(bound, None, env):
                     pass
         return {**self.known_agents(), bound: self.description_of(bound)}
 
@@ -495,7 +500,7 @@ class Host:
                 if run is not None:
                     await run.agent.delete_session(id)
                 else:
-                    async with self.logins.short_agent(name, None) as started:
+                    async with self.logins.short_agent(name, None, session.env) as started:
                         await started.delete_session(id)
             except DragomanError as error:
                 _log.warning("the agent did not delete its copy of a session: %s", error)

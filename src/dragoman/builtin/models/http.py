@@ -133,7 +133,7 @@ class HttpModel(Model):
 
         Raises: ModelError for a response that is not an answer.
         """
-        recoveries = 0
+        recoveries, environment = 0, self.environment
         while True:
             sent = sent or self._form.request(request)
             content = sent.body[:-1] + b"," + encode(more)[1:] if more else sent.body
@@ -143,7 +143,8 @@ class HttpModel(Model):
                     yield response, sent
                     return
                 body = await _start_of(response)
-            error = failure_of(self._target, response.status_code, body, response.headers)
+            place = environment.place_of(self._target.provider) if isinstance(environment, ModelEnvironment) else ""
+            error = failure_of(self._target, response.status_code, body, response.headers, key_place=place)
             if more or recoveries >= _MOST_RECOVERIES or not self._form.recovers_from(error):
                 raise error
             sent, recoveries = None, recoveries + 1

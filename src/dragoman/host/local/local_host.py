@@ -25,7 +25,6 @@ from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
 from dragoman.host.local.build import build_stamp, hello, package_folder
-from dragoman.host.local.environment import ALLOWED, allowed_names, received
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
@@ -265,16 +264,7 @@ class LocalHost(Host):
         }
         if self._is_scripted(record.agent):
             found["isScripted"] = True
-        if not session.has_agent:  # the client that asks gives its environment to the agent that has to be started
-            found["env"] = self._names_for(record)
         return {"session": found}
-
-    def _names_for(self, record: SessionRecord) -> list[str]:
-        try:
-            entry, settings = find_entry(record.agent, record.cwd)
-        except ConfigError:
-            return allowed_names(None)
-        return allowed_names(entry, settings.user.host.env)
 
     async def _queued(self, client: HostConnection, call: Call) -> object:
         """Answer when everything that was accepted is in the log."""
@@ -306,13 +296,14 @@ class LocalHost(Host):
         if session is None:
             raise RequestError.not_found("there is no such session")
         client.require("prompt", session.id)
+        session.env = session.env if client.env is None else client.env
         await session.agent.restart()
         return {}
 
     async def _login_methods(self, client: HostConnection, call: Call) -> object:
         """Answer how a user can log in to an agent; one that was never started is started for it."""
         agent = self.require_agent(_params(call).get("agent"))
-        described = await self.describe_agents(agent)
+        described = await self.describe_agents(agent, client.env)
         known = {agent: described[agent]}
         return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
 
@@ -337,7 +328,7 @@ class LocalHost(Host):
         traffic = session.agent.traffic
         if params.get("wait") is True:
             await traffic.wait(connection, after)
-        answer = traffic.answer(connection, after, session_secrets(session.env, session.servers))
+        answer = traffic.answer(connection, after, session_secrets(session.agent.env, session.servers))
         source = self.find_source(session.record.agent)
         return {**answer, "agent": session.record.agent, "command": list(command_of(source)), "state": session.state}
 
@@ -412,7 +403,7 @@ class LocalServices(HostServices):
 
     def terms_of(self, session: HostedSession) -> Terms:
         cwd = session.record.cwd
-        entry, settings = find_entry(session.record.agent, cwd)
+        entry, settings = find_entry(session.record.agent, cwd, session.env)
         project = cwd if settings.root is None else str(settings.root)
         return hosted_terms(
             session,
@@ -424,13 +415,9 @@ class LocalServices(HostServices):
             restores=settings.restores_protected,
             remember=lambda text, action: _remember(text, action, project),
             rule_file=_rule_file(),
-            environment=lambda: _environment(session),
+            # Of these, commands of terminals get what every program needs.
+            environment=lambda: os.environ if session.agent.env is None else session.agent.env,
         )
-
-
-def _environment(session: HostedSession) -> dict[str, str]:
-    """Return what commands of terminals may have: that of the client, and of it what every program needs."""
-    return dict(os.environ) if session.env is None else received(session.env, ALLOWED)
 
 
 def _rule_file() -> str:
