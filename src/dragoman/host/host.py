@@ -297,6 +297,10 @@ class Host:
         """Return the `_meta` that the agent gets with `session/new`."""
         return meta
 
+    def kept_seconds(self, session: HostedSession) -> int | None:
+        """Return for how long after a prompt a session goes on that cannot come back; None for one that can."""
+        return None
+
     def ledger_for(self, session: HostedSession) -> Ledger | None:
         """Return the ledger that the next turn of a session is written into; None for none."""
         return self.ledger
@@ -515,13 +519,16 @@ class Host:
         oldest = monotonic() - self.settings.agent_idle_seconds
         for session in self._sessions.values():
             is_unused = not session.attachments and not session.is_busy and session.last_used < oldest
-            if session.agent.is_running and session.agent.can_come_back and is_unused:
+            if session.agent.is_running and self._can_be_ended(session) and is_unused:
                 _ = self.run(session.agent.end())
         if monotonic() - self._joined_at > _JOIN_SECONDS:
             self._joined_at = monotonic()
             _ = self.run(self.join_old_events())
         if self._sessions:
             self._sweep_later()
+
+    def _can_be_ended(self, session: HostedSession) -> bool:
+        return session.agent.can_come_back and self.kept_seconds(session) is None
 
     async def join_old_events(self) -> None:
         """Join the events of old turns, in every session that is not in use; other work goes on meanwhile."""

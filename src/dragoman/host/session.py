@@ -118,6 +118,11 @@ class HostedSession:
         return self.agent.is_running
 
     @property
+    def kept_seconds(self) -> int | None:
+        """For how long after a prompt it goes on, if its agent cannot bring it back; None if it can."""
+        return self._host.kept_seconds(self)
+
+    @property
     def turn(self) -> dict[str, Any] | None:
         """The turn that runs: `promptId` and `turn`, its number."""
         return self.prompts.place

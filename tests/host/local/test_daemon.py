@@ -57,7 +57,7 @@ def read_to_the_end(client: ThinClient) -> list[dict[str, Any]]:
 
 
 def test_a_host_ends_after_its_idle_time_and_takes_its_agents_along(place: HostPlaceKit) -> None:
-    place.settings(host={"idle": 0.2})
+    place.settings(host={"idle": 0.2, "keep": 0})
     assert scripted(place).code == 0
     wait_for(lambda: not place.pids())
     wait_for(lambda: not place.leftovers())
@@ -66,7 +66,7 @@ def test_a_host_ends_after_its_idle_time_and_takes_its_agents_along(place: HostP
 
 
 def test_a_host_lives_while_a_client_is_connected_or_a_turn_runs(place: HostPlaceKit) -> None:
-    place.settings(host={"idle": 0.05})
+    place.settings(host={"idle": 0.05, "keep": 0})
     assert scripted(place, "s", "slow 60", "--no-wait").code == 0
     (pid,) = place.pids()
     client = place.connect()

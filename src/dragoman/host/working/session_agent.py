@@ -213,9 +213,12 @@ class SessionAgent:
             session.is_read_only = True
             session.facts["canComeBack"] = False
             session.describe()
+            if session.prompts.turn_number > 1:  # with the turn that needs it; agents may forget what is empty
+                self._host.descriptions.note_memory(self._host.source(session.record.agent), forgets=True)
             raise session_lost("the agent does not know it any more") from None
         finally:
             self._is_replaying = False
+        self._host.descriptions.note_memory(self._host.source(session.record.agent), forgets=False)
         await self._return_to_mode(run)
         if is_loaded and not is_unknown:
             self._dropping_until = monotonic() + _QUIET_SECONDS
