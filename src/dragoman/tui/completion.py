@@ -138,7 +138,7 @@ def literal_text(raw: str) -> str | None:
 
 
 def unknown_command(text: str, known: Collection[str], *, is_agent_known: bool = True) -> str:
-    """Return what to say about a slash command that nobody has; empty if the text is a prompt, or the command is known.
+    """Return what to say about an unknown slash command; empty if the text is a prompt, or the command is known.
 
     A text whose first word has a second slash is a prompt about a path, as is `/tmp is full`: a file of that name, with
     words behind it.

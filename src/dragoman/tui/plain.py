@@ -48,7 +48,7 @@ class PlainTerminal:
         self.paint = paint
         self._is_ascii = is_ascii
         self._kept = ""  # the lines of a prompt that goes on
-        self._asked_about: tuple[str | None] | None = None  # the turn of which it was said that it goes on
+        self._asked_about: tuple[str | None] | None = None  # the turn that the user was asked about
 
     def write(self, lines: Sequence[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)

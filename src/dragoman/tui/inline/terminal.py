@@ -198,7 +198,7 @@ class InlineTerminal:
             self.changed()
 
     def leave_as_answered(self, key: str) -> None:
-        """Leave as the user answered; a key that was typed before the question was in sight is no answer."""
+        """Leave as the user answered; a key that was typed before it was asked does not count."""
         if self._app is None or self._app.render_counter <= self._asked_at:
             return
         self.is_leaving = False

@@ -563,7 +563,7 @@ class TerminalApp(App[None]):
 
     def _farewell(self) -> str:
         conversation = self.conversation
-        others = sum(each.conversation.is_running for each in self.attached if not each.is_shown)
+        others = sum(item.conversation.is_running for item in self.attached if not item.is_shown)
         more = f"{others} other session{'s' if others > 1 else ''} still running: dragoman sessions lists them"
         words = conversation.farewell(was_running=conversation.is_running)
         return "\n".join(part for part in (more if others else "", words) if part)

@@ -99,7 +99,7 @@ class Choice(LeftOnce[int | None], ModalScreen[int | None]):
 
 
 class KeyQuestion(LeftOnce[str | None], ModalScreen[str | None]):
-    """A question that one key answers; Esc answers nothing. What was typed before it was in sight is no answer."""
+    """A question that one key answers; Esc answers nothing. What was typed before it was in sight does not count."""
 
     DEFAULT_CSS = """
     KeyQuestion { align: center middle; }
