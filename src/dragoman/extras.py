@@ -30,11 +30,7 @@ def _source() -> tuple[str, bool]:
         found = json.loads(written) if written else {}
         url = urlsplit(found.get("url", ""))
         is_folder = url.scheme == "file" and "dir_info" in found
-    except (
-        PackageNotFoundError,
-        OSError,
-        ValueError,
-        AttributeError,
-    ):  # run from its sources, or a file that is damaged
+    # It may run from its sources, and the file may be damaged.
+    except (PackageNotFoundError, OSError, ValueError, AttributeError):
         return "", False
     return (unquote(url.path), bool(found["dir_info"].get("editable"))) if is_folder else ("", False)
