@@ -60,6 +60,7 @@ def assert_restored(terminal: Terminal, before: list[object]) -> None:
 
 @pytest.mark.convention("stop", "full screen")
 @pytest.mark.convention("leave while it works", "full screen")
+@pytest.mark.convention("redraw", "full screen")
 def test_the_full_screen_leaves_the_editor_its_keys_and_the_terminal_as_it_was(
     place: HostPlaceKit, terminals: list[Terminal]
 ) -> None:
@@ -80,6 +81,10 @@ def test_the_full_screen_leaves_the_editor_its_keys_and_the_terminal_as_it_was(
     terminal.until("Enter send")
     terminal.type("\x03")
     terminal.until("cleared; Up brings it back")
+    terminal.screen.reset()  # as if another program had cleared it
+    terminal.type("\x0c")
+    terminal.until("Cancelled")
+    terminal.until("F1 help")
     terminal.type("run sleep 1000\r")
     terminal.until("needs your answer")
     terminal.type("\x04")
