@@ -89,7 +89,7 @@ class SessionRequests:
         client, request = self._client, read(call, v1.NewSessionRequest)
         client.require("prompt")
         if self._host.is_retiring:
-            await self._hold("")
+            await self._hold(call, "")
         meta = own_meta(request.meta)
         key = read_key(meta.get("key"))
         async with self._host.opening_keys.opening(client.visitor, key) as earlier:
@@ -152,7 +152,7 @@ class SessionRequests:
         parent = await self.find(request.session_id)
         client.require("prompt", parent.id)
         if self._host.is_retiring:
-            await self._hold("")
+            await self._hold(call, "")
         may_fork = client.kind.unstable and (client.settings.unstable or client.settings.forks)
         if not may_fork or not parent.agent_can("sessionCapabilities.fork"):
             raise RequestError.method_not_found(call.method)
@@ -283,7 +283,7 @@ class SessionRequests:
         if own.get("queue") is False and session.is_busy:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
         if self._host.is_retiring and not (isinstance(wanted, str) and session.prompts.knows(wanted)):
-            return self._hold(session.id)
+            return self._hold(call, session.id)
         self._use_environment(None, session, {})
         attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
         attachment.takes_events = attachment.takes_events or own.get("events") is True
@@ -309,17 +309,22 @@ class SessionRequests:
             known = None  # its answer must not overtake the updates that were not sent yet
         return self._outcome(call, session, id, known, attachment.await_outcome(id))
 
-    async def _hold(self, session: str) -> object:
-        """Keep a request that the host after this one shall get: the client sends it there, once this one has ended."""
-        client = self._client
+    def _hold(self, call: Call, session: str) -> Coroutine[Any, Any, object]:
+        """Keep a request that the host after this one shall get: the client sends it there, once this one has ended.
+
+        Noted here and now, so that a cancel behind a prompt finds it, and not the turn of another client.
+        """
+        client, held = self._client, asyncio.get_running_loop().create_future()
+        self._held.setdefault(session, []).append(held)
+        call.after_response(lambda: self._held[session].remove(held))
         if client.kind.knows_us and client.peer.is_open:
             client.peer.post(notice_frame(session, HELD))
-        self._held.setdefault(session, []).append(held := asyncio.get_running_loop().create_future())
-        try:
+
+        async def wait() -> object:
             await held
-        finally:
-            self._held[session].remove(held)
-        return v1.PromptResponse("cancelled")
+            return v1.PromptResponse("cancelled")
+
+        return wait()
 
     def cancel_held(self, session: str) -> bool:
         """End the prompts for a session that are held for this client; False if none is."""

@@ -12,13 +12,12 @@ more), or new files of its own package. All but SIGTERM wait for an idle moment.
 *After an update.* The host looks at its files when a client comes, and says in `initialize` that it is outdated. A
 client that wants to begin something then sends `_dragoman/retire`. From there on the host begins nothing: new sessions
 and prompts are held, with a line to their clients, and never get an answer here. Turns that run, and prompts that wait
-behind them, go on to their ends, with their questions; their clients get all of it. Then the host ends, whoever is
-attached: clients connect again, to the host that the first of them starts, load their sessions from the log, and send
+behind them, go on to their ends, with their questions; their clients get all of it. Then the host ends, also if clients
+are attached: they connect again, to the host that the first of them starts, load their sessions from the log, and send
 what was held once more, under the same id. The log has one writer at any moment, so no session has two hosts.
 
-`_end` is the one way out: it stops to
-listen first, so that a client that is not accepted yet finds the end of the file and asks for another host, and only
-then looks whether there is anything to close.
+`_end` is the one way out: it stops to listen first, so that a client that is not accepted yet finds the end of the file
+and asks for another host, and only then looks whether there is anything to close.
 Timers use the monotonic clock, which stands still while a laptop sleeps: not all of them fire when it wakes.
 """
 
