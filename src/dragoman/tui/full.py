@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
@@ -43,7 +43,7 @@ def run(
         first: the first prompt.
         ui: the user's settings.
         overridden: settings that an option decides this time, and which one.
-        chooses: show the sessions of the folder first, if there are some.
+        chooses: open the list of sessions, if there are some.
         notes: what the user should know.
     """
     gc.disable()  # what is loaded stays: collections find nothing, and are a twelfth of the time to the first frame
@@ -72,6 +72,7 @@ def run(
         answers=TerminalAnswers() if question is None else question.answers,
         typed=b"" if question is None else question.typed,
         chooses=chooses,
+        announces=not chooses,
         worktree=opening.worktree,
         notes=notes,
     )
@@ -84,16 +85,9 @@ def run(
         os.write(sys.stdout.fileno(), app.around.notifier.ending().encode())
     for line in app.last_exchange:
         sys.stdout.write(f"{line}\n")
-    _print_way_back(app.conversation)
+    if app.farewell:
+        sys.stdout.write(f"{app.farewell}\n")
     return app.return_code or 0  # of a defect, which Textual has printed
-
-
-def _print_way_back(conversation: Any) -> None:
-    from dragoman.text.visible import label
-
-    if conversation.session_id is not None:
-        state = "still running; " if conversation.is_running else ""
-        sys.stdout.write(f"{state}dragoman attach {label(conversation.session_id, 80)} brings you back\n")
 
 
 def _warm() -> None:

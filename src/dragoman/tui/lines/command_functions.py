@@ -19,9 +19,10 @@ from dragoman.tui.attachments import written_out
 from dragoman.tui.clipboard import copy
 from dragoman.tui.copied_answer import copied_sentence, last_answer
 from dragoman.tui.lines.commands import client_command
-from dragoman.tui.local_host.session_rows import in_order
+from dragoman.tui.local_host.session_rows import in_order, is_gone, searched_text
 from dragoman.tui.option_values import known_options, models_of, modes_of, named, values_of
 from dragoman.tui.remembered_values import set_and_remember
+from dragoman.tui.screen.header import cost_sentence
 from dragoman.tui.start.preferences import agent_key
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _PLACE: Final = 50  # of a longer path the end says more
 
 async def stop(client: LineClient, words: str) -> None:
     """Stop the turn that runs."""
-    if not await client.interrupt():
+    if not client.interrupt():
         client.write("note: nothing runs")
 
 
@@ -116,7 +117,7 @@ async def steer(client: LineClient, words: str) -> None:
         client.write("note: passed to the turn that runs; it is the next prompt if the agent does not take it")
     else:
         _ = client.terminal.give_back(words)
-        client.write("note: this agent takes no text while it works; type it as a prompt, and /stop runs it at once")
+        client.write("note: this agent takes no text while it works; type it as a prompt after /stop, or let it wait")
 
 
 def _chosen(client: LineClient, number: str, otherwise: str) -> TypedPrompt | None:
@@ -144,6 +145,26 @@ async def copy_answer(client: LineClient, words: str) -> None:
         client.note(copied_sentence(await copy(text, os.environ, client.terminal.write_sequence), text))
     else:
         client.write("note: there is nothing to copy")
+
+
+async def paste(client: LineClient, words: str) -> None:
+    """Attach the image in the clipboard of this machine."""
+    from dragoman.tui.attachments import image_chip
+    from dragoman.tui.clipboard import paste_image
+
+    if not client.conversation.accepts.image:
+        client.write("note: the agent does not take images")
+        return
+    image = await paste_image(os.environ)
+    if isinstance(image, str):
+        client.note(image)
+    else:
+        client.prompts.attach(image_chip(*image, client.prompts.chips))
+
+
+async def show_cost(client: LineClient, words: str) -> None:
+    """Write what the session cost so far."""
+    client.write(f"note: {cost_sentence(client.conversation.state)}")
 
 
 async def show_thought(client: LineClient, words: str) -> None:
@@ -191,16 +212,47 @@ async def list_sessions(client: LineClient, words: str) -> None:
     if not rows:
         client.write("note: there are no sessions")
         return
-    for number, row in enumerate(client.rows, 1):
-        client.write(f"{number}: {', '.join(_row_parts(row, client.conversation.folder))}")
+    _write_rows(client)
     left = len(rows) - len(client.rows)
     more = f"; /sessions all shows {left} of other folders" if left else ""
     client.write(f"note: /open N goes to one{more}")
 
 
+async def resume_session(client: LineClient, words: str) -> None:
+    """Go on with an earlier session: by its number in the list, or by words that only it has; otherwise list them.
+
+    The list is the last one, filtered by earlier words or not, so that a number means what the user sees.
+    Raises: RequestError.
+    """
+    if words.isascii() and words.isdigit() and client.rows:
+        await open_session(client, words)
+        return
+    rows = in_order([row for row in await client.conversation.sessions() if not is_gone(row)])
+    rows = [row for row in rows if row.session_id != client.conversation.session_id]
+    looked_for = words.casefold().split()
+    like = [row for row in rows if all(word in searched_text(row).casefold() for word in looked_for)]
+    here = [row for row in like if row.folder == client.conversation.folder]
+    like = here or like
+    if not like:
+        client.write(
+            f"note: no session is like {label(words, 60)}" if rows and words else "note: there is no other session"
+        )
+    elif words and len(like) == 1:
+        await client.conversation.switch(like[0])
+    else:
+        client.rows = like
+        _write_rows(client)
+        client.write("note: /resume N goes on with one, /resume WORDS with the one that has these words")
+
+
+def _write_rows(client: LineClient) -> None:
+    for number, row in enumerate(client.rows, 1):
+        client.write(f"{number}: {', '.join(_row_parts(row, client.conversation.folder))}")
+
+
 def _row_parts(row: ListedSession, folder: str) -> Iterator[str]:
     yield row.word
-    yield label(row.title or row.name or row.session_id, 60)
+    yield label(row.shown_name, 60)
     yield label(row.agent, 30)
     if row.folder != folder:
         home = os.path.expanduser("~")
@@ -336,10 +388,13 @@ FUNCTIONS: Final[Mapping[str, LineFunction]] = {
     "drop": drop,
     "steer": steer,
     "copy": copy_answer,
+    "paste": paste,
+    "cost": show_cost,
     "thought": show_thought,
     "traffic": show_traffic,
     "sessions": list_sessions,
     "open": open_session,
+    "resume": resume_session,
     "new": begin_session,
     "retry": retry,
     "mode": choose_mode,
