@@ -100,7 +100,8 @@ async def test_a_key_that_cannot_be_checked_is_stored_only_by_a_second_enter_tha
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ANTHROPIC_BASE_URL", "http://127.0.0.1:1")
     async with user.host_here(), user.screen(agent="scripted") as client:
-        entry, results = KeyEntry(PROVIDERS["anthropic"]), []
+        results: list[object] = []
+        entry = KeyEntry(PROVIDERS["anthropic"])
         entry.clock = user.clock
         _ = client.app.push_screen(entry, results.append)
         await until(client, lambda: entry.is_mounted and entry.query(Input))
