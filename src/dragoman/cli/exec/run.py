@@ -91,7 +91,7 @@ class Run:
         login, once after the user at this terminal has logged in.
         """
         self._try_once()
-        if self._begin_after_login():
+        if self.facts.is_login_needed and self._begin_after_login():
             self._try_once()
         while self._begin_retry():
             self._try_once()
@@ -201,7 +201,7 @@ class Run:
     def _begin_after_login(self) -> bool:
         """Let the user log in on this terminal, and start the agent again; return False if there was no login."""
         request, has_run = self._request, self._run is not None and self._run.record.may_have_changed
-        if request is None or self._result is not None or not self.facts.is_login_needed or has_run:
+        if request is None or self._result is not None or has_run:
             return False
         if self._view.form not in ("text", "json") or request.options.recording is not None:
             return False  # a stream of events and a recording are of one try
