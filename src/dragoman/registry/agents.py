@@ -194,8 +194,27 @@ class Agents:
             if entry is not None:
                 if source != "project":
                     self._note_redefinition(name, entry)
-                return entry
+                return self._with_typed_keys(entry)
         return None
+
+    def _with_typed_keys(self, entry: AgentEntry) -> AgentEntry:
+        """Return the agent with the keys that the user typed for its variables; its own settings come first."""
+        if entry.source in ("built-in", "project"):  # the first has stored keys of its own, the second none
+            return entry
+        from dragoman.settings.credentials import Credentials
+
+        try:
+            keys = Credentials(self.settings.user.path.parent).variables_of(entry.name)
+        except ConfigError as error:
+            self._note(f"stored keys are not used: {error}")
+            return entry
+        if not keys:
+            return entry
+        from dragoman.text.secrets import remember_key
+
+        for variable, key in keys.items():
+            remember_key(variable, key)
+        return replace(entry, env={**keys, **entry.env})
 
     def _find_in(self, source: AgentSource, name: str) -> AgentEntry | None:
         entries = self._from(source)
