@@ -386,9 +386,7 @@ async def test_a_change_is_shown_once(user: UserHere) -> None:
             await client.until("✔ edit")
             client.clock.let_pass()
             await client.until_gone("answered: ")
-            assert re.search(r"│ +1 \+ bye", client.text), (
-                "the change is in the conversation, now that the card is gone"
-            )
+            assert re.search(r"│ +1 \+ bye", client.text), "the change moves into the conversation"
         async with user.inline(**SCRIPTED) as inline:
             await inline.until("Enter send")
             inline.type("edit a.txt bye => hello\r")

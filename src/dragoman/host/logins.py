@@ -18,7 +18,7 @@ from dragoman.host.agents import start_limit
 from dragoman.host.working.prompts import as_request_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from dragoman.client import RemoteAgent
     from dragoman.host.clients.request_scope import RequestScope
@@ -31,13 +31,16 @@ class AgentLogins:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._locks: dict[str, asyncio.Lock] = {}
-        self._methods: dict[str, str] = {}
+        self._methods: dict[str, tuple[str, str | None]] = {}
+        """The method that worked, and the key that the user typed for it, which is in memory only."""
 
-    async def log_in(self, name: str, method: str, scope: RequestScope, *, is_local: bool) -> None:
-        """Forward `authenticate`. Raises: RequestError."""
-        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
+    async def log_in(
+        self, name: str, method: str, scope: RequestScope, *, is_local: bool, key: str | None = None
+    ) -> None:
+        """Forward `authenticate`, with the key that the user typed for it. Raises: RequestError."""
+        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope, scope.env) as agent:
             try:
-                await agent.authenticate(method)
+                await agent.authenticate(method, key=key)
             except DragomanError as found:
                 error = as_request_error(found)
                 if is_local:
@@ -48,11 +51,11 @@ class AgentLogins:
                     "machine of the host)",
                     error.data,
                 ) from None
-        self._methods[name] = method
+        self._methods[name] = (method, key)
 
     async def log_out(self, name: str, scope: RequestScope) -> None:
         """Forward `logout`. Raises: RequestError."""
-        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
+        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope, scope.env) as agent:
             try:
                 await agent.logout()
             except DragomanError as error:
@@ -64,22 +67,24 @@ class AgentLogins:
         try:
             return await work()
         except AuthRequired:
-            method = self._methods.get(name)
-            if method is None:
+            if name not in self._methods:
                 raise
-            await agent.authenticate(method)
+            method, key = self._methods[name]
+            await agent.authenticate(method, key=key)
             return await work()
 
     @asynccontextmanager
-    async def short_agent(self, name: str, scope: RequestScope | None) -> AsyncIterator[RemoteAgent]:
-        """Start an agent without a session, and end it at exit. Raises: RequestError."""
+    async def short_agent(
+        self, name: str, scope: RequestScope | None, env: Mapping[str, str] | None
+    ) -> AsyncIterator[RemoteAgent]:
+        """Start an agent without a session, for a client with this environment, and end it. Raises: RequestError."""
         host = self._host
         async with AsyncExitStack() as stack:
             try:
                 source = host.source(name)
                 options: Any = host.services.options_without_session(scope)
                 async with start_limit(name):
-                    transport = await source.start(str(Path.home()), None)
+                    transport = await source.start(str(Path.home()), env)
                     agent = await stack.enter_async_context(connect(transport, **options))
             except DragomanError as error:
                 raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None

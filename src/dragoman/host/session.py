@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _RESTORED_EVENTS: Final = 2000
 _PAGE: Final = 1000
+_AWAITED_SECONDS: Final = 30.0  # half of what a client may be behind before it is cut off
 _TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
 
 
@@ -66,6 +67,7 @@ class HostedSession:
         """Write down what answers need after a restart, soon and behind the events that led to it."""
         self.attachments: set[Attachment] = set()
         self.env: Mapping[str, str] | None = None
+        """Of the client that last opened it or sent a prompt, for the next start of the agent; in memory only."""
         self.servers: Sequence[v1.McpServer] = ()
         self.facts: dict[str, Any] = msgspec.json.decode(record.facts)
         self.directories: Sequence[str] = self.facts.get("directories") or ()
@@ -113,8 +115,21 @@ class HostedSession:
         return self.prompts.is_busy or bool(self.questions)
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether a client has still to get updates, or the report of its turn; not one that is too slow."""
+        is_recent = monotonic() - self.last_used < _AWAITED_SECONDS
+        is_behind = any(attachment.cursor < self.head for attachment in self.attachments)
+        clients = {attachment.client.key for attachment in self.attachments}
+        return is_recent and (is_behind or self.agent.reports.are_awaited_by(clients))
+
+    @property
     def has_agent(self) -> bool:
         return self.agent.is_running
+
+    @property
+    def kept_seconds(self) -> int | None:
+        """For how long after a prompt it goes on, if its agent cannot bring it back; None if it can."""
+        return self._host.kept_seconds(self)
 
     @property
     def turn(self) -> dict[str, Any] | None:

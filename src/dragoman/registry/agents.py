@@ -21,7 +21,7 @@ from dragoman._version import __version__
 from dragoman.errors import ConfigError
 from dragoman.process.own_program import own_command
 from dragoman.registry.elsewhere import connect_command, header_variable, host_of
-from dragoman.registry.facts import AgentFacts, facts_of, foreign_keys
+from dragoman.registry.facts import AgentFacts, addresses_of, facts_of, foreign_keys
 from dragoman.registry.installed import Installed, InstalledAgents
 from dragoman.registry.quirks import PLAIN, Quirks, overridden, quirks_of
 from dragoman.settings.acceptances import fingerprint
@@ -100,16 +100,20 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
             from dragoman.process.command import is_kept
 
             patterns = self.env_allow
-            removed = [
-                name for name in inherited if not is_kept(name) and not any(fnmatchcase(name, p) for p in patterns)
-            ]
+            kept = {name for name in inherited if is_kept(name) or any(fnmatchcase(name, p) for p in patterns)}
+            removed = [name for name in inherited if name not in kept | addresses_of(kept, inherited)]
         else:
             removed = [] if facts is None else [name for name in foreign_keys(facts) if name in inherited]
         return {**dict.fromkeys(removed), **self.env}
 
 
 def load_agents(
-    settings: EffectiveSettings, data_dir: Path, cache_dir: Path, *, editors: Mapping[Editor, Path] | None = None
+    settings: EffectiveSettings,
+    data_dir: Path,
+    cache_dir: Path,
+    *,
+    editors: Mapping[Editor, Path] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Agents:
     """Return the agents of this machine for one user and one project.
 
@@ -118,9 +122,10 @@ def load_agents(
         data_dir: the folder that contains the installed agents.
         cache_dir: the folder that contains the copy of the ACP registry.
         editors: the files of other editors; by default those of Zed and JetBrains.
+        environment: of the user who asks, whose programs are searched; by default that of this process.
     """
     files = editor_files(Path.home()) if editors is None else editors
-    return Agents(settings, files, InstalledAgents(data_dir), cache_dir)
+    return Agents(settings, files, InstalledAgents(data_dir), cache_dir, environment)
 
 
 def resolve_command(argv: Sequence[str]) -> AgentEntry:
@@ -147,8 +152,10 @@ class Agents:
         editors: Mapping[Editor, Path],
         installed: InstalledAgents,
         cache_dir: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.settings = settings
+        self._environment = environment
         self.installed = installed
         self._editors = editors
         self._cache_dir = cache_dir
@@ -187,8 +194,27 @@ class Agents:
             if entry is not None:
                 if source != "project":
                     self._note_redefinition(name, entry)
-                return entry
+                return self._with_typed_keys(entry)
         return None
+
+    def _with_typed_keys(self, entry: AgentEntry) -> AgentEntry:
+        """Return the agent with the keys that the user typed for its variables; its own settings come first."""
+        if entry.source in ("built-in", "project"):  # the first has stored keys of its own, the second none
+            return entry
+        from dragoman.settings.credentials import Credentials
+
+        try:
+            keys = Credentials(self.settings.user.path.parent).variables_of(entry.name)
+        except ConfigError as error:
+            self._note(f"stored keys are not used: {error}")
+            return entry
+        if not keys:
+            return entry
+        from dragoman.text.secrets import remember_key
+
+        for variable, key in keys.items():
+            remember_key(variable, key)
+        return replace(entry, env={**keys, **entry.env})
 
     def _find_in(self, source: AgentSource, name: str) -> AgentEntry | None:
         entries = self._from(source)
@@ -388,7 +414,7 @@ class Agents:
             if id_ in self._installed:
                 return self._installed_entry(self._installed[id_])
         confirmed = self._downloads.confirmed(agent.name)
-        found = locate(agent, self._npx_folder, chosen=confirmed)
+        found = locate(agent, self._npx_folder, self._environment, chosen=confirmed)
         problem = ""
         if found.missing:
             remedy = f", or install it with: dragoman agents install {agent.name}" if agent.packages else ""
