@@ -39,7 +39,7 @@ from dragoman.tui.plain import PlainTerminal
 from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit
 
-SECONDS = 12.0
+SECONDS = 60.0
 SCRIPTED: Mapping[str, Any] = {"agent": "dragoman", "model": "scripted"}
 """The built-in agent with its scripted model, as options of the command line."""
 START = 1e9
@@ -144,7 +144,7 @@ class PlainHere(Shown):
 
     async def answer(self, line: str) -> None:
         """Type an answer when the question could be read."""
-        await self.until("another line is a prompt")
+        await self.until("answer with ")
         self.clock.let_pass()
         self.type(line)
 

@@ -18,9 +18,10 @@ STATUS, RULE, INPUT, FOOTER = 20, 21, 22, 23  # rows
 
 async def asked(client: ScreenHere) -> list[str]:
     """The screen with a real question."""
-    await client.until("\n  ◆ needs your answer")
-    client.clock.let_pass()
-    for part in ("\n◆ question: ", "\n  press y, n or 1-2 to answer", "Esc stop"):
+    for part in ("\n  ◆ needs your answer", "\n◆ question: "):
+        await client.until(part)
+    client.clock.let_pass()  # from here on keys count
+    for part in ("\n  press y, n or 1-2 to answer", "Esc stop"):
         await client.until(part)
     return client.text.split("\n")
 

@@ -90,8 +90,8 @@ class LineAnswers:
         if not any(answer.is_clear for answer in answers_of(question.request)):
             self._write("note: the agent offers no answer; /stop stops the turn")
         elif self._by_line:
-            why = ", w WHY to reject and say why" if question.rejecting is not None else ""
-            self._write(f"answer with {letters_of(answers_of(question.request))} and Enter{why}, v to see it again;")
+            why = "w WHY: no, because; " if question.rejecting is not None else ""
+            self._write(f"answer with {letters_of(answers_of(question.request))} and Enter ({why}v: see it again);")
             self._write("another line is a prompt and answers nothing")
         question.shown_at = self._conversation.clock()
 
