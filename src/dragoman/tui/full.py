@@ -84,7 +84,8 @@ def run(
         os.write(sys.stdout.fileno(), app.around.notifier.ending().encode())
     for line in app.last_exchange:
         sys.stdout.write(f"{line}\n")
-    _print_way_back(app.conversation)
+    if not opening.is_temporary:
+        _print_way_back(app.conversation)
     return app.return_code or 0  # of a defect, which Textual has printed
 
 

@@ -110,6 +110,7 @@ class LineClient:
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self.terminal = terminal
+        self._is_temporary = opening.is_temporary
         self.conversation = HostedConversation(opening, self, session_id=session_id, clock=clock)
         self.answers = LineAnswers(
             self.conversation, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
@@ -227,7 +228,7 @@ class LineClient:
                 self.write(f"note: still working, {duration(self.conversation.clock() - started)}")
 
     def _farewell(self, *, running: bool) -> None:
-        if self.conversation.session_id is not None:
+        if self.conversation.session_id is not None and not self._is_temporary:
             state = "still running; " if running else ""
             self.write(f"note: {state}dragoman attach {label(self.conversation.session_id, 80)} brings you back")
 
