@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from dragoman.policy.paths import is_below
 
-_MOST_BYTES: Final = 64 * 1024 * 1024  # of a record: it lists every file of a plain copy
+_MOST_BYTES: Final = 64 * 1024  # of a record
 _MOST_ORIGINALS: Final = 8  # a worktree of a worktree of ...
 
 

@@ -78,7 +78,7 @@ def test_a_key_from_stdin_is_checked_and_stored_and_never_shown(place: Place, li
     done = agent(place, "login", "anthropic", stdin=f"{KEY}\n")
     assert done.code == 0, done.err
     assert done.out == ""
-    assert f"the key of Anthropic is stored in {credentials(place)}; Anthropic lists 1 models with it" in done.err
+    assert f"the key of Anthropic is stored in {credentials(place)}; Anthropic lists 1 model with it" in done.err
     assert KEY not in done.err
     assert stored(place) == {"anthropic": KEY}
     assert lists.keys == [KEY]
@@ -92,7 +92,8 @@ def test_a_key_from_stdin_is_checked_and_stored_and_never_shown(place: Place, li
 def test_a_key_that_the_provider_refuses_is_not_stored(place: Place, lists: Lists) -> None:
     done = agent(place, "login", "anthropic", stdin="sk-ant-wrong-0123456789")
     assert done.code == 7
-    assert "Anthropic refused the key, and nothing was stored" in done.err
+    assert "nothing was stored: Anthropic refused the key: invalid x-api-key [" in done.err
+    assert "; the key comes from stdin" in done.err
     assert "sk-ant-wrong" not in done.err
     assert not credentials(place).exists()
 
@@ -130,13 +131,48 @@ def test_what_cannot_be_done_names_what_to_do(
 
 def test_at_a_terminal_it_asks_and_does_not_show_the_key(place: Place, lists: Lists) -> None:
     with at_terminal(place, "agent", "login") as terminal:
-        terminal.until("number or name: ")
+        terminal.until("m for 20 more: ")
         terminal.type("1\n")
         terminal.until("(it is not shown): ")
         terminal.type(f"{KEY}\n")
         assert terminal.wait() == 0, terminal.text
-    assert "Anthropic lists 1 models" in terminal.text
+    assert "Anthropic lists 1 model" in terminal.text
     assert KEY not in terminal.text
+    assert stored(place) == {"anthropic": KEY}
+
+
+def test_at_a_terminal_a_refusal_is_reported_at_once_and_an_unreachable_provider_is_the_users_decision(
+    place: Place, lists: Lists
+) -> None:
+    wrong = "sk-ant-wrong-0123456789"
+    with at_terminal(place, "agent", "login") as terminal:
+        terminal.until("  1  anthropic")
+        assert "mistral" in terminal.text
+        assert "lmstudio" not in terminal.text
+        terminal.type("m\n")
+        terminal.until("lmstudio")
+        terminal.type("no such name\n")
+        assert terminal.wait() == 2
+        assert "no provider is called" in terminal.text
+    with at_terminal(place, "agent", "login") as terminal:
+        terminal.until("m for 20 more: ")
+        terminal.type("anth\n")
+        terminal.until("(it is not shown): ")
+        terminal.type(f"{wrong}\n")
+        assert terminal.wait() == 7, terminal.text
+    assert "nothing was stored: Anthropic refused the key" in terminal.text
+    assert "the key comes from your input" in terminal.text
+    assert wrong not in terminal.text
+    place.environment["ANTHROPIC_BASE_URL"] = "http://127.0.0.1:1"
+    for answer, code in (("\n", 130), ("y\n", 0)):
+        assert not credentials(place).exists()
+        with at_terminal(place, "agent", "login", "anthropic") as terminal:
+            terminal.until("(it is not shown): ")
+            terminal.type(f"{KEY}\n")
+            terminal.until("Store the key unchecked? [y/N] ")
+            assert "Anthropic could not be asked" in terminal.text
+            terminal.type(answer)
+            assert terminal.wait() == code, terminal.text
     assert stored(place) == {"anthropic": KEY}
 
 

@@ -210,7 +210,6 @@ def test_overwriting_an_agent_needs_a_flag(user: User) -> None:
         (["accept", "scripted"], "proposes no agent"),
         (["accept", "--mcp", "db"], "proposes no MCP server"),
         (["list", "--registry"], "has not been fetched yet"),
-        ([], "agents: missing action"),
         (["explode"], "invalid choice"),
     ],
 )

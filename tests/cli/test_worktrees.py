@@ -9,6 +9,7 @@ import pytest
 
 from tests import machine
 from tests.cli.exec_kit import Place
+from tests.cli.step_kit import STEP_AGENT, play, script
 from tests.cli.warm_python import WarmPython
 from tests.worktrees.kit import content, git, make_project, write
 
@@ -121,6 +122,56 @@ def test_agents_are_compared_in_worktrees_of_their_own(place: Place, tmp_path: P
     assert "+hello" in html
     assert place.run("merge", ours["worktree"], verb="worktrees").code == 0
     assert (place.project / "</pre><script>.txt").read_text() == "hello"
+
+
+# What an agent does so that git shows nothing of it, with the paths that changed
+HIDING = """
+echo x >> a.txt; git update-index --assume-unchanged a.txt
+echo x > sub/b.txt; git update-index --skip-worktree sub/b.txt
+echo x > new.txt; echo '*' > .gitignore; echo '*' >> "$(git rev-parse --git-path info/exclude)"
+git config core.fileMode false; chmod a-x run
+git init -q own; echo x > own/x.txt
+ln -sf sub/b.txt link
+"""
+HIDDEN = {".gitignore", "a.txt", "link", "new.txt", "own/.git", "own/x.txt", "run", "sub/b.txt"}
+
+
+@pytest.mark.parametrize("then", ["", "rm .git; git init -q; git add -fA; git commit -qm x"])
+def test_what_an_agent_hides_from_git_is_counted_shown_and_merged(place: Place, then: str) -> None:
+    attack = place.project.parent / "attack"
+    attack.write_text(HIDING + then)
+    done = play(place, [["run", f"sh {attack}"], ["say", "done"]], "--worktree", "one", "--allow", "*")
+    shown = json.loads(place.run("diff", "--json", verb="worktrees").out)
+    # With bubblewrap the worktree's `.git` cannot be replaced.
+    assert {each["path"] for each in shown} - {".git"} == HIDDEN
+    assert f"worktree one: {len(shown)} files differ" in done.err
+    assert "files of git, or ignored only by rules that were changed in the worktree" in done.err
+    patch = place.run("diff", verb="worktrees")
+    assert all(f" b/{path}\n" in patch.out for path in HIDDEN if path != "own/.git")
+    assert "own/.git was created; files of git are not in the patch" in patch.err
+    merged = place.run("merge", "one", verb="worktrees")
+    assert "leave     own/.git  (files of git are not merged)" in merged.out
+    assert "leave     new.txt  (only a rule that was changed in the worktree ignores it; name it to" in merged.out
+    assert (place.project / "sub/b.txt").read_text() == "x\n"
+    assert not (place.project / "run").stat().st_mode & 0o111
+    assert not (place.project / "new.txt").exists()
+    assert "the worktree is kept" in merged.err
+    assert place.run("merge", "one", "new.txt", "own", verb="worktrees").code == 0
+    assert (place.project / "new.txt").read_text() == (place.project / "own/x.txt").read_text() == "x\n"
+    assert not (place.project / "own/.git").exists()
+
+
+def test_what_an_agent_hides_from_git_is_compared(place: Place) -> None:
+    attack = place.project.parent / "attack"
+    attack.write_text(HIDING)
+    path = script(place, [["run", f"sh {attack}"], ["say", "done"]])
+    settings = place.home / "dragoman/config/settings.json"
+    settings.parent.mkdir(parents=True)
+    agent = {"command": place.python, "args": ["-IS", str(STEP_AGENT), path]}
+    settings.write_text(json.dumps({"agent_servers": {"sly": agent}}))
+    (found,) = json.loads(place.run("sly", "--json", "x", verb="compare").out)["runs"]
+    assert {each["path"] for each in found["files"]} == HIDDEN
+    assert "+x\n" in found["patch"]
 
 
 def test_a_comparison_that_is_killed_leaves_no_process(place: Place) -> None:

@@ -98,12 +98,12 @@ def test_changes_of_both_sides_to_one_file_are_merged_by_lines(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("theirs", "mine", "reason"),
     [
-        ("write", "write", "lines were changed in the project|without git its old content"),
-        ("write", "delete", "deleted in the project|without git its old content"),
-        ("delete", "write", "deleted in the worktree|without git its old content"),
+        ("write", "write", "lines were changed in the project|its old content is not known"),
+        ("write", "delete", "deleted in the project|its old content is not known"),
+        ("delete", "write", "deleted in the worktree|its old content is not known"),
         ("create", "create", "created in the project too"),
         ("create", "folder", "a folder of this name"),
-        ("binary", "binary", "not text|without git its old content"),
+        ("binary", "binary", "not text|its old content is not known"),
     ],
 )
 def test_a_conflict_is_named_and_nothing_at_all_is_written(

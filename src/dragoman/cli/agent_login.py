@@ -6,7 +6,6 @@ with the provider's list of models before it is stored. It is never written to s
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -31,26 +30,45 @@ def log_in(named: str | None, model: str | None, config_dir: Path, place: KeyPla
         named: the provider on the command line.
         model: the model that was chosen; its provider is used if none is named.
     """
-    from dragoman.builtin.login import is_key
+    import asyncio
+
+    from dragoman.builtin.models.find import missing_package
     from dragoman.builtin.models.providers import provider_of
+    from dragoman.builtin.typed_key import check_key, store_key
     from dragoman.settings.credentials import Credentials
 
     of_model = None if model is None else provider_of(model)
-    provider = _provider(named or (of_model.id if of_model is not None else "") or _ask_which())
-    credentials = Credentials(config_dir)
-    credentials.keys()  # a broken file is reported before the user types a key
+    name = named or (of_model.id if of_model is not None else "")
+    provider = _provider(name) if name else _ask_which()
+    if missing := missing_package(provider):
+        raise exits.CliError(f"a key of {provider.title} cannot be used yet: {missing}")
+    Credentials(config_dir).keys()  # a broken file is reported before the user types a key
     key = _read_key(provider)
-    if not is_key(key):
-        what = "no key was given" if not key else "a key has no spaces or special characters"
-        raise exits.CliError(what, hint=f"copy the key again, and repeat: dragoman agent login {provider.id}")
-    checked = _check(provider, key)
-    credentials.put(provider.id, key, place)
-    where = "the keyring of the system" if place == "keyring" else str(credentials.path)
-    write_note(f"the key of {provider.title} is stored in {where}; {checked}")
-    set_names = [name for name in provider.keys if os.environ.get(name)]
-    if set_names:
-        write_note(f"note: {set_names[0]} is set, and is used in place of the stored key")
+    verdict = asyncio.run(check_key(provider, key, came_from="your input" if _is_terminal() else "stdin"))
+    again = f"copy the key again, and repeat: dragoman agent login {provider.id}"
+    match verdict.outcome:
+        case "malformed":
+            raise exits.CliError(f"nothing was stored: {verdict.sentence}", hint=again)
+        case "refused":
+            raise exits.CliError(f"nothing was stored: {verdict.sentence}", hint=again, exit_code=exits.AUTH_REQUIRED)
+        case "unreachable":
+            _ask_about_unchecked(provider, verdict.sentence)
+            checked = f"it was not checked: {verdict.sentence}"
+        case _:
+            checked = verdict.sentence
+    write_note(f"{store_key(provider, key, place)}; {checked}")
     return exits.OK
+
+
+def _ask_about_unchecked(provider: Provider, why: str) -> None:
+    """Ask whether a key that could not be checked is stored; without a terminal it is. Raises: CliError if not."""
+    if not _is_terminal():
+        return
+    write_note(f"{provider.title} could not be asked: {why}")
+    sys.stderr.write("Store the key unchecked? [y/N] ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise exits.CliError("nothing was stored", exit_code=exits.CANCELLED)
 
 
 def log_out(named: str | None, config_dir: Path) -> int:
@@ -94,25 +112,40 @@ def _provider(named: str) -> Provider:
     raise exits.CliError(f"no provider is called {named!r}", hint=hint)
 
 
-def _ask_which() -> str:
+def _ask_which() -> Provider:
     """Ask the user for a provider. Raises: CliError without a terminal."""
-    from dragoman.builtin.models.providers import login_providers
+    from dragoman.builtin.typed_key import FREQUENT, providers_named, ranked_providers
 
     if not _is_terminal():
         raise exits.CliError("login needs the name of a provider", hint=_EXAMPLE)
-    providers = login_providers()
+    providers = ranked_providers()
+    if not providers:
+        from dragoman.builtin.models.http import no_http
+
+        raise exits.CliError(no_http())
     write = sys.stderr.write
     write("Whose key do you want to store?\n")
-    for number, provider in enumerate(providers, 1):
-        write(f"  {number:2}  {provider.id:12}  {provider.title}\n")
-    write("number or name: ")
-    sys.stderr.flush()
-    answer = sys.stdin.readline().strip()
-    if not answer:
-        raise exits.CliError("no provider was chosen", hint=_EXAMPLE, exit_code=exits.CANCELLED)
-    if answer.isdecimal() and 0 < int(answer) <= len(providers):
-        return providers[int(answer) - 1].id
-    return answer
+    shown = providers[:FREQUENT]
+    while True:
+        first = providers.index(shown[0]) + 1
+        for number, provider in enumerate(shown, first):
+            write(f"  {number:2}  {provider.id:12}  {provider.title}\n")
+        more = len(providers) - FREQUENT
+        write(f"number, name, or m for {more} more: " if shown == providers[:FREQUENT] else "number or name: ")
+        sys.stderr.flush()
+        answer = sys.stdin.readline().strip()
+        if not answer:
+            raise exits.CliError("no provider was chosen", hint=_EXAMPLE, exit_code=exits.CANCELLED)
+        if answer.isdecimal() and 0 < int(answer) <= len(providers):
+            return providers[int(answer) - 1]
+        if answer.casefold() in ("m", "more", "?"):
+            shown = providers[FREQUENT:]
+            continue
+        found = providers_named(answer)
+        if len(found) <= 1:
+            return found[0] if found else _provider(answer)
+        names = ", ".join(provider.id for provider in found)
+        write(f"{one_line(answer)} may be {names}; type more of it\n")
 
 
 def _read_key(provider: Provider) -> str:
@@ -120,34 +153,11 @@ def _read_key(provider: Provider) -> str:
         return sys.stdin.read(_LONGEST_KEY).strip()
     import getpass
 
-    return getpass.getpass(f"API key of {provider.title} (it is not shown): ", sys.stderr).strip()
+    key = getpass.getpass(f"API key of {provider.title} (it is not shown): ", sys.stderr).strip()
+    if key:  # nothing is seen while it is pasted: its length shows whether all of it arrived
+        write_note(f"{len(key)} characters were read; asking {provider.title}")
+    return key
 
 
 def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def _check(provider: Provider, key: str) -> str:
-    """Return what is known about the key, as a clause. Raises: CliError if the provider refuses it."""
-    import asyncio
-
-    from dragoman.builtin.models.model import ModelAuthError, ModelError
-    from dragoman.builtin.models.model_lists import list_models
-    from dragoman.builtin.models.refreshed import OFF
-    from dragoman.text.secrets import remember_keys
-
-    remember_keys({provider.key_variable: key})
-    if os.environ.get(OFF) == "off":
-        return f"it was not checked, because {OFF} is off"
-    env = {**os.environ, provider.key_variable: key}
-    try:
-        models = asyncio.run(list_models(provider, env))
-    except ModelAuthError as error:
-        raise exits.CliError(
-            f"{provider.title} refused the key, and nothing was stored: {error}",
-            hint=f"copy the key again, and repeat: dragoman agent login {provider.id}",
-            exit_code=exits.AUTH_REQUIRED,
-        ) from None
-    except ModelError as error:
-        return f"it was not checked: {error}"
-    return f"{provider.title} lists {len(models)} models with it"

@@ -53,12 +53,18 @@ def note_worktree(worktree: Worktree) -> None:
     from dragoman.worktrees import WorktreeError, changes_of
 
     try:
-        count = len(changes_of(worktree))
+        changes = changes_of(worktree)
     except (WorktreeError, OSError) as error:
         write_note(f"worktree {worktree.name}: {error}")
         return
-    what = "1 file differs" if count == 1 else f"{count} files differ"
+    what = "1 file differs" if len(changes) == 1 else f"{len(changes)} files differ"
+    aside = sum(change.aside is not None for change in changes)
     sys.stdout.flush()
+    if aside:
+        write_note(
+            f"worktree {worktree.name}: {aside} of the {len(changes)} are files of git, or ignored only by rules that "
+            "were changed in the worktree; a merge leaves them"
+        )
     write_note(
         f"worktree {worktree.name}: {what} from the project's; look: dragoman worktrees diff {worktree.name}; "
         f"take over: dragoman worktrees merge {worktree.name}; throw away: dragoman worktrees discard {worktree.name}"

@@ -1,4 +1,4 @@
-"""`python -m dragoman.host`: the program of the local host. It is started by `host/local/start.py`, not by hand."""
+"""The program of the local host. It is started by `host/local/start.py`, not by hand."""
 
 import os
 import sys

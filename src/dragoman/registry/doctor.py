@@ -187,8 +187,10 @@ class _Examination:
             if found is None:
                 fix = RUNTIMES.get(wanted, "install it, or install the agent again")
                 self._add(wanted, "missing", f"{interpreter} is not found; {name} is a script for it", fix)
-            else:
+            elif wanted in RUNTIMES or wanted.rstrip("0123456789.") == "python":
                 self._add_version(wanted, found)
+            else:  # a shell: most have no `--version`, and any will do
+                self._add(wanted, "ok", found)
         if name in ("npx", "npm"):
             node = self._find("node")
             if node is None:

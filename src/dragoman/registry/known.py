@@ -33,6 +33,8 @@ class NpmPackage(Struct, frozen=True, forbid_unknown_fields=True):
     package: str
     version: str
     node: str = ""
+    megabytes: int = 0
+    """What it takes on the disk with all it depends on; 0 if that was not measured."""
 
     def __str__(self) -> str:
         return f"{self.package}@{self.version}"
@@ -44,6 +46,8 @@ class PythonPackage(Struct, frozen=True, forbid_unknown_fields=True):
     package: str
     version: str
     python: str
+    megabytes: int = 0
+    """What it takes on the disk with all it depends on; 0 if that was not measured."""
 
     def __str__(self) -> str:
         return f"{self.package}=={self.version}"
@@ -77,6 +81,8 @@ class WellKnownAgent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     evidence: str
     """The recording or document that the row is taken from."""
     aliases: tuple[str, ...] = ()
+    wraps: str = ""
+    """The agent's own program, if `program` only translates between it and ACP."""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
     npm: tuple[NpmPackage, ...] = ()

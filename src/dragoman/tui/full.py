@@ -43,7 +43,7 @@ def run(
         first: the first prompt.
         ui: the user's settings.
         overridden: settings that an option decides this time, and which one.
-        chooses: show the sessions of the folder first, if there are some.
+        chooses: open the list of sessions, if there are some.
         notes: what the user should know.
     """
     gc.disable()  # what is loaded stays: collections find nothing, and are a twelfth of the time to the first frame
@@ -72,6 +72,7 @@ def run(
         answers=TerminalAnswers() if question is None else question.answers,
         typed=b"" if question is None else question.typed,
         chooses=chooses,
+        announces=not chooses,
         worktree=opening.worktree,
         notes=notes,
     )

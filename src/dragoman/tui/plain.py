@@ -108,15 +108,23 @@ def _settle(future: asyncio.Future[str | None], value: str | None) -> None:
 
 
 def run(
-    opening: Opening, session_id: str | None, first: str | None, has_colour: bool, *, is_ascii: bool = False
+    opening: Opening,
+    session_id: str | None,
+    first: str | None,
+    has_colour: bool,
+    *,
+    is_ascii: bool = False,
+    chooses: bool = False,
 ) -> int:
-    """Work in this terminal until the user leaves. Returns the exit code."""
+    """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
     terminal = PlainTerminal(Painter(has_colour), is_ascii=is_ascii)
-    return asyncio.run(_work(opening, session_id, first, terminal))
+    return asyncio.run(_work(opening, session_id, first, terminal, chooses=chooses))
 
 
-async def _work(opening: Opening, session_id: str | None, first: str | None, terminal: PlainTerminal) -> int:
-    client = LineClient(opening, terminal, session_id)
+async def _work(
+    opening: Opening, session_id: str | None, first: str | None, terminal: PlainTerminal, *, chooses: bool
+) -> int:
+    client = LineClient(opening, terminal, session_id, chooses=chooses)
     reading = asyncio.ensure_future(terminal.read(client))
     working = asyncio.ensure_future(client.run(reading, first))
 

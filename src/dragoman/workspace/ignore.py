@@ -132,6 +132,11 @@ class IgnoreStack:
         added = [("", len(relative) + 1, rules) for rules in found]
         return IgnoreStack((*(() if is_repository else self._layers), *added))
 
+    def with_rules(self, text: bytes, folder: str) -> IgnoreStack:
+        """Return the rules below a folder that has one more ignore file with this text."""
+        rules = IgnoreFile(os.fsdecode(text))
+        return IgnoreStack((*self._layers, ("", len(folder) + 1 if folder else 0, rules))) if rules else self
+
     def decide(self, path: str, name: str, is_folder: bool) -> bool | None:
         """Return True for ignored, False for explicitly included, None if no rule applies."""
         for before, skipped, rules in reversed(self._layers):

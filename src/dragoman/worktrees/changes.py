@@ -1,31 +1,21 @@
-"""What was changed in a worktree since it was made."""
+"""What was changed in a worktree since it was made. `base.py` knows what it was then."""
 
 from __future__ import annotations
 
 import os
-import re
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from dragoman.worktrees.git import WorktreeError, names_in, run_git
-from dragoman.worktrees.make import walk
-from dragoman.worktrees.worktree import content_of, mode_of, state_of
+from dragoman.workspace.patch_text import PatchSide, file_patch
+from dragoman.worktrees.base import GIT, FileVersion, base_of, files_in, is_in_git, version_at, versions_of
+from dragoman.worktrees.git import WorktreeError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from dragoman.worktrees.base import Base
     from dragoman.worktrees.worktree import Worktree
-
-LINK = 0o120000
-
-
-class FileVersion(Struct, frozen=True):
-    """A file or a link at one moment."""
-
-    content: bytes
-    mode: int
 
 
 class WorktreeChange(Struct, frozen=True):
@@ -37,6 +27,9 @@ class WorktreeChange(Struct, frozen=True):
     after: FileVersion | None
     base_is_known: bool = True
     """False if the old content is lost, because the project's own file has changed since. `before` is None then."""
+    aside: Literal["git", "ignored"] | None = None
+    """Why a merge leaves it: it stands for a folder of git with all that is in it, or git ignores it, but only by rules
+    that were changed in the worktree. None if a merge takes it."""
 
     @property
     def kind(self) -> Literal["created", "modified", "deleted"]:
@@ -47,128 +40,94 @@ class WorktreeChange(Struct, frozen=True):
 
 
 def changes_of(worktree: Worktree) -> list[WorktreeChange]:
-    """Return the changes in a worktree, by path. What git ignores is not among them.
+    """Return the changes in a worktree, by path. What git ignored when it was made, and still does, is not among them.
 
     Raises:
         WorktreeError: it cannot be read, or its folder is gone.
     """
-    if not os.path.isdir(worktree.folder):
+    folder = worktree.folder
+    if not os.path.isdir(folder) or os.path.islink(folder):
         raise WorktreeError(
-            f"the folder of the worktree {worktree.name} is gone ({worktree.folder}); "
+            f"the folder of the worktree {worktree.name} is gone ({folder}); "
             f"forget it with: dragoman worktrees discard {worktree.name}"
         )
-    found = _of_commit(worktree) if worktree.kind == "git" else _of_copy(worktree)
-    return sorted(found, key=lambda change: change.path)
+    base = base_of(worktree)
+    found = {file.path: file for file in files_in(worktree, base)}
+    differing: dict[str, FileVersion | None] = {}
+    for path in found.keys() | {os.fsdecode(name) for name in base.files}:
+        # What was there and is not found is gone, or behind a link.
+        now = version_at(folder, path, is_copy=True) if path in found else None
+        if not base.has(path, now):
+            differing[path] = now
+    own = set(_of_git(worktree, base, differing))
+    plain = {path: now for path, now in differing.items() if not is_in_git(path)}
+    before = versions_of(worktree, base, plain)
+    changes = [
+        WorktreeChange(
+            path,
+            before.get(path),
+            now,
+            base_is_known=path in before or os.fsencode(path) not in base.files,
+            aside="ignored" if path in found and found[path].is_newly_ignored else None,
+        )
+        for path, now in plain.items()
+    ]
+    changes = [seen for change in changes if (seen := _in_submodule(worktree, base, change)) is not None]
+    return sorted([*own, *changes], key=lambda change: change.path)
+
+
+def _of_git(worktree: Worktree, base: Base, differing: Iterable[str]) -> Iterator[WorktreeChange]:
+    """Yield one change for each folder of git that is not as it was, and for the worktree's own `.git`."""
+    nothing = FileVersion(b"", 0o100644)
+    names = {os.fsdecode(name) for name in base.files}
+    for path in {_git_part(path) for path in differing if is_in_git(path)}:
+        was_there = any(_git_part(name) == path for name in names if is_in_git(name))
+        is_there = os.path.lexists(os.path.join(worktree.folder, path))
+        yield WorktreeChange(path, nothing if was_there else None, nothing if is_there else None, aside="git")
+    link = version_at(worktree.folder, GIT, is_copy=True)
+    if base.link and (link is None or link.content != base.link):
+        yield WorktreeChange(GIT, nothing, link or nothing, aside="git")
+
+
+def _git_part(path: str) -> str:
+    """Return a path up to the folder of git that it is in."""
+    names = path.split("/")
+    return "/".join(names[: [name.lower() for name in names].index(GIT) + 1])
+
+
+def _in_submodule(worktree: Worktree, base: Base, change: WorktreeChange) -> WorktreeChange | None:
+    """Return a change as it counts: what a submodule of the project has as well is none."""
+    if not any(change.path.startswith(f"{os.fsdecode(module)}/") for module in base.submodules):
+        return change
+    present = version_at(worktree.project, change.path)
+    if present == change.after:
+        return None
+    return WorktreeChange(change.path, None, change.after, base_is_known=present is None, aside=change.aside)
 
 
 def patch_of(changes: Iterable[WorktreeChange]) -> bytes:
-    """Return the changes as one patch for `git apply`, with renames, modes and binary files.
-
-    Raises:
-        WorktreeError: git is not installed.
-    """
-    with TemporaryDirectory(prefix="dragoman-patch-") as place:
-        for side in ("a", "b"):
-            os.mkdir(os.path.join(place, side))
-        for change in changes:
-            _put(place, "a", change.path, change.before)
-            _put(place, "b", change.path, change.after)
-        words = ["diff", "--no-index", "--no-color", "--no-ext-diff", "--binary", "--find-renames"]
-        # The folders are the prefixes that a patch has anyway.
-        return _as_in_repository(run_git(place, [*words, "--no-prefix", "--", "a", "b"], codes=(0, 1)))
-
-
-def version_at(top: str, path: str) -> FileVersion | None:
-    """Return a file or a link as it is now; None if there is none. Raises: WorktreeError."""
-    place = os.path.join(top, path)
-    content, mode = content_of(place), mode_of(place)
-    return None if content is None or mode is None else FileVersion(content, mode)
+    """Return the changes as one patch for `git apply`, with renames, modes and binary files, without files of git."""
+    shown = [change for change in changes if change.aside != "git"]
+    gone = {change.before: change for change in shown if change.after is None and change.before is not None}
+    pieces: list[tuple[str, bytes]] = []
+    renamed = set()
+    for change in shown:
+        origin = gone.pop(change.after, None) if change.before is None and change.after is not None else None
+        old = change if origin is None else origin
+        if origin is not None:
+            renamed.add(origin.path)
+        if change.after is not None:
+            pieces.append((change.path, file_patch(_side(old.path, old.before), _side(change.path, change.after))))
+    pieces += [
+        (change.path, file_patch(_side(change.path, change.before), None))
+        for change in shown
+        if change.after is None and change.path not in renamed
+    ]
+    return b"".join(piece for _, piece in sorted(pieces))
 
 
-def _as_in_repository(patch: bytes) -> bytes:
-    """Correct the names: without a repository git names a side that does not exist like the other one, and renames
-    with the folders of both sides. Lines of content begin with a sign, so they are not taken for lines with names.
-    """
-    lines = patch.split(b"\n")
-    for number, line in enumerate(lines):
-        if line.startswith((b"rename from ", b"rename to ")):
-            lines[number] = re.sub(rb'^(rename \w+ "?)[ab]/', rb"\1", line)
-        elif line.startswith(b"diff --git "):
-            names = line.removeprefix(b"diff --git ")
-            half = len(names) // 2
-            if names[:half] == names[half + 1 :]:
-                quote, rest = (b'"', names[2:half]) if names.startswith(b'"') else (b"", names[1:half])
-                lines[number] = b"diff --git %ba%b %bb%b" % (quote, rest, quote, rest)
-    return b"\n".join(lines)
-
-
-def _of_commit(worktree: Worktree) -> Iterator[WorktreeChange]:
-    assert worktree.commit is not None
-    folder, commit = worktree.folder, worktree.commit
-    listed = names_in(
-        run_git(folder, ["diff", "--name-only", "--no-renames", "--ignore-submodules", "-z", commit, "--"])
-    )
-    unknown = names_in(run_git(folder, ["ls-files", "--others", "--exclude-standard", "-z"]))
-    paths = [path for path in dict.fromkeys([*listed, *unknown, *worktree.base]) if not path.endswith("/")]
-    committed = _committed(worktree, [path for path in paths if path not in worktree.base])
-    for path in paths:
-        before = version_at(str(worktree.place / "base"), path) if path in worktree.base else committed.get(path)
-        after = version_at(folder, path)
-        if before != after:
-            yield WorktreeChange(path, before, after)
-
-
-def _committed(worktree: Worktree, paths: Sequence[str]) -> dict[str, FileVersion]:
-    """Return files of the commit as they are checked out, with the filters of the project."""
-    found: dict[str, FileVersion] = {}
-    wanted = set(paths)
-    assert worktree.commit is not None
-    if not wanted:
-        return found
-    for entry in run_git(worktree.folder, ["ls-tree", "-r", "-z", worktree.commit]).split(b"\0"):
-        facts, _, name = entry.partition(b"\t")
-        path = os.fsdecode(name)
-        if path not in wanted:
-            continue
-        mode = int(facts.split()[0], 8)
-        if mode == LINK:
-            content = run_git(worktree.folder, ["cat-file", "blob", facts.split()[2].decode()])
-        elif mode in (0o100644, 0o100755):
-            content = run_git(worktree.folder, ["cat-file", "--filters", f"{worktree.commit}:{path}"])
-        else:  # a submodule
-            continue
-        found[path] = FileVersion(content, mode)
-    return found
-
-
-def _of_copy(worktree: Worktree) -> Iterator[WorktreeChange]:
-    there = {path for path, is_folder in walk(worktree.folder) if not is_folder}
-    for path in there | worktree.base.keys():
-        known = worktree.base.get(path)
-        now = state_of(os.path.join(worktree.folder, path))
-        if now == known:
-            continue
-        after = version_at(worktree.folder, path)
-        if known is None:
-            yield WorktreeChange(path, None, after)
-            continue
-        # There is no second copy: the project's own file is the old one as long as the user did not change it.
-        is_known = state_of(os.path.join(worktree.project, path)) == known
-        before = version_at(worktree.project, path) if is_known else None
-        yield WorktreeChange(path, before, after, base_is_known=is_known)
-
-
-def _put(place: str, side: str, path: str, version: FileVersion | None) -> None:
-    if version is None:
-        return
-    target = os.path.join(place, side, path)
-    os.makedirs(os.path.dirname(target), exist_ok=True)
-    if version.mode == LINK:
-        os.symlink(os.fsdecode(version.content), target)
-        return
-    with open(target, "wb") as file:
-        file.write(version.content)
-    os.chmod(target, version.mode & 0o777)
+def _side(path: str, version: FileVersion | None) -> PatchSide | None:
+    return None if version is None else PatchSide(path, f"{version.mode:o}", version.content)
 
 
 def select(changes: Sequence[WorktreeChange], paths: Collection[str]) -> list[WorktreeChange]:

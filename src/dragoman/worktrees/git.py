@@ -21,8 +21,20 @@ class WorktreeError(DragomanError):
     """A worktree cannot be made, read, merged or discarded; the text says why, and what to do."""
 
 
-def run_git(folder: str, words: Sequence[str], *, feed: bytes | None = None, codes: Sequence[int] = (0,)) -> bytes:
+def run_git(
+    folder: str,
+    words: Sequence[str],
+    *,
+    feed: bytes | None = None,
+    codes: Sequence[int] = (0,),
+    git_folder: str | None = None,
+) -> bytes:
     """Run git in a folder and return what it prints.
+
+    Args:
+        feed: what git reads from its standard input.
+        codes: the exit codes of a success.
+        git_folder: the folder of git's files; None leaves it to git, which looks for it from the folder upwards.
 
     Raises:
         WorktreeError: git is not installed, failed, or took too long.
@@ -35,7 +47,7 @@ def run_git(folder: str, words: Sequence[str], *, feed: bytes | None = None, cod
             stdin=subprocess.DEVNULL if feed is None else None,
             capture_output=True,
             timeout=_SECONDS,
-            env=_environment(),
+            env=_environment(git_folder),
             check=False,
         )
     except FileNotFoundError:
@@ -65,6 +77,7 @@ def names_in(output: bytes) -> list[str]:
     return [os.fsdecode(name) for name in output.split(b"\0") if name]
 
 
-def _environment() -> dict[str, str]:
+def _environment(git_folder: str | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return kept | {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+    kept |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
+    return kept if git_folder is None else kept | {"GIT_DIR": git_folder}

@@ -7,18 +7,35 @@ import shutil
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
+from msgspec.structs import replace
+
+from dragoman.process.sandbox.policy import linked_git
+from dragoman.workspace.ignore import RULES_FILE, read_plain
+from dragoman.worktrees.base import (
+    GIT,
+    LINK,
+    MOST_RULES_BYTES,
+    Base,
+    BaseFile,
+    base_of,
+    files_in,
+    is_in_git,
+    keep_base,
+    version_at,
+)
 from dragoman.worktrees.git import WorktreeError, names_in, run_git, top_folder
 from dragoman.worktrees.worktree import (
-    CopiedState,
     Worktree,
     check_name,
+    content_of,
     find_worktree,
     keep_record,
+    mode_of,
     project_of,
     remove_place,
-    state_of,
+    worktree_at,
 )
 
 if TYPE_CHECKING:
@@ -26,6 +43,7 @@ if TYPE_CHECKING:
 
 MOST_FILES: Final = 200_000
 MOST_BYTES: Final = 4 * 1024**3
+_MOST_KEPT_BYTES: Final = 64 << 20  # of one file that filters of git made; of a larger one the project's own is used
 
 
 def make_worktree(folder: str, name: str, note: Callable[[str], None] = lambda text: None) -> Worktree:
@@ -46,39 +64,71 @@ def make_worktree(folder: str, name: str, note: Callable[[str], None] = lambda t
     known = find_worktree(project, name)
     if known is not None and os.path.isdir(known.folder):
         return known
-    is_git = top_folder(folder) is not None
-    remove_place(project, name, is_git=is_git)  # what an interrupted run left
-    created_at = datetime.now(UTC).isoformat(timespec="seconds")
-    made = Worktree(name=name, project=project, kind="git" if is_git else "copy", created_at=created_at)
+    outer = worktree_at(project)
+    git_folder = _git_folder(folder) if outer is None else outer.git_folder
+    remove_place(project, name, git_folder)  # what an interrupted run left
+    made = Worktree(
+        name=name,
+        project=project,
+        kind="copy" if git_folder is None else "git",
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        git_folder=git_folder,
+    )
     os.makedirs(os.path.dirname(made.folder), mode=0o700)
     try:
-        made = _from_commit(made, note) if is_git else _copied(made)
+        made = _copied(made) if git_folder is None else _from_commit(made, git_folder, outer, note)
         keep_record(made)
     except BaseException:
         with suppress(WorktreeError):
-            remove_place(project, name, is_git=is_git)
+            remove_place(project, name, git_folder)
         raise
     return made
 
 
-def _from_commit(made: Worktree, note: Callable[[str], None]) -> Worktree:
-    from msgspec.structs import replace
+def _git_folder(folder: str) -> str | None:
+    """Return the folder of git's files that the work trees of a repository share; None without git or a commit."""
+    if top_folder(folder) is None:
+        return None
+    found = run_git(folder, ["rev-parse", "--path-format=absolute", "--git-common-dir"])
+    return os.path.realpath(os.fsdecode(found.removesuffix(b"\n")))
 
+
+def _from_commit(made: Worktree, git_folder: str, outer: Worktree | None, note: Callable[[str], None]) -> Worktree:
     project = made.project
-    commit = run_git(project, ["rev-parse", "--verify", "HEAD^{commit}"]).decode().strip()
-    run_git(project, ["worktree", "add", "--quiet", "--force", "--detach", made.folder, commit])
+    if outer is None or outer.commit is None:
+        commit = run_git(project, ["rev-parse", "--verify", "HEAD^{commit}"]).decode().strip()
+    else:
+        # The worktree's own HEAD, index and settings are an agent's to write.
+        commit = outer.commit
+    run_git(
+        git_folder,
+        ["worktree", "add", "--quiet", "--force", "--detach", made.folder, commit],
+        git_folder=git_folder,
+    )
+    git = linked_git(os.path.realpath(made.folder))
+    if git is not None:
+        # Settings of its own that git may read. Without the file nothing could be mounted over it.
+        with open(os.path.join(git.own, "config.worktree"), "ab"):
+            pass
     if os.path.isfile(os.path.join(made.folder, ".gitmodules")):
         note("submodules of the project are empty folders in the worktree; git submodule update fills them")
-    base: dict[str, CopiedState | None] = {}
-    for path in _changed(project):
-        source, target = os.path.join(project, path), os.path.join(made.folder, path)
-        base[path] = state_of(source)
-        if base[path] is not None:
-            _copy(source, target)
+    changed = _changed(project) if outer is None else list(_changed_in(outer, made))
+    for path in changed:  # all of them before the first copy, which may be a link that leads elsewhere
+        if _has_own_folder(made.folder, path):
+            with suppress(FileNotFoundError, IsADirectoryError):
+                os.unlink(os.path.join(made.folder, path))
+    for path in changed:
+        source = os.path.join(project, path)
+        if _has_own_folder(project, path) and mode_of(source) is not None:
+            _copy(source, os.path.join(made.folder, path))
             _copy(source, str(made.place / "base" / path))
-        else:
-            _remove(target)
-    return replace(made, commit=commit, base=base)
+    made = replace(made, commit=commit)
+    base = _base_of_commit(made, git_folder, commit)
+    if outer is not None:  # rules that an agent made there do not decide what counts here
+        above = base_of(outer)
+        base = replace(base, rules=above.rules, folder_rules=above.folder_rules)
+    keep_base(made, base)
+    return made
 
 
 def _changed(project: str) -> list[str]:
@@ -89,10 +139,64 @@ def _changed(project: str) -> list[str]:
     return [path for path in dict.fromkeys([*listed, *unknown]) if not path.endswith("/")]
 
 
-def _copied(made: Worktree) -> Worktree:
-    from msgspec.structs import replace
+def _changed_in(outer: Worktree, made: Worktree) -> Iterator[str]:
+    """Yield the paths of a worktree that differ from the commit that a copy of it begins with."""
+    there = {found.path for found in files_in(outer, base_of(outer)) if not is_in_git(found.path)}
+    checked_out = {path for path, is_folder in walk(made.folder) if not is_folder and path != GIT}
+    for path in sorted(there | checked_out):
+        if path not in there or version_at(outer.folder, path, is_copy=True) != version_at(made.folder, path):
+            yield path
 
-    base: dict[str, CopiedState | None] = {}
+
+def _base_of_commit(made: Worktree, git_folder: str, commit: str) -> Base:
+    """Note every file of a new worktree, and keep those that no object of git has as they are: filters made them."""
+    listed = run_git(git_folder, ["ls-tree", "-r", "-z", commit], git_folder=git_folder).split(b"\0")
+    committed: dict[bytes, bytes] = {}
+    submodules = []
+    for entry in filter(None, listed):
+        facts, _, name = entry.partition(b"\t")
+        mode, _, id = facts.split()
+        if mode == b"160000":
+            submodules.append(name)
+        else:
+            committed[name] = bytes.fromhex(id.decode())
+    algorithm: Literal["sha1", "sha256"] = "sha1" if len(commit) == 40 else "sha256"
+    base = Base(
+        files={},
+        algorithm=algorithm,
+        submodules=submodules,
+        rules=_rules(git_folder),
+        folder_rules={},
+        link=content_of(os.path.join(made.folder, GIT)) or b"",
+    )
+    for path, is_folder in walk(made.folder):
+        version = None if is_folder or path == GIT else version_at(made.folder, path)
+        if version is None:
+            continue
+        name = os.fsencode(path)
+        if os.path.basename(path) == RULES_FILE and version.mode != LINK:
+            base.folder_rules[os.path.dirname(name)] = version.content[:MOST_RULES_BYTES]
+        base.files[name] = BaseFile(base.id_of(version.content), version.mode)
+        kept = str(made.place / "base" / path)
+        is_small = len(version.content) <= _MOST_KEPT_BYTES
+        if committed.get(name) != base.files[name].id and is_small and not os.path.lexists(kept):
+            _copy(os.path.join(made.folder, path), kept)
+    return base
+
+
+def _rules(git_folder: str) -> list[bytes]:
+    """Return what git ignores by files outside of a work tree: those of the user, then those of the repository."""
+    named = run_git(
+        git_folder, ["config", "--type=path", "--get", "core.excludesFile"], codes=(0, 1), git_folder=git_folder
+    )
+    folder = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    users = os.fsdecode(named.removesuffix(b"\n")) or os.path.join(folder, "git", "ignore")
+    places = (users, os.path.join(git_folder, "info", "exclude"))
+    return [text for place in places if (text := read_plain(os.path.realpath(place), MOST_RULES_BYTES))]
+
+
+def _copied(made: Worktree) -> Worktree:
+    base = Base(files={})
     size_bytes = 0
     os.mkdir(made.folder)
     for path, is_folder in walk(made.project):
@@ -101,16 +205,18 @@ def _copied(made: Worktree) -> Worktree:
             os.makedirs(target, exist_ok=True)
             continue
         size_bytes += os.lstat(source).st_size
-        if len(base) >= MOST_FILES or size_bytes > MOST_BYTES:
+        if len(base.files) >= MOST_FILES or size_bytes > MOST_BYTES:
             raise WorktreeError(
                 f"{made.project} has more than {MOST_FILES:,} files or {MOST_BYTES >> 30} GiB and is not copied; make "
                 "it a git repository, or work in a smaller folder"
             )
-        state = state_of(source)
-        if state is not None:
+        if mode_of(source) is not None:
             _copy(source, target)
-            base[path] = state
-    return replace(made, base=base)
+            version = version_at(made.folder, path)
+            assert version is not None  # it was copied
+            base.files[os.fsencode(path)] = BaseFile(base.id_of(version.content), version.mode)
+    keep_base(made, base)
+    return made
 
 
 def walk(top: str) -> Iterator[tuple[str, bool]]:
@@ -140,6 +246,12 @@ def _copy(source: str, target: str) -> None:
     shutil.copy2(source, target, follow_symlinks=False)
 
 
-def _remove(path: str) -> None:
-    with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        os.unlink(path)
+def _has_own_folder(top: str, path: str) -> bool:
+    """Whether the folder of a path is below the top, and not behind a link."""
+    folder = os.path.dirname(path)
+    while folder:
+        place = os.path.join(top, folder)
+        if os.path.islink(place) or not os.path.isdir(place):
+            return False
+        folder = os.path.dirname(folder)
+    return True

@@ -18,25 +18,31 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import Struct
 
 from dragoman.workspace.atomic import replace_file
-from dragoman.worktrees.changes import LINK, FileVersion, WorktreeChange, version_at
+from dragoman.worktrees.base import LINK, FileVersion, version_at
 from dragoman.worktrees.git import WorktreeError, run_git
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from dragoman.worktrees.changes import WorktreeChange
     from dragoman.worktrees.worktree import Worktree
+
+_LEFT = {
+    "git": "files of git are not merged",
+    "ignored": "only a rule that was changed in the worktree ignores it; name it to merge it",
+}
 
 
 class MergedPath(Struct, frozen=True):
     """What a merge does with one path."""
 
     path: str
-    action: Literal["create", "modify", "merge", "delete", "none", "conflict"]
+    action: Literal["create", "modify", "merge", "delete", "none", "leave", "conflict"]
     present: FileVersion | None
     """The project's file when the plan was made."""
     result: FileVersion | None
     reason: str = ""
-    """Of a conflict."""
+    """Of a conflict, or why the path is left."""
 
 
 class MergePlan(Struct, frozen=True):
@@ -53,16 +59,31 @@ class MergePlan(Struct, frozen=True):
     @property
     def writes(self) -> list[MergedPath]:
         """The paths that are changed in the project."""
-        return [path for path in self.paths if path.action not in ("none", "conflict")]
+        return [path for path in self.paths if path.action not in ("none", "leave", "conflict")]
+
+    @property
+    def left(self) -> list[MergedPath]:
+        """The paths that stay in the worktree only."""
+        return [path for path in self.paths if path.action == "leave"]
 
 
-def plan_merge(worktree: Worktree, changes: Iterable[WorktreeChange]) -> MergePlan:
+def plan_merge(worktree: Worktree, changes: Iterable[WorktreeChange], *, takes_ignored: bool = False) -> MergePlan:
     """Decide about each change. Writes nothing.
+
+    Args:
+        takes_ignored: the user named these files, so what git ignores by rules of the worktree is taken as well.
 
     Raises:
         WorktreeError: a file cannot be read.
     """
-    return MergePlan(worktree.project, [_planned(worktree.project, change) for change in changes])
+    paths = []
+    for change in changes:
+        is_left = change.aside == "git" or (change.aside == "ignored" and not takes_ignored)
+        if is_left and change.aside is not None:
+            paths.append(MergedPath(change.path, "leave", None, None, _LEFT[change.aside]))
+        else:
+            paths.append(_planned(worktree.project, change))
+    return MergePlan(worktree.project, paths)
 
 
 def apply_merge(plan: MergePlan) -> None:
@@ -104,7 +125,7 @@ def _planned(project: str, change: WorktreeChange) -> MergedPath:
 def _both_changed(change: WorktreeChange, now: FileVersion | None) -> MergedPath:
     before, after = change.before, change.after
     if not change.base_is_known:
-        reason = "it was changed in the project too, and without git its old content is not known"
+        reason = "it was changed in the project too, and its old content is not known"
     elif now is None:
         reason = "it was deleted in the project"
     elif after is None:

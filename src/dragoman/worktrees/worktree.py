@@ -1,8 +1,9 @@
 """The worktrees of a project, and what is known about each: a folder below the user's data folder.
 
-    DATA/worktrees/PROJECT/NAME/record.json   what it was made from
-    DATA/worktrees/PROJECT/NAME/base/         files as they were, where the commit does not have them
-    DATA/worktrees/PROJECT/NAME/tree/FOLDER   the copy to work in, called like the project's folder
+    DATA/worktrees/PROJECT/NAME/record.json    what it was made from
+    DATA/worktrees/PROJECT/NAME/base.msgpack   every file as it was: name, mode and the hash of its content
+    DATA/worktrees/PROJECT/NAME/base/          files as they were, where the commit does not have them
+    DATA/worktrees/PROJECT/NAME/tree/FOLDER    the copy to work in, called like the project's folder
 
 The record is written last, so that a folder without one is a copy that was never finished.
 """
@@ -14,28 +15,23 @@ import os
 import re
 import shutil
 import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
+from dragoman.boundary import boundary_of
 from dragoman.settings.places import data_dir
 from dragoman.text.visible import label
 from dragoman.worktrees.git import WorktreeError, run_git, top_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RECORD: Final = "record.json"
-
-
-class CopiedState(Struct, frozen=True, array_like=True):
-    """What a path is: the hash of its content, and its mode; the content of a link is where it leads."""
-
-    sha256: str
-    mode: int
+MOST_FILE_BYTES: Final = 1 << 30  # of one file, which is read whole
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
@@ -49,8 +45,8 @@ class Worktree(Struct, frozen=True, kw_only=True):
     """RFC 3339, in UTC."""
     commit: str | None = None
     """The commit that it was made from."""
-    base: dict[str, CopiedState | None] = {}
-    """Files as they were: all of a plain copy; with git those that differed from the commit, None for no file."""
+    git_folder: str | None = None
+    """The folder of git's files that it shares with the project; None for a plain copy."""
 
     @property
     def place(self) -> Path:
@@ -68,8 +64,18 @@ class Worktree(Struct, frozen=True, kw_only=True):
 
 
 def project_of(folder: str) -> str:
-    """Return the project that a folder belongs to: the top of its git work tree, or the folder itself."""
-    return os.path.realpath(top_folder(folder) or folder)
+    """Return the project that a folder belongs to: the top of its git work tree, or the folder itself.
+
+    In a worktree that is its own folder. Git is not asked there: an agent can replace what git would read.
+    """
+    boundary = boundary_of(folder)
+    return os.path.realpath(top_folder(folder) or folder) if boundary is None else boundary.tree
+
+
+def worktree_at(folder: str) -> Worktree | None:
+    """Return the worktree that a folder is in."""
+    boundary = boundary_of(folder)
+    return None if boundary is None else _read(Path(boundary.tree).parent.parent)
 
 
 def list_worktrees(project: str) -> list[Worktree]:
@@ -112,10 +118,10 @@ def discard_worktree(worktree: Worktree) -> None:
     Raises:
         WorktreeError: something cannot be removed.
     """
-    remove_place(worktree.project, worktree.name, is_git=worktree.kind == "git")
+    remove_place(worktree.project, worktree.name, worktree.git_folder)
 
 
-def remove_place(project: str, name: str, *, is_git: bool) -> None:
+def remove_place(project: str, name: str, git_folder: str | None) -> None:
     """Remove the folder of a worktree, complete or not. Raises: WorktreeError."""
     place = _place(project) / name
     # Without a record a removal that is interrupted leaves a copy that is not offered any more.
@@ -125,20 +131,33 @@ def remove_place(project: str, name: str, *, is_git: bool) -> None:
             shutil.rmtree(place, onerror=_writable_first)
     except OSError as error:
         raise WorktreeError(f"{place} cannot be removed: {error.strerror or error}") from error
-    if is_git and os.path.isdir(project):
-        run_git(project, ["worktree", "prune", "--expire", "now"])
+    if git_folder is not None and os.path.isdir(git_folder):
+        run_git(git_folder, ["worktree", "prune", "--expire", "now"], git_folder=git_folder)
 
 
-def state_of(path: str) -> CopiedState | None:
-    """Return what a path is now; None if there is no file or link there."""
-    content = content_of(path)
-    if content is None:
-        return None
-    return CopiedState(hashlib.sha256(content).hexdigest(), mode_of(path) or 0)
+def entries_of(folder: str) -> list[os.DirEntry[str]]:
+    """Return what is in a folder of a worktree, by name. One that was closed there is opened again.
+
+    Raises:
+        WorktreeError: it cannot be read.
+    """
+    try:
+        try:
+            listing = os.scandir(folder)
+        except PermissionError:
+            os.chmod(folder, 0o700)
+            listing = os.scandir(folder)
+        with listing:
+            return sorted(listing, key=lambda entry: entry.name)
+    except OSError as error:
+        raise WorktreeError(f"{folder} cannot be read: {error.strerror or error}") from error
 
 
-def content_of(path: str) -> bytes | None:
+def content_of(path: str, *, is_copy: bool = False) -> bytes | None:
     """Read the content of a file, or where a link leads; None for anything else.
+
+    Args:
+        is_copy: it is a file of a worktree, and is made readable if need be.
 
     Raises:
         WorktreeError: it cannot be read.
@@ -149,8 +168,14 @@ def content_of(path: str) -> bytes | None:
             return os.fsencode(os.readlink(path))
         if not stat.S_ISREG(status.st_mode):
             return None
-        with open(path, "rb") as file:
-            return file.read()
+        if status.st_size > MOST_FILE_BYTES:
+            raise WorktreeError(f"{path} is larger than {MOST_FILE_BYTES >> 20} MiB; copy or remove it by hand")
+        if is_copy and not status.st_mode & 0o400:
+            os.chmod(path, stat.S_IMODE(status.st_mode) | 0o400)
+        # A process that is left of a run can put a pipe or a link in its place at this moment.
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with open(fd, "rb") as file:
+            return file.read() if stat.S_ISREG(os.fstat(fd).st_mode) else None
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:

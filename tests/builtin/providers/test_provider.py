@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+import httpx2
 import pytest
 
 from dragoman.builtin.models.model import (
@@ -20,6 +22,9 @@ from dragoman.builtin.models.model import (
     ToolSpec,
 )
 from dragoman.builtin.models.package.provider import ProviderModel
+from dragoman.builtin.models.providers import PROVIDERS
+from dragoman.builtin.models.wire_forms.failures import broken_connection
+from dragoman.builtin.models.wire_forms.form import Target
 from dragoman.uistream import chunks as c
 from dragoman.uistream.messages import StepStartPart, TextPart, UIMessage, Usage
 from tests.builtin.fixtures import FakeTool, SessionFixture, open_fixture
@@ -251,7 +256,9 @@ async def test_an_answer_without_an_end_is_an_error(form: str, monkeypatch: pyte
 
 
 @EACH_WIRE
-async def test_an_address_that_refuses_connections_is_tried_again(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_address_of_this_machine_that_refuses_is_asked_about_and_not_tried_again(
+    wire: Wire, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with socket.socket() as reserved:
         reserved.bind(("127.0.0.1", 0))  # bound and not listening: refused for sure
         url = f"http://127.0.0.1:{reserved.getsockname()[1]}"
@@ -261,7 +268,40 @@ async def test_an_address_that_refuses_connections_is_tried_again(wire: Wire, mo
         with pytest.raises(ModelError) as raised:
             await items_of(model)
         await model.close()
-    assert raised.value.is_retryable
+    assert not raised.value.is_retryable
+    assert f"no server answers at {url} (connection refused): is the server running?" in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "address", "asked"),
+    [
+        (
+            "ollama:qwen3",
+            "",
+            "Ollama does not answer at http://127.0.0.1:11434 (connection refused): is Ollama running?",
+        ),
+        ("lmstudio:a", "http://localhost:9", "LM Studio does not answer at http://localhost:9 "),
+        ("openai-compatible:a", "http://127.0.0.1:8080", "is llama.cpp running?"),
+        ("openai-compatible:a", "http://[::1]:8000/v1", "is vLLM running?"),
+        (
+            "openai-compatible:a",
+            "http://127.0.0.1:9",
+            "is the server running? (OPENAI_COMPATIBLE_BASE_URL sets another address)",
+        ),
+        ("openai-compatible:a", "http://192.0.2.1:11434", None),
+        ("openai:a", "https://model.invalid", None),
+    ],
+)
+def test_a_refused_connection_is_about_the_server_of_its_provider_or_port(
+    name: str, address: str, asked: str | None
+) -> None:
+    provider = PROVIDERS[name.partition(":")[0]]
+    request = httpx2.Request("POST", address or provider.base_url({}))
+    error = httpx2.ConnectError("All connection attempts failed", request=request)
+    error.__cause__ = ConnectionRefusedError(111, "Connect call failed")
+    found = broken_connection(Target(provider, "a"), error)
+    assert found.is_retryable == (asked is None)
+    assert (asked or f"{urlsplit(address).scheme}://{urlsplit(address).netloc} broke") in str(found)
 
 
 async def test_a_key_that_is_missing_is_named_before_anything_is_sent() -> None:

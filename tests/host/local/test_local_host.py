@@ -134,7 +134,7 @@ from dragoman.transports.memory import memory_pair
 from pathlib import Path
 
 async def main(folder):
-    host = open_local_host(Path(folder), "00000000")
+    host = open_local_host(Path(folder) / "hosted.db", "00000000")
     load_everything()
     before = set(sys.modules)
     ours, theirs = memory_pair()

@@ -79,7 +79,8 @@ def test_other_folders_for_settings_or_data_are_another_host(tmp_path: Path) -> 
     assert one.folder == two.folder
     assert one.socket != two.socket
     assert one.lock != two.lock
-    assert mark_of("/a", "/b") != mark_of("/b", "/a")
+    assert mark_of("/a", "/b", "i") != mark_of("/b", "/a", "i")
+    assert mark_of("/a", "/b", "i") != mark_of("/a", "/b", "j")
     assert len(one.mark) == 8
 
 

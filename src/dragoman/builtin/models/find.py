@@ -49,20 +49,36 @@ def find_model(name: str) -> Model:
     )
 
 
-def _provided(provider: Provider, name: str) -> Model:
+def missing_package(provider: Provider) -> str:
+    """Return which package calls of a provider need and this install does not have; "" if nothing is missing."""
     from importlib.util import find_spec
 
+    if provider.form != "package":
+        if find_spec("httpx2") is None:
+            from dragoman.builtin.models.http import no_http
+
+            return no_http()
+    elif find_spec("pydantic_ai") is None or (provider.id == "cohere" and find_spec("cohere") is None):
+        from dragoman.builtin.models.package.provider import no_package
+
+        own = f" and pydantic-ai-slim[{provider.id}]" if provider.id == "cohere" else ""
+        return f"{no_package()}{own}"
+    return ""
+
+
+def _provided(provider: Provider, name: str) -> Model:
     if provider.form == "package":
-        from dragoman.builtin.models.package.provider import MISSING, ProviderModel
+        from importlib.util import find_spec
+
+        from dragoman.builtin.models.package.provider import ProviderModel, no_package
 
         if find_spec("pydantic_ai") is None:
-            raise ConfigError(MISSING)
+            raise ConfigError(no_package())
         return ProviderModel(name)
-    from dragoman.builtin.models.http import MISSING as NO_HTTP
+    if missing := missing_package(provider):
+        raise ConfigError(missing)
     from dragoman.builtin.models.http import http_model
 
-    if find_spec("httpx2") is None:
-        raise ConfigError(NO_HTTP)
     return http_model(provider, name)
 
 

@@ -172,3 +172,13 @@ class ModelEnvironment(Mapping[str, str]):
             stored = self._stored_key(name)
             return "" if stored is None else stored[1]
         return ""
+
+    def place_of(self, provider: Provider) -> str:
+        """Return where the key comes from, as words for a sentence; "" if there is none."""
+        source, owner = self.source_of(provider), key_owner(provider.id) or provider
+        words = {
+            "client": "the client",
+            "keyring": f"the keyring of the system (dragoman agent login {owner.id} --keyring replaces it)",
+            "file": f"{self.path} (dragoman agent login {owner.id} replaces it)",
+        }
+        return words.get(source, f"{source} in the environment" if source else "")

@@ -8,7 +8,7 @@ an error to show and not a reason to stop.
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -21,7 +21,7 @@ from dragoman.builtin.models.wire_forms.failures import broken_connection, failu
 from dragoman.builtin.models.wire_forms.form import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     import httpx2
 
@@ -39,11 +39,14 @@ _DESCRIBED_AT_ONCE: Final = 8
 _ANTHROPIC_VERSION: Final = "2023-06-01"
 
 
-async def list_models(provider: Provider, env: Mapping[str, str], *, seconds: float = LIST_SECONDS) -> list[ModelFacts]:
+async def list_models(
+    provider: Provider, env: Mapping[str, str], *, seconds: float = LIST_SECONDS, key_place: str = ""
+) -> list[ModelFacts]:
     """Ask a provider for its models. What it does not state is taken from the catalogue.
 
     Args:
         env: the environment, for the key and the address.
+        key_place: where the key comes from, which a refusal of it names.
 
     Raises: ModelError that states what to do; ModelAuthError for a key that is missing or refused.
     """
@@ -56,13 +59,34 @@ async def list_models(provider: Provider, env: Mapping[str, str], *, seconds: fl
         raise ModelAuthError(
             f"to list the models of {title_of(target)} set {' or '.join(variables)}", variables=variables
         )
+    async with _server(target, key, env, seconds, key_place) as server:
+        return await _SOURCES.get(provider.id, _by_form)(server)
+
+
+async def ask_server(
+    provider: Provider, env: Mapping[str, str], path: str, *, seconds: float = LIST_SECONDS, key_place: str = ""
+) -> Any:
+    """Return the answer of a provider at a path below its address, with the key of `env` if that has one.
+
+    Raises: ModelError, ModelAuthError.
+    """
+    async with _server(Target(provider, "models"), provider.key(env), env, seconds, key_place) as server:
+        return await server.get(f"{server.url}{path}")
+
+
+@asynccontextmanager
+async def _server(
+    target: Target, key: str, env: Mapping[str, str], seconds: float, key_place: str
+) -> AsyncIterator[_Server]:
+    """Open the server of a provider for some seconds. Raises: ModelError."""
+    provider = target.provider
     url = provider.base_url(env)
     if not url:
         variable = next(iter(provider.url_variables), f"{provider.id.upper()}_BASE_URL")
         raise ModelError(f"the models of {title_of(target)} cannot be listed: no address is known; set {variable}")
     try:
         async with asyncio.timeout(seconds), await asyncio.to_thread(_client, target, key) as client:
-            return await _SOURCES.get(provider.id, _by_form)(_Server(client, target, url))
+            yield _Server(client, target, url, key_place)
     except TimeoutError:
         raise _unlisted(target, f"it did not answer within {seconds:g} s", is_retryable=True) from None
 
@@ -70,8 +94,9 @@ async def list_models(provider: Provider, env: Mapping[str, str], *, seconds: fl
 class _Server:
     """A server whose list is read."""
 
-    def __init__(self, client: httpx2.AsyncClient, target: Target, url: str) -> None:
+    def __init__(self, client: httpx2.AsyncClient, target: Target, url: str, key_place: str) -> None:
         self._client = client
+        self._key_place = key_place
         self.target = target
         self.url = url
         self.root = url.removesuffix("/v1")
@@ -94,7 +119,8 @@ class _Server:
         except (httpx2.TransportError, httpx2.StreamError) as error:
             raise broken_connection(self.target, error) from error
         if response.status_code != 200:
-            raise failure_of(self.target, response.status_code, found, response.headers)
+            status, place = response.status_code, self._key_place
+            raise failure_of(self.target, status, found, response.headers, key_place=place)
         try:
             return msgspec.json.decode(found)
         except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -218,12 +244,12 @@ _SOURCES: Final[dict[str, Callable[[_Server], Awaitable[list[ModelFacts]]]]] = {
 
 def _client(target: Target, key: str) -> httpx2.AsyncClient:
     """Make the HTTP client, in a thread: the import and the certificates take a tenth of a second."""
-    from dragoman.builtin.models.http import MISSING
+    from dragoman.builtin.models.http import no_http
 
     try:
         import httpx2
     except ImportError as error:
-        raise ModelError(MISSING) from error
+        raise ModelError(no_http()) from error
     headers = {"user-agent": f"dragoman/{__version__}", "accept": "application/json"}
     if target.provider.form == "messages":
         headers |= {"x-api-key": key, "anthropic-version": _ANTHROPIC_VERSION}

@@ -42,9 +42,9 @@ def examine_agent(call: CliCall) -> int:
         entry = agents.look_up(name) or agents.find(name)
         mask_keys(entry.env)
     findings = examine(entry)
-    seconds = _seconds(call.given.timeout)
+    seconds = _SECONDS if call.given.timeout is None else timeout_seconds(call.given.timeout, "agents")
     is_complete = all(finding.state != "missing" for finding in findings)
-    answer, error = asyncio.run(_ask(entry, seconds)) if is_complete else (None, None)
+    answer, error = asyncio.run(ask_agent(entry, seconds)) if is_complete else (None, None)
     if call.given.json:
         write_json(_document(entry, findings, answer, error))
     else:
@@ -55,7 +55,8 @@ def examine_agent(call: CliCall) -> int:
     return exits.OK if error is None else exits.cli_error_of(error).exit_code
 
 
-async def _ask(entry: AgentEntry, seconds: float) -> tuple[ProbeResult | None, DragomanError | None]:
+async def ask_agent(entry: AgentEntry, seconds: float) -> tuple[ProbeResult | None, DragomanError | None]:
+    """Start an agent, and return its answer to `initialize`, or what went wrong."""
     from dragoman.registry.doctor import probe
 
     try:
@@ -65,13 +66,14 @@ async def _ask(entry: AgentEntry, seconds: float) -> tuple[ProbeResult | None, D
         return None, error
 
 
-def _seconds(given: str | None) -> float:
+def timeout_seconds(given: str, verb: str) -> float:
+    """Return the value of `--timeout`. Raises: CliError if it is not a number of seconds."""
     try:
-        seconds = _SECONDS if given is None else float(given)
+        seconds = float(given)
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise exits.CliError(f"--timeout takes a number of seconds, not {given!r}", hint="see dragoman agents --help")
+        raise exits.CliError(f"--timeout takes a number of seconds, not {given!r}", hint=f"see dragoman {verb} --help")
     return seconds
 
 
@@ -95,14 +97,14 @@ def _write(
         write("not started: something is missing\n")
 
 
-def write_findings(findings: Sequence[DoctorFinding]) -> None:
+def write_findings(findings: Sequence[DoctorFinding], indent: str = "") -> None:
     """Write one line for each finding, and one for what to do about it."""
     write = sys.stdout.write
     for finding in findings:
         mark = {"ok": "ok", "note": "note", "missing": paint("missing", RED, sys.stdout)}[finding.state]
-        write(f"{mark}: {finding.what}: {one_line(finding.detail)}\n")
+        write(f"{indent}{mark}: {finding.what}: {one_line(finding.detail)}\n")
         if finding.fix:
-            write(f"  {'get it with' if finding.state == 'missing' else 'hint'}: {one_line(finding.fix)}\n")
+            write(f"{indent}  {'get it with' if finding.state == 'missing' else 'hint'}: {one_line(finding.fix)}\n")
 
 
 def _write_answer(answer: ProbeResult) -> None:

@@ -1,5 +1,7 @@
 """`dragoman agents list`: the agents of this machine and those that could be installed, or the ACP registry's.
 
+`dragoman agents` alone shows the rows of the welcome: agents, keys and model servers of this machine.
+
 Loaded when its verb runs: the command line is read without it.
 """
 
@@ -35,6 +37,32 @@ def list_agents(call: CliCall) -> int:
         _write_present([entry for entry, absent in zip(entries, is_absent, strict=True) if not absent], agents)
         _write_absent([entry for entry, absent in zip(entries, is_absent, strict=True) if absent])
     write_notes(agents)
+    return exits.OK
+
+
+def look_here(call: CliCall) -> int:
+    """Write what the welcome of the terminal client offers, and how each kind of it is used."""
+    import os
+    import shutil
+
+    from dragoman.cli.console import uses_colour
+    from dragoman.tui.inline.coloured import texts_of
+    from dragoman.tui.start.welcome import listed_lines, look
+
+    found = look(os.getcwd())
+    if call.given.json:
+        names = ("kind", "section", "name", "title", "state", "agent", "model", "problem")
+        write_json([{name: getattr(row, name) for name in names} for row in found.rows if not row.key])
+        return exits.OK
+    width = shutil.get_terminal_size((100, 24)).columns
+    lines = listed_lines(found, width, has_signs=False)
+    sys.stdout.writelines(f"{line}\n" for line in texts_of(lines, has_colour=uses_colour(sys.stdout)))
+    sys.stdout.write(
+        "\ndragoman starts with one of them, dragoman -a NAME with that agent; dragoman agents install NAME installs\n"
+        "one, dragoman agent login stores the key of a provider, and dragoman agents list shows all agents.\n"
+    )
+    for note in found.notes:
+        write_note(f"note: {note}")
     return exits.OK
 
 

@@ -33,8 +33,7 @@ def run(call: CliCall) -> int:
     gc.set_threshold(100_000, 20, 20)
     load_msgspec()
     shorten_version_lookups()
-    from dragoman.builtin.settings import AgentSettings
-    from dragoman.settings.places import config_dir, data_dir, state_dir
+    from dragoman.settings.places import config_dir, state_dir
 
     given = call.given
     _check_words(given)
@@ -43,8 +42,31 @@ def run(call: CliCall) -> int:
     is_serving = given.action is None
     if is_serving:
         _log_to(Path(given.log) if given.log else state_dir() / "agent.log", given.log_level or "warning")
+    settings = agent_settings(given)
+    if not is_serving:
+        return _examine(settings, as_json=given.json)
+    from dragoman.builtin.agent import build_agent
+    from dragoman.cli.masked_streams import mask_streams
+
+    mask_streams()  # stored keys, and those that a client passes, are learned later
+    _note_if_scripted(settings.model)
+    agent = build_agent(settings)
+    if given.protocol == "1":
+        agent.versions = frozenset((1,))
+    agent.run(observers=_telemetry(), through=_through(given.protocol))
+    return exits.OK
+
+
+def agent_settings(given: Any) -> AgentSettings:
+    """Return the settings of the agent: of the command line, else of the environment, else of the user's file.
+
+    Raises: CliError, ConfigError.
+    """
+    from dragoman.builtin.settings import AgentSettings
+    from dragoman.settings.places import config_dir, data_dir, state_dir
+
     written = _written(config_dir())
-    settings = AgentSettings(
+    return AgentSettings(
         model=given.model or os.environ.get(MODEL_VARIABLE) or written.get("model"),
         store=Path(given.store).absolute() if given.store else data_dir() / "sessions.db",
         rules_file=config_dir() / "rules.json",
@@ -60,18 +82,6 @@ def run(call: CliCall) -> int:
         system_prompt=_system_prompt(given.system, written.get("system_prompt", ""), config_dir()),
         append_system_prompt=given.append_system_prompt or written.get("append_system_prompt", ""),
     )
-    if not is_serving:
-        return _examine(settings, as_json=given.json)
-    from dragoman.builtin.agent import build_agent
-    from dragoman.cli.masked_streams import mask_streams
-
-    mask_streams()  # stored keys, and those that a client passes, are learned later
-    _note_if_scripted(settings.model)
-    agent = build_agent(settings)
-    if given.protocol == "1":
-        agent.versions = frozenset((1,))
-    agent.run(observers=_telemetry(), through=_through(given.protocol))
-    return exits.OK
 
 
 def _through(protocol: str | None) -> Callable[[Transport], Transport] | None:

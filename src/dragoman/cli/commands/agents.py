@@ -22,28 +22,31 @@ ACTIONS: Final[dict[str, tuple[str, ...]]] = {
     "doctor": ("timeout", "json"),
     "update": ("json",),
 }
+_LOOK: Final = ("json",)
+"""What `dragoman agents` takes without an action."""
 _SEE_HELP: Final = "see dragoman agents --help"
 
 
 def run(call: CliCall) -> int:
     given = call.given
-    if given.action is None:
-        raise exits.CliError("agents: missing action", hint=f"use one of {', '.join(ACTIONS)}; {_SEE_HELP}")
-    taken = ACTIONS[given.action]
+    taken = ACTIONS[given.action] if given.action else _LOOK
+    words = f"agents {given.action}" if given.action else "agents without a word"
     for option in COMMAND.options:
         name = option.flag.removeprefix("--").replace("-", "_")
         if getattr(given, name) not in (None, False, []) and name not in taken:
-            raise exits.CliError(f"agents {given.action} does not take {option.flag}", hint=_SEE_HELP)
+            raise exits.CliError(f"{words} does not take {option.flag}", hint=_SEE_HELP)
     if call.program is not None and given.action not in ("add", "doctor"):
-        raise exits.CliError(f"agents {given.action} does not take a command after --", hint=_SEE_HELP)
+        raise exits.CliError(f"{words} does not take a command after --", hint=_SEE_HELP)
     if given.action == "list" and given.name is not None:
         raise exits.CliError("agents list does not take a name", hint=f"dragoman agents show {given.name}")
     return _function(given.action)(call)
 
 
-def _function(action: str) -> Callable[[CliCall], int]:
+def _function(action: str | None) -> Callable[[CliCall], int]:
     """Return the function of an action; the modules of the others are not imported."""
     match action:
+        case None:
+            from dragoman.cli.agents.list import look_here as function
         case "list":
             from dragoman.cli.agents.list import list_agents as function
         case "show":
@@ -69,6 +72,8 @@ COMMAND = CliCommand(
         "Manages agents and their names. Agents come from your settings, from Zed and JetBrains, from the ACP\n"
         "registry and from the project; well-known ones (claude, codex, gemini...) work by name when their program is\n"
         "on the PATH; `dragoman` and `scripted` are built in. docs/agents.md describes the files.\n"
+        "Without an action, what is there to work with: agents with their logins, keys in the environment (their\n"
+        "names), model servers that answer on this machine, and agents that can be installed.\n"
         "  list     list all agents with version and login, and those that could be installed; with --registry, the\n"
         "           agents of the ACP registry\n"
         "  show     show what is known about an agent\n"
@@ -105,6 +110,7 @@ COMMAND = CliCommand(
         JSON,
     ),
     examples=(
+        "dragoman agents",
         "dragoman agents list",
         "dragoman agents list --registry --json",
         "dragoman agents show gemini",

@@ -139,11 +139,14 @@ def _diff(worktree: Worktree, changes: Sequence[WorktreeChange], *, as_json: boo
     from dragoman.worktrees import patch_of
 
     if as_json:
-        write_json([{"path": change.path, "change": change.kind} for change in changes])
+        write_json([{"path": change.path, "change": change.kind, "aside": change.aside} for change in changes])
         return exits.OK
     if not changes:
         write_note(f"worktree {worktree.name} is as it was made")
         return exits.OK
+    for change in changes:
+        if change.aside == "git":
+            write_note(f"{_shown(change.path)} was {change.kind}; files of git are not in the patch")
     patch = patch_of(changes)
     if sys.stdout.isatty():
         from dragoman.text.terminal import plain
@@ -158,8 +161,8 @@ def _diff(worktree: Worktree, changes: Sequence[WorktreeChange], *, as_json: boo
 def _merge(worktree: Worktree, changes: Sequence[WorktreeChange], call: CliCall, *, is_all: bool) -> int:
     from dragoman.worktrees import apply_merge, discard_worktree, plan_merge
 
-    plan = plan_merge(worktree, changes)
     given = call.given
+    plan = plan_merge(worktree, changes, takes_ignored=bool(given.paths))
     is_planned_only = given.dry_run or bool(plan.conflicts)
     if given.json:
         write_json([{"path": file.path, "action": file.action, "reason": file.reason or None} for file in plan.paths])
@@ -176,9 +179,10 @@ def _merge(worktree: Worktree, changes: Sequence[WorktreeChange], call: CliCall,
     if is_planned_only:
         return exits.OK
     apply_merge(plan)
-    if is_all and not given.keep:
+    is_done = is_all and not given.keep and not plan.left
+    if is_done:
         discard_worktree(worktree)
-    kept = "" if is_all and not given.keep else f"; the worktree is kept: dragoman worktrees discard {worktree.name}"
+    kept = "" if is_done else f"; the worktree is kept: dragoman worktrees discard {worktree.name}"
     write_note(f"{len(plan.writes)} of {len(plan.paths)} changed files written to {worktree.project}{kept}")
     return exits.OK
 

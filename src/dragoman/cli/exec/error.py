@@ -192,8 +192,12 @@ def _message(error: Exception | None) -> str:
 
 
 def _without_login(error: Exception | None, entry: AgentEntry) -> tuple[str, str]:
-    if is_built_in(entry):  # it has no model, and its message says which keys would provide one
-        return _message(error), "dragoman exec --model MODEL, or DRAGOMAN_MODEL in the environment"
+    if is_built_in(entry):  # its message says which key is missing or wrong, and where it came from
+        data = getattr(error, "data", None)
+        methods = data.get("methods") if isinstance(data, dict) else None
+        if isinstance(methods, list) and len(methods) == 1:
+            return _message(error), "a model of another provider: --model PROVIDER:MODEL"
+        return _message(error), "dragoman agent login, or --model PROVIDER:MODEL, or DRAGOMAN_MODEL in the environment"
     return f"the agent requires a login: {_message(error)}", _login_hint(error, entry)
 
 

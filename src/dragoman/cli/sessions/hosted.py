@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from dragoman.cli.command import CliCall
 
-LOG_FILE: Final = "hosted.db"
 NUMBER: Final = "ledgerNumber"
 _HINT: Final = "dragoman sessions lists them"
 
@@ -45,6 +44,8 @@ class HostedEntry(Struct, frozen=True, kw_only=True):
     """The id that the agent gave to it."""
     number: int | None = None
     """In the ledger."""
+    is_used: bool = True
+    """Whether something was ever sent to it: a client that only opened a prompt leaves one that is not."""
 
 
 def hosted_sessions() -> list[HostedEntry]:
@@ -77,6 +78,7 @@ def _listed(client: ThinClient) -> Iterator[HostedEntry]:
                 updated_at=session.get("updatedAt"),
                 agent_session=own.get("agentSessionId"),
                 number=own.get(NUMBER),
+                is_used=_is_used({**own, "title": session.get("title")}),
             )
         if not isinstance(page.get("nextCursor"), str):
             return
@@ -88,9 +90,10 @@ def _from_log() -> list[HostedEntry]:
     from datetime import UTC, datetime
 
     from dragoman.host.history.facts import kept_state
+    from dragoman.host.local.log_file import own_log_name
     from dragoman.settings.places import data_dir
 
-    path = data_dir() / LOG_FILE
+    path = data_dir() / f"{own_log_name(data_dir())}.db"
     if not path.exists():
         return []
     try:
@@ -121,9 +124,14 @@ def _from_log() -> list[HostedEntry]:
                 updated_at=moment,
                 agent_session=agent_session,
                 number=kept.get(NUMBER),
+                is_used=_is_used(kept),
             )
         )
     return found
+
+
+def _is_used(facts: dict[str, Any]) -> bool:
+    return any(facts.get(name) for name in ("title", "name", "prompt", "ended"))
 
 
 def pick_hosted(word: str, found: list[HostedEntry]) -> HostedEntry:
@@ -218,7 +226,8 @@ def show_host(call: CliCall) -> int:
     if call.given.json:
         write_json(found)
     else:
-        names = ("pid", "executable", "version", "socket", "uptimeSeconds", "sessions", "agents", "idleSeconds", "log")
+        process = ("pid", "executable", "package", "version", "socket", "uptimeSeconds")
+        names = (*process, "sessions", "agents", "idleSeconds", "log")
         write_table(("HOST", ""), [(name, str(found.get(name))) for name in names])
     warning = logout_warning_here(runs=has_work)
     if warning:

@@ -5,16 +5,25 @@ whose files were replaced under it can leave.
 """
 
 import os
+import sys
 
 from dragoman._version import __version__
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Of the `_dragoman/` methods between a local host and its clients; it changes when one of them does."""
 
 
 def package_folder() -> str:
     """Return the folder of this package."""
     return os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def installation() -> str:
+    """Return which installation this is: the environment of its Python and its own folder, each resolved, as two lines.
+
+    Both, because two environments may use one clone with other versions of what it depends on.
+    """
+    return f"{os.path.realpath(sys.prefix)}\n{os.path.realpath(package_folder())}"
 
 
 def build_stamp() -> str:
@@ -28,4 +37,4 @@ def build_stamp() -> str:
 
 def hello() -> "dict[str, object]":
     """Return what a host and its clients send about themselves in `initialize`."""
-    return {"version": __version__, "protocol": PROTOCOL, "build": build_stamp(), "words": True}
+    return {"version": __version__, "protocol": PROTOCOL, "words": True}

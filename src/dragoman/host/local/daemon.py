@@ -5,10 +5,11 @@ Owns the process: its descriptors, its log, its signals, and when it ends. Sessi
 Theory of operation
 -------------------
 The host lives while a client is connected, a turn runs or waits, or a question is open; `host.idle` seconds after
-that it ends. Ends come from the idle timer, SIGTERM, `_dragoman/retire`, the removal of its folder (a logout removes
-it, and then no client can find the socket any more), or new files of its own package. All but SIGTERM wait for an idle
-moment. `_leave` is the one way out: it stops to listen first, so that a client that is not accepted yet finds the end
-of the file and asks for another host, and only then looks whether there is anything to close.
+that it ends, unless it has a session that would be lost (`LocalHost.keeps_sessions`). Ends come from the idle timer,
+SIGTERM, `_dragoman/retire`, the removal of its folder (a logout removes it, and then no client can find the socket any
+more), or new files of its own package. All but SIGTERM wait for an idle moment. `_end` is the one way out: it stops to
+listen first, so that a client that is not accepted yet finds the end of the file and asks for another host, and only
+then looks whether there is anything to close.
 Timers use the monotonic clock, which stands still while a laptop sleeps: not all of them fire when it wakes.
 """
 
@@ -29,6 +30,7 @@ from dragoman.errors import DragomanError
 from dragoman.host.host import Visitor, collect_rarely
 from dragoman.host.local.build import build_stamp, hello
 from dragoman.host.local.local_host import open_local_host
+from dragoman.host.local.log_file import claim_log
 from dragoman.host.local.place import HostPlace
 from dragoman.host.local.preload import load_everything
 from dragoman.host.local.start import own_identity
@@ -64,9 +66,9 @@ def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
     keep_short_log()
     collect_rarely()
     try:
-        owner = own_log(data_dir())
+        owner, log = own_log(data_dir())
         try:
-            host = open_local_host(data_dir(), mark)
+            host = open_local_host(log, mark)
         except BaseException:
             os.close(owner)
             raise
@@ -123,8 +125,11 @@ def shorten_log(descriptor: int, most_bytes: int = _LOG_BYTES) -> None:
             os.ftruncate(descriptor, 0)
 
 
-def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> int:
-    """Lock the event log for this host: two writers must never meet, also if the runtime folder was made twice.
+def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> tuple[int, Path]:
+    """Lock the event log of this installation: two writers must never meet, also if the runtime folder was made twice.
+
+    Returns:
+        The descriptor that holds the lock, and the log.
 
     Raises:
         DragomanError: another host writes it, or it is in a place where it cannot be kept.
@@ -134,14 +139,15 @@ def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> int:
         why = why_not_here(os.fspath(folder))
         if why:
             raise DragomanError(why)
-        descriptor = os.open(folder / "hosted.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        name = claim_log(folder)
+        descriptor = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise DragomanError(f"{folder} cannot be used: {error.strerror}") from None
     deadline = time.monotonic() + seconds
     while True:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
+            return descriptor, folder / f"{name}.db"
         except BlockingIOError:
             if time.monotonic() > deadline:
                 os.close(descriptor)
@@ -163,6 +169,7 @@ class _Daemon:
         self._watch: asyncio.TimerHandle | None = None
         self._is_leaving_soon = False
         self._is_terminated = False
+        self._has_stayed = False
         self._build = build_stamp()
 
     async def run(self) -> None:
@@ -229,9 +236,12 @@ class _Daemon:
         self._idle = asyncio.get_running_loop().call_later(seconds, self._idle_is_over)
 
     def _idle_is_over(self) -> None:
-        if self._is_idle:
+        if self._is_idle and (self._is_leaving_soon or not self._host.keeps_sessions):
             self._over.set()
-        elif not self._serving:  # a turn runs without a client; there is no event for its end
+        elif not self._serving:  # a turn runs without a client, or a session is kept; there is no event for their end
+            if self._is_idle and not self._has_stayed:
+                self._has_stayed = True
+                _log.info("idle, and it stays for sessions that cannot come back")
             self._idle = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._idle_is_over)
 
     def _look(self) -> None:
@@ -246,6 +256,7 @@ class _Daemon:
         if self._is_leaving_soon and self._is_idle:
             self._over.set()
         self._host.end_old_questions()
+        self._host.end_unused_sessions()
         self._watch = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
 
     def _retire(self) -> bool:

@@ -1,13 +1,15 @@
 """Where the socket of the local host is, for every program of one user.
 
 Owns the order of candidates and what makes a folder trustworthy. Both sides compute the same list from the user's id,
-so that a client with `XDG_RUNTIME_DIR` and a host without it still meet. The names carry a hash of the settings and the
-data folder: two homes are two hosts. Makes a folder only in `HostPlace.make`.
+so that a client with `XDG_RUNTIME_DIR` and a host without it still meet. The names carry a hash of the settings folder,
+the data folder and the installation: a difference in one of them is another host. Makes a folder only in
+`HostPlace.make`.
 """
 
 import os
 import sys
 
+from dragoman.host.local.build import installation
 from dragoman.settings.places import folder_name
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
@@ -31,7 +33,7 @@ class HostPlace:
 
         Args:
             folder: Where they are.
-            mark: Eight characters that stand for the settings and the data folder.
+            mark: Eight characters that stand for the settings folder, the data folder and the installation.
         """
         self.folder = folder
         self.mark = mark
@@ -100,7 +102,8 @@ def find_places(
     """
     env = os.environ if environment is None else environment
     uid = os.geteuid() if user is None else user
-    mark = mark_of(folder_name("config", env), folder_name("data", env))
+    resolved = [os.path.realpath(folder_name(name, env)) for name in ("config", "data")]  # however they are spelled
+    mark = mark_of(*resolved, installation())
     folders, notes = [], []
     own = env.get("XDG_RUNTIME_DIR", "")
     if own:
@@ -123,11 +126,11 @@ def find_places(
     return HostPlaces(places, notes)
 
 
-def mark_of(config: str, data: str) -> str:
-    """Eight characters for a pair of folders. Not for secrecy: two folders of one user must only not be mixed."""
+def mark_of(*texts: str) -> str:
+    """Eight characters for some texts. Not for secrecy: what belongs to one user must only not be mixed."""
     from binascii import crc32
 
-    return f"{crc32(os.fsencode(f'{os.path.realpath(config)}{chr(0)}{os.path.realpath(data)}')):08x}"
+    return f"{crc32(os.fsencode(chr(0).join(texts))):08x}"
 
 
 def why_not_private(folder: str, user: int | None = None) -> str:

@@ -165,12 +165,19 @@ def _launch(place: HostPlace, lock: int, scope: list[str], note: "Callable[[str]
                 os.close(descriptor)
 
 
+# Finds the package in the folder that is given, whatever else is installed, and other packages where they are.
+_PROGRAM = (
+    "import sys; sys.path.insert(0, sys.argv.pop(1)); import dragoman; sys.path.append(sys.path.pop(0)); "
+    "from dragoman.host.__main__ import program; program(sys.argv[1:])"
+)
+
+
 def host_command() -> list[str]:
-    """Return the program of the host, of the same environment as this one, whatever the current folder has."""
+    """Return the program of the host: of this installation, whatever the current folder and the environment have."""
     # `-I` ignores the packages of the user; an installation that is there needs them.
     where = os.path.dirname(package_folder())
     is_users = "/.local/" in f"{where}/" and not where.startswith(sys.prefix)
-    return [sys.executable, *(("-E", "-P") if is_users else ("-I",)), "-m", "dragoman.host"]
+    return [sys.executable, *(("-E", "-P") if is_users else ("-I",)), "-c", _PROGRAM, where]
 
 
 # The log of the program

@@ -15,6 +15,7 @@ import msgspec
 from dragoman.builtin.models.model import ModelAuthError, ModelError
 from dragoman.builtin.models.overflow import overflow_in
 from dragoman.builtin.models.providers import provider_of
+from dragoman.builtin.models.wire_forms.failures import question_about_refusal
 from dragoman.text.secrets import Secrets
 
 with suppress(ImportError):  # not part of a base install; nothing here is called without it
@@ -39,6 +40,8 @@ def _explained(error: Exception, name: str) -> ModelError:
         variables = _variables_of(name)
         advice = f"; check {' or '.join(variables)}" if variables else ""
         return ModelAuthError(f"{_provider(name)} refused the key: {_message_of(error)}{advice}", variables=variables)
+    if (question := question_about_refusal(error, provider_of(name))) is not None:
+        return ModelError(question)
     if isinstance(error, exceptions.ModelAPIError):
         status = error.status_code if isinstance(error, exceptions.ModelHTTPError) else 0
         if (overflow := overflow_in(status, _body_text(error.body))) is not None:

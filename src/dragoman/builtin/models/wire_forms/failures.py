@@ -12,6 +12,7 @@ import time
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -19,8 +20,9 @@ from dragoman.builtin.models.model import ModelAuthError, ModelError
 from dragoman.text.secrets import Secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+    from dragoman.builtin.models.providers import Provider
     from dragoman.builtin.models.wire_forms.form import Target
 
 # Another attempt may help after these; 404 and the other 4xx are answers that do not change.
@@ -66,10 +68,22 @@ _WRONG_CONTENT: Final = r"invalid_|unsupported_|image_|empty_image|failed_to_dow
 _LONGEST_MESSAGE: Final = 1000
 
 
-def failure_of(target: Target, status: int, body: bytes | str, headers: Mapping[str, str] | None = None) -> ModelError:
-    """Return the error for a response that is not an answer. Header names are in lower case."""
+def failure_of(
+    target: Target,
+    status: int,
+    body: bytes | str,
+    headers: Mapping[str, str] | None = None,
+    *,
+    key_place: str = "",
+) -> ModelError:
+    """Return the error for a response that is not an answer.
+
+    Args:
+        headers: names are in lower case.
+        key_place: where the key of the request comes from, which a refusal of it names.
+    """
     text = body if isinstance(body, str) else body.decode(errors="replace")
-    return _masked(_failure(target, status, text, headers or {}))
+    return _masked(_failure(target, status, text, headers or {}, key_place=key_place))
 
 
 def failure_in_event(target: Target, data: bytes | str) -> ModelError:
@@ -90,7 +104,81 @@ def broken_connection(target: Target, error: Exception) -> ModelError:
     if "CERTIFICATE_VERIFY_FAILED" in words:
         advice = "a proxy or a server with an own certificate needs SSL_CERT_FILE to name the file that signs it"
         return ModelError(f"{title_of(target)} showed a certificate that is not trusted: {words}; {advice}")
-    return _masked(ModelError(f"the connection to {title_of(target)} broke: {words}", is_retryable=True))
+    if (question := question_about_refusal(error, target.provider)) is not None:
+        return _masked(ModelError(question))
+    address = _address_of(error)
+    place = f" at {address}" if address else ""
+    return _masked(ModelError(f"the connection to {title_of(target)}{place} broke: {words}", is_retryable=True))
+
+
+def question_about_refusal(error: BaseException, provider: Provider | None) -> str | None:
+    """Return what to say about a connection that this machine itself refused; None for any other error.
+
+    No server listens there, and none will within the seconds of some more tries, so that the user is asked at once.
+    """
+    address = _address_of(error)
+    host = urlsplit(address).hostname or ""
+    if not address or not _is_refusal(error) or not _is_here(host) or _uses_proxy(address, host):
+        return None
+    server = _local_server(provider, address)
+    answers = f"{server} does not answer" if server else "no server answers"
+    variable = f" ({provider.url_variable} sets another address)" if provider is not None else ""
+    return f"{answers} at {address} (connection refused): is {server or 'the server'} running?{variable}"
+
+
+def _local_server(provider: Provider | None, address: str) -> str:
+    """Return the name of the server that should be at an address of this machine: by its provider, else by its port."""
+    from dragoman.builtin.models.providers import PROVIDERS
+
+    local = [known for known in PROVIDERS.values() if _is_here(urlsplit(known.url).hostname or "")]
+    if provider is not None and provider in local:
+        return provider.title
+    port = urlsplit(address).port
+    return next((known.title for known in local if urlsplit(known.url).port == port), "")
+
+
+def _address_of(error: BaseException) -> str:
+    """Return the scheme, host and port that a request of the HTTP client went to; "" if the error names none."""
+    for cause in _causes(error):
+        try:
+            url = urlsplit(str(cause.request.url))  # type: ignore[attr-defined]  # errors of the HTTP client have it
+            port = f":{url.port}" if url.port else ""
+        except (AttributeError, RuntimeError, ValueError):  # it has none, or it was raised without a request
+            continue
+        if url.hostname:
+            return f"{url.scheme}://{f'[{url.hostname}]' if ':' in url.hostname else url.hostname}{port}"
+    return ""
+
+
+def _is_here(host: str) -> bool:
+    from dragoman.agent.serving import is_loopback
+
+    # A client that calls the address of all interfaces reaches this machine, too.
+    return is_loopback(host) or host in ("0.0.0.0", "::") or host.endswith(".localhost")
+
+
+def _is_refusal(error: BaseException) -> bool:
+    return any(isinstance(cause, ConnectionRefusedError) for cause in _causes(error))
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it was raised from, each once; a name with several addresses has one cause for each."""
+    found, seen = [error], set[int]()
+    while found:
+        each = found.pop(0)
+        if id(each) not in seen:
+            seen.add(id(each))
+            yield each
+            inner = each.exceptions if isinstance(each, BaseExceptionGroup) else ()
+            found += [cause for cause in (each.__cause__ or each.__context__, *inner) if cause is not None]
+
+
+def _uses_proxy(address: str, host: str) -> bool:
+    """Whether requests to an address go through a proxy, which is then what refuses."""
+    from urllib.request import getproxies, proxy_bypass
+
+    proxies = getproxies()
+    return any(name in proxies for name in (urlsplit(address).scheme, "all")) and not proxy_bypass(host)
 
 
 def title_of(target: Target) -> str:
@@ -98,14 +186,21 @@ def title_of(target: Target) -> str:
 
 
 def _failure(
-    target: Target, status: int, body: str, headers: Mapping[str, str], *, is_event: bool = False
+    target: Target,
+    status: int,
+    body: str,
+    headers: Mapping[str, str],
+    *,
+    is_event: bool = False,
+    key_place: str = "",
 ) -> ModelError:
     decoded = _decoded(body)
     error = _error_in(decoded)
     words = (_words_of(error, decoded) or " ".join(body.split()) or "no reason was sent")[:_LONGEST_MESSAGE]
     if status in (401, 403) or (status == 400 and re.search(_BAD_KEY, body)):
         variables = target.provider.keys
-        advice = f"; check {' or '.join(variables)}" if variables else ""
+        check = f"; check {' or '.join(variables)}" if variables else ""
+        advice = f"; the key comes from {key_place}" if key_place else check
         return ModelAuthError(f"{title_of(target)} refused the key: {words}{advice}", variables=variables)
     from dragoman.builtin.models.overflow import overflow_in  # its patterns are compiled when a call has failed
 
