@@ -127,11 +127,12 @@ edite* ecri* corrige* ajoute* rends edita* cambia* escrib* arregl* mejor* scriv*
 mudar escrev* melhor* wijzig* schrijf* измен* исправ* напиши 編集 変更 修正 書い 修改 编辑 编写 写 수정 편집"""
 _READ: Final = """
 read reads reading open view cat print look looks inspect* examine* ls list lies lese* offne* lire lis lisez
-ouvre* lee leer abre* leggi* ler leia lees прочит* чита* открой 読 開 阅读 读 打开 읽*"""
+ouvre* lee leer abre* leggi* ler leia lees прочит* чита* открой 読 開 阅读 读 打开 읽* show shows explain*
+describ* summar* zeig* erklar* montre* explique* muestra* explica* mostra* покаж* объясн* 見せ 説明 看 显示
+解释 보여"""
 _READ_WEAKLY: Final = """
-show shows "what is this" "what is it" "what does" explain* describ* summar* file files project code readme greeting py
-zeig* erklar* projekt datei* code montre* explique* projet fichier* muestra* explica* proyecto archivo*
-mostra* progetto покаж* объясн* проект файл* 見せ 説明 ファイル 看 显示 解释 项目 文件 보여"""
+"what is this" "what is it" "what does" file files project code readme greeting py projekt datei* code
+projet fichier* proyecto archivo* progetto проект файл* ファイル 项目 文件"""
 _AGENTS: Final = """
 agent agents claude codex gemini opencode copilot goose anthropic openai ollama gpt llm provider* model
 models modell* modele* modelo* modello apikey "api key" "a key" login agente agenti агент* エージェント
@@ -276,9 +277,10 @@ def _run(turn: TourTurn) -> list[ScriptAction]:
     result = turn.results[0]
     if not result.is_done:
         return [_failed(turn, "The command did not run to its end", result, "`read the program`")]
-    shown = shorten(result.text.strip(), _SHOWN) or "nothing, which is a good sign"
+    printed = "\n".join([line[:100] for line in result.text.splitlines() if line.strip(" -")][:6])
     following = turn.vary("`edit the greeting`, and run it again", "`review the changes`", "`plan a change`")
-    return [_say(f"It printed: {shown}\n\nNext: {following}.")]
+    shown = f"It printed:\n\n```\n{printed}\n```\n\n" if printed else "It printed nothing. "
+    return [_say(f"{shown}Next: {following}.")]
 
 
 def _plan(turn: TourTurn) -> list[ScriptAction]:
