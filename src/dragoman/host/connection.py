@@ -225,10 +225,13 @@ class HostConnection:
         return self._hello
 
     async def _authenticate(self, call: Call) -> object:
+        from dragoman.client.login import passed_key
+
         request = read(call, v1.AuthenticateRequest)
         name, method = self._login_agent(call.method, request.method_id)
         scope = RequestScope(self, call.id)
-        await self._host.logins.log_in(name, method, scope, is_local=self.visitor.is_local)
+        key = passed_key(request.meta)
+        await self._host.logins.log_in(name, method, scope, is_local=self.visitor.is_local, key=key)
         return {}
 
     async def _log_out(self, call: Call) -> object:

@@ -147,17 +147,25 @@ def _show(call: CliCall) -> int:
         agent = [*own_command("agent", "--model", f"scripted:{script}"), *kept]
         # Verbose, so that progress is shown even if stderr is not a terminal. Without snapshots, because nothing can be
         # taken back in a folder that is gone.
-        return execute(
+        code = execute(
             parse("exec", EXEC, ["--cwd", folder, *allowed, "--no-snapshots", "--verbose", PROMPT, "--", *agent])
         )
+    sys.stdout.flush()
+    found = [f"  {line}\n" for line in agents_here()]
+    real = "Real agents on this machine, and what starts them:\n" if found else ""
+    sys.stderr.write(
+        f"\nThat was a script. `dragoman demo --talk` is a tour of the terminal client.\n{real}{''.join(found)}"
+    )
+    return code
 
 
 def _introduce(folder: str, rules: tuple[str, ...]) -> None:
     how = "".join(f"\n  --allow '{rule}'" for rule in rules) if rules else "\n  no rule: you are asked"
     sys.stderr.write(
-        "This is `dragoman exec` with the built-in agent. Its model is scripted and calls no service.\n"
+        "A scripted turn of `dragoman exec` with the built-in agent: the prompt, what the model says and what it does\n"
+        "come from a script, and no service is called. Only the tools, the rules and the files are real.\n"
         f"It works in {folder}, which is removed afterwards. What it may do there:{how}\n"
-        f"The prompt: {PROMPT}\n\n"
+        f"The scripted prompt: {PROMPT}\n\n"
     )
     sys.stderr.flush()
 
@@ -166,12 +174,13 @@ COMMAND = CliCommand(
     run=run,
     description=(
         "Shows one turn of the built-in agent, from the prompt to the answer: text, a plan, tool calls, a change that\n"
-        "needs permission, a command. The model is scripted, and the agent works in a temporary folder; your files\n"
-        "are not touched."
+        "needs permission, a command. With --talk it opens the terminal client for a tour of six steps, which takes\n"
+        "your own sentences. The model is scripted, and the agent works in a temporary folder; your files are not\n"
+        "touched."
     ),
     options=(
         CliOption("--ask", "decide yourself what the agent may do, instead of using two rules"),
-        CliOption("--talk", "open the terminal client with the scripted model instead, to try it"),
+        CliOption("--talk", "open the terminal client instead: a tour of six steps, with a scripted model"),
     ),
     examples=("dragoman demo", "dragoman demo --ask", "dragoman demo --talk"),
 )

@@ -308,12 +308,15 @@ class LocalHost(Host):
         return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
 
     async def _log_in(self, client: HostConnection, call: Call) -> object:
-        """Log in to an agent by a method that the agent carries out itself."""
+        """Log in to an agent by a method that the agent carries out itself, with a key of the user if it takes one."""
+        from dragoman.client.login import passed_key
+
         params = _params(call)
         agent, method = self.require_agent(params.get("agent")), str(params.get("method", ""))
         if not self.may_log_in(client.visitor):
             raise RequestError.method_not_found(call.method)
-        await self.logins.log_in(agent, method, RequestScope(client, call.id), is_local=client.visitor.is_local)
+        scope, key = RequestScope(client, call.id), passed_key(params.get("_meta"))
+        await self.logins.log_in(agent, method, scope, is_local=client.visitor.is_local, key=key)
         return {}
 
     async def _traffic(self, client: HostConnection, call: Call) -> object:

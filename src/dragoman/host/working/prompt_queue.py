@@ -268,7 +268,7 @@ class PromptQueue:
             try:
                 outcome = await self._run(item)
             except RequestError as error:
-                outcome = error_outcome(error)
+                outcome = session.agent.mask(error_outcome(error))
             finally:
                 session.agent.end_turn()
                 self.passed.end_turn()
