@@ -212,7 +212,7 @@ def find_step(words: str, done: Sequence[str] = ()) -> str:
     """
     if numbered := re.fullmatch(r" (?:(?:step|schritt|etape|paso|passo) )?([1-6]) ", words):
         return STEPS[int(numbered[1]) - 1]
-    # What is said about a change is more telling than the change: "undo the edit", "show me what changed".
+    # A word about a change decides before the change itself: "undo the edit", "show me what changed".
     for steps in (
         (("rewind", _REWIND), ("review", _REVIEW), ("plan", _PLAN)),
         (("agents", _AGENTS),),
