@@ -24,7 +24,7 @@ SLASH = {f"/{each.name}" for each in (*OWN, *ACTIONS)} | {"/git-commit"}  # the 
 
 def ours() -> str:
     """The page without the left columns, which name what others have."""
-    return re.sub(r"^\|[^|]*\|", "|", PAGE, flags=re.MULTILINE)
+    return re.sub(r"^\|(?:[^|\n]*\|)+(?=[^|\n]*\|$)", "|", PAGE, flags=re.MULTILINE)
 
 
 def spans() -> list[str]:
