@@ -86,7 +86,7 @@ def assert_target_exists(step: Step) -> None:
 
 @pytest.mark.parametrize("page", STEPWISE, ids=lambda page: page.name)
 def test_a_page_that_builds_programs_step_by_step_works_in_order(page: Path, tmp_path: Path) -> None:
-    """A file that a shown command names is only saved, as a reader does; another is run, so that it is known to work."""
+    """A file that a shown command names is only saved, as a reader does; another is run, to know that it works."""
     shown = " ".join(step.command for block in blocks(page, "console") for step in steps(block))
     for block in blocks(page, "python", "console"):
         if block.language == "console":
