@@ -110,7 +110,7 @@ def test_a_page_that_builds_programs_step_by_step_works_in_order(page: Path, tmp
         assert done.returncode == 0, f"{block.place}: {done.stdout}{done.stderr}"
 
 
-def test_the_tutorial_tells_to_run_every_program_that_it_shows() -> None:
+def test_the_tutorial_says_to_run_every_program_that_it_shows() -> None:
     page = ROOT / "docs" / "tutorial.md"
     commands = [step.command for block in blocks(page, "console") for step in steps(block)]
     files = {block.file for block in blocks(page, "python")}

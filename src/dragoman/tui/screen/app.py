@@ -49,10 +49,9 @@ from dragoman.tui.terminal.terminal_facts import is_remote
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from textual.app import ComposeResult
-    from textual.filter import LineFilter
     from textual.geometry import Size
 
     from dragoman.tui.conversation import HostedConversation
@@ -127,18 +126,12 @@ class TerminalApp(App[None]):
         """How long the turn runs; -1 if none does."""
         self._folds_columns = False
         self.cards = Cards(self)
-        self.painting: LineFilter | None = None
-        """What gives cells their colours, if these are not left to the terminal."""
         self.is_mouse_released = False
         self.is_outside = False
         """Another program has the terminal: nothing may be written, since nothing takes it."""
         self._picker: Picker | None = None
         use_theme(self, self.ui.theme, start.is_light)
         self.bind_keys()
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Return what changes lines on their way to the screen: first what paints them."""
-        return [*([] if self.painting is None else [self.painting]), *super().get_line_filters()]
 
     def bind_keys(self) -> None:
         """Bind what the keymap says, and nothing of Textual's own, such as Ctrl+Q for the end."""

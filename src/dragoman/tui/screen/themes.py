@@ -15,9 +15,8 @@ from textual.filter import LineFilter
 from textual.theme import Theme
 
 if TYPE_CHECKING:
+    from textual.app import App
     from textual.color import Color as CellColour
-
-    from dragoman.tui.screen.app import TerminalApp
 
 
 class _Palette(NamedTuple):
@@ -88,17 +87,18 @@ class Painting(LineFilter):
         return self._sixteen[colour.number] if is_named and colour.number is not None else colour
 
 
-def use_theme(app: TerminalApp, name: str, is_light: bool | None) -> None:
-    """Paint with a theme of the settings; `is_light` tells whether the terminal's own background is."""
+def use_theme(app: App[None], name: str, is_light: bool | None) -> None:
+    """Paint with a theme of the settings; `is_light` is whether the terminal's own background is."""
     palette = None if app.no_color else PAINTED.get(name)
     app.ansi_color = palette is None
+    # A filter of the application itself: a method in its place would be called for every line that is drawn.
+    app._filters = [filter for filter in app._filters if not isinstance(filter, Painting)]
     if palette is None:
-        app.painting = None
         app.theme = "ansi-light" if is_light else "ansi-dark"
         return
     if palette.name not in app.available_themes:
         app.register_theme(_theme(palette))
-    app.painting = Painting(palette)
+    app._filters.insert(0, Painting(palette))
     app.theme = palette.name
 
 

@@ -180,7 +180,7 @@ def write_setting(path: Path, setting: UiSetting, value: Any) -> None:
 
 def choose_theme(app: TerminalApp, argument: str = "") -> None:
     """Use the named theme, or the next one, and remember it in the user's file."""
-    setting = next(each for each in UI_SETTINGS if each.name == "theme")
+    setting = next(known for known in UI_SETTINGS if known.name == "theme")
     name = argument.strip().lower()
     if name and name not in setting.values:
         app.note(f"no theme is called {name}; there are {', '.join(map(str, setting.values))}")
