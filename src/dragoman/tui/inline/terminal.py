@@ -11,11 +11,12 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
@@ -40,7 +41,7 @@ from dragoman.tui.values import short_agent
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from dragoman.tui.attachments import Chip
     from dragoman.tui.conversation import HostedConversation
@@ -94,6 +95,8 @@ class InlineTerminal:
         self._asked_at = 0  # how often was drawn when it was asked
         self._has_colour = has_colour
         self._hint = ("", 0.0)
+        self._held: list[str] | None = None
+        """What is written while another program has the terminal."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lines = asyncio.Queue[str | None]()
         self._blocks: PrintedBlocks | None = None
@@ -106,6 +109,9 @@ class InlineTerminal:
     # What the client calls
 
     def write(self, lines: Sequence[str]) -> None:
+        if self._held is not None:
+            self._held += lines
+            return
         # Once more past the filter: nothing but our own colours acts on the terminal.
         safe = "".join(f"{printed(line, has_colour=self._has_colour, can_redraw=False)}\r\n" for line in lines)
         safe = self._signs(safe)
@@ -143,6 +149,19 @@ class InlineTerminal:
             if not self.client.conversation.questions:
                 self.is_answering = False
             self._app.invalidate()
+
+    @asynccontextmanager
+    async def handed_over(self) -> AsyncIterator[None]:
+        self.save()
+        assert self._app is not None
+        with set_app(self._app):
+            async with in_terminal():
+                self._held = []
+                try:
+                    yield
+                finally:
+                    held, self._held = self._held, None
+        self.write(held)
 
     # What keys do
 
