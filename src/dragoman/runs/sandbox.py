@@ -73,7 +73,7 @@ class RunSandboxes(Struct, kw_only=True):
             self.denied = denied
             if self.commands is not None:
                 self.commands = Sandbox(denied.close(self.commands.policy), self.commands.backend)
-            if _closes_outside(wanted):
+            if wanted.mode != "require" and wanted.closes_denied:
                 _close_outside(self, wanted, denied)
         return self.commands, self.outside
 
@@ -132,7 +132,7 @@ def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunS
         return found
     found.wanted, found.search = wanted, _search(wanted)
     denied = found.denied = None if found.search is None else found.search.look()
-    if _closes_outside(wanted) and denied is not None:
+    if wanted.mode != "require" and wanted.closes_denied and denied is not None:
         _close_outside(found, wanted, denied)
     if wanted.mode == "off":
         return found
@@ -147,10 +147,6 @@ def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunS
         found.close()
         raise
     return found
-
-
-def _closes_outside(wanted: WantedSandboxes) -> bool:
-    return wanted.mode != "require" and wanted.closes_denied
 
 
 def _search(wanted: WantedSandboxes) -> DeniedSearch | None:
