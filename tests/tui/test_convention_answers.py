@@ -402,7 +402,7 @@ async def test_a_change_is_shown_once(user: UserHere) -> None:
             assert [line for line in plain.seen if "tulip" in line] == ["  +tulip"]
 
 
-CODE = {
+CODE: dict[str, Any] = {
     "command": (sys.executable, "-IS", str(ODD_AGENT), "runs-the-prompt"),
     "allow": ("*",),
     "deny": ("execute:rm -rf *",),
