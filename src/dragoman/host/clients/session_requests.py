@@ -319,7 +319,7 @@ class SessionRequests:
             raise RequestError(-32603, HELD, {"reason": "retiring"})
         self._held.setdefault(session, []).append(held)
         call.after_response(lambda: self._held[session].remove(held))
-        if client.kind.knows_us and client.peer.is_open:
+        if client.peer.is_open:
             client.peer.post(notice_frame(session, HELD))
 
         async def wait() -> object:
