@@ -42,8 +42,9 @@ from dragoman.tui.screen.questions.card import CardView, QuestionCard
 from dragoman.tui.screen.questions.cards import ActionCard, Cards
 from dragoman.tui.screen.sessions.attached import AttachedSessions
 from dragoman.tui.screen.sessions.surroundings import Surroundings
-from dragoman.tui.screen.start import ScreenStart, driver_for_output, follow_signals, is_behind, last_exchange, theme_of
+from dragoman.tui.screen.start import ScreenStart, driver_for_output, follow_signals, is_behind, last_exchange
 from dragoman.tui.screen.strips import use_ascii
+from dragoman.tui.screen.themes import use_theme
 from dragoman.tui.terminal.terminal_facts import is_remote
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
@@ -129,7 +130,7 @@ class TerminalApp(App[None]):
         self.is_outside = False
         """Another program has the terminal: nothing may be written, since nothing takes it."""
         self._picker: Picker | None = None
-        self.theme = theme_of(self.ui.theme, start.is_light)
+        use_theme(self, self.ui.theme, start.is_light)
         self.bind_keys()
 
     def bind_keys(self) -> None:

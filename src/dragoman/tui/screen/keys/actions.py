@@ -72,6 +72,7 @@ ACTIONS: Final = (
     Action("cost", (), "what the session cost so far", group="agent"),
     Action("redraw", ("ctrl+l",), "draw the screen again", group="screen"),
     Action("columns", ("f2",), "the columns at the sides", group="screen"),
+    Action("theme", (), "the next colours, /theme auto|dark|light", group="screen"),
     Action("settings", (), "settings of this client", group="screen"),
     Action("help", ("f1",), "this list; ? in an empty input", group="screen"),
     Action("interrupt", ("ctrl+c",), "stop what runs; else clear the draft; else, twice, leave", group="screen"),
@@ -186,10 +187,10 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
                 "options": options.choose_option,
                 "cost": options.show_cost,
             }
-        case "settings":
+        case "settings" | "theme":
             from dragoman.tui.screen.choices import settings_screen
 
-            functions = {"settings": settings_screen.show_settings}
+            functions = {"settings": settings_screen.show_settings, "theme": settings_screen.choose_theme}
         case "help":
             from dragoman.tui.screen.keys import help
 
