@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
 METHOD = "_dragoman/environment"
 """The notification that carries it, as `block`."""
+NOT_PASSED_ON = (
+    "the host that runs is of an earlier version, and works: it would start agents with a part of your environment, "
+    "a key without the address that it is for; it ends when its turns have ended (dragoman sessions lists them)"
+)
+"""Why no session is opened in a host that does not know `METHOD`; such a one shows no mark of its machine."""
 _BOOT = "/proc/sys/kernel/random/boot_id"
 # Ends of names, in capitals: variables that decide which provider is called, through what, and who pays.
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_CREDENTIALS")

@@ -307,11 +307,26 @@ def test_a_host_on_another_machine_is_sent_no_environment(tmp_path: Path, way: s
     assert methods == expected
 
 
+def test_no_session_is_opened_in_a_host_that_does_not_pass_the_environment_on(place: HostPlaceKit) -> None:
+    """One of an earlier version, which works: it keeps its list of names, and would drop the address of a key."""
+    answer = {"protocolVersion": 1, "agentCapabilities": {"_meta": {"dragoman": {**hello(), "protocol": 2}}}}
+    where, refusal = place.places.first, "a key without the address that it is for"
+    where.make()
+    with _forwarded(where, answer) as (_, received):
+        assert refusal in scripted(place, "new").err
+    with _forwarded(where, answer) as (_, received_too), at_terminal(place, "attach", "--plain") as terminal:
+        terminal.until(refusal)
+    assert "session/list" in [message["method"] for message in received]
+    assert not [one for one in (*received, *received_too) if one["method"] in (METHOD, "session/new")]
+
+
 @contextmanager
 def _forwarded(place: HostPlace, hello: dict[str, Any]) -> Iterator[tuple[HostPlace, list[dict[str, Any]]]]:
-    """A host at a place that answers `initialize` with `hello` and refuses all else; gives what it receives, too."""
+    """A host at a place that answers `initialize` with `hello` and has no sessions; gives what it receives, too."""
     received: list[dict[str, Any]] = []
     with socket.socket(socket.AF_UNIX) as listening:
+        with suppress(FileNotFoundError):
+            os.unlink(place.socket)
         listening.bind(place.socket)
         listening.listen()
 
@@ -321,11 +336,12 @@ def _forwarded(place: HostPlace, hello: dict[str, Any]) -> Iterator[tuple[HostPl
                     message = json.loads(line)
                     received.append(message)
                     if "id" in message:
-                        answer = {"result": hello} if message["method"] == "initialize" else {"error": refusal}
+                        answer = {"result": known[message["method"]]} if message["method"] in known else refusal
                         lines.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
                         lines.flush()
 
-        refusal = {"code": -32603, "message": "not today"}
+        known: dict[str, object] = {"initialize": hello, "session/list": {"sessions": []}}
+        refusal: dict[str, object] = {"error": {"code": -32603, "message": "not today"}}
         thread = threading.Thread(target=serve)
         thread.start()
         try:
