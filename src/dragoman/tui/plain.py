@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.colour import Painter
@@ -22,13 +22,15 @@ from dragoman.view.appended import AppendedLines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from dragoman.tui.attachments import Chip
     from dragoman.tui.interface import Opening
     from dragoman.tui.lines.client import LineTranscript
 
 KEYS: Final = (
-    ("NUMBER", "answer the question that is open"),
+    ("y, a, n, NUMBER", "answer the question that is open: once, always, no, or a row of it"),
+    ("w WHY, v", "reject it and say why; see it again"),
     ("Ctrl+C", "stop what runs; else clear the line; else, twice, leave"),
     ("Ctrl+D", "leave; the work goes on"),
 )
@@ -75,6 +77,9 @@ class PlainTerminal:
 
     def changed(self) -> None:
         pass
+
+    def handed_over(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()  # no line is read while one is taken
 
     async def read(self, client: LineClient) -> None:
         """Take lines until the user leaves."""

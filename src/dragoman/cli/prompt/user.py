@@ -23,10 +23,11 @@ if TYPE_CHECKING:
 
     from dragoman.cli.prompt.progress import Progress
     from dragoman.client.elicitation.form import Outcome
-    from dragoman.client.permission import Question
+    from dragoman.client.login import LoginMethod
+    from dragoman.client.permission import Answer, Question
     from dragoman.client.session import Session
 
-Answer = TypeVar("Answer")
+Talked = TypeVar("Talked")
 
 
 class UserPrompt:
@@ -65,8 +66,8 @@ class UserPrompt:
         except ValueError:  # closed
             return False
 
-    async def ask(self, question: Question, session: Session) -> str | None:
-        """Ask for permission; return the id of the chosen option, or None."""
+    async def ask(self, question: Question, session: Session) -> Answer | None:
+        """Ask for permission; return the chosen option, with the reason of a refusal, or None."""
         from dragoman.cli.prompt.permission import ask_permission
 
         chosen = await self._talk(lambda dialogue: ask_permission(question, session.state, dialogue), None)
@@ -94,13 +95,27 @@ class UserPrompt:
         if self._progress is not None:
             self._progress.note(f"{self._agent} reports that the page you opened is done")
 
-    async def choose_auth(self, methods: Sequence[v1.AuthMethod]) -> v1.AuthMethod | None:
+    async def choose_login(self, methods: Sequence[LoginMethod]) -> LoginMethod | None:
         """Ask for a login method; return None if none was chosen."""
         from dragoman.cli.prompt.login_choice import choose_method
 
         return await self._talk(lambda dialogue: choose_method(methods, dialogue), None)
 
-    async def _talk(self, talk: Callable[[Dialogue], Awaitable[Answer]], nothing: Answer) -> Answer:
+    async def type_key(self, method: LoginMethod) -> str | None:
+        """Ask for the key of a login method and check it; "" for the key that the agent has, None for no login."""
+        from dragoman.cli.prompt.login_choice import ask_key
+
+        return await self._talk(lambda dialogue: ask_key(method, dialogue), None)
+
+    async def confirm(self, question: str) -> bool:
+        """Ask a question whose answer is yes if the user only presses Enter."""
+
+        async def ask(dialogue: Dialogue) -> bool:
+            return (await dialogue.ask(f"{question} [Y/n] ")).strip().lower() in ("", "y", "yes")
+
+        return await self._talk(ask, False)
+
+    async def _talk(self, talk: Callable[[Dialogue], Awaitable[Talked]], nothing: Talked) -> Talked:
         """Return the answer of `talk`; `nothing` if the user ends the input or cannot be asked after all."""
         async with self._turn:
             if self._progress is not None:
@@ -115,7 +130,7 @@ class UserPrompt:
                     self._progress.release()
 
 
-async def _answer(talk: Callable[[Dialogue], Awaitable[Answer]], nothing: Answer, dialogue: Dialogue) -> Answer:
+async def _answer(talk: Callable[[Dialogue], Awaitable[Talked]], nothing: Talked, dialogue: Dialogue) -> Talked:
     try:
         return await talk(dialogue)
     except InputEnded:

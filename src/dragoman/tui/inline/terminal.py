@@ -11,11 +11,12 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
@@ -23,6 +24,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from dragoman.client.question_words import letters_of
 from dragoman.errors import DragomanError
 from dragoman.host.working.question_details import answers_of
 from dragoman.text.colour import Painter
@@ -40,7 +42,7 @@ from dragoman.tui.values import short_agent
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from dragoman.tui.attachments import Chip
     from dragoman.tui.conversation import HostedConversation
@@ -94,6 +96,8 @@ class InlineTerminal:
         self._asked_at = 0  # how often was drawn when it was asked
         self._has_colour = has_colour
         self._hint = ("", 0.0)
+        self._held: list[str] | None = None
+        """What is written while another program has the terminal."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lines = asyncio.Queue[str | None]()
         self._blocks: PrintedBlocks | None = None
@@ -106,6 +110,9 @@ class InlineTerminal:
     # What the client calls
 
     def write(self, lines: Sequence[str]) -> None:
+        if self._held is not None:
+            self._held += lines
+            return
         # Once more past the filter: nothing but our own colours acts on the terminal.
         safe = "".join(f"{printed(line, has_colour=self._has_colour, can_redraw=False)}\r\n" for line in lines)
         safe = self._signs(safe)
@@ -143,6 +150,19 @@ class InlineTerminal:
             if not self.client.conversation.questions:
                 self.is_answering = False
             self._app.invalidate()
+
+    @asynccontextmanager
+    async def handed_over(self) -> AsyncIterator[None]:
+        self.save()
+        assert self._app is not None
+        with set_app(self._app):
+            async with in_terminal():
+                self._held = []
+                try:
+                    yield
+                finally:
+                    held, self._held = self._held, None
+        self.write(held)
 
     # What keys do
 
@@ -273,6 +293,7 @@ class InlineTerminal:
             self.glyphs,
             self.width(),
             is_answering=self.is_answering,
+            has_draft=len(self.editor.text) > 1,
             is_leaving=self.is_leaving,
             hint=text if self.client.conversation.clock() < until else "",
         )
@@ -352,10 +373,11 @@ def status_line(
     *,
     is_answering: bool,
     hint: str,
+    has_draft: bool = False,
     is_leaving: bool = False,
 ) -> RailLine:
     """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
-    text, style = _status(conversation, glyphs, is_answering=is_answering)
+    text, style = _status(conversation, glyphs, is_answering=is_answering, has_draft=has_draft)
     if is_leaving:
         text, style = f"{glyphs.needs_you} still running: d detach, s stop and leave, Esc stay", "warn"
     elif hint:
@@ -368,11 +390,13 @@ def status_line(
     return ((warning, "warn"), (clip(text, max(1, width - 1 - cells(warning))), style))
 
 
-def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> tuple[str, str]:
+def _status(
+    conversation: HostedConversation, glyphs: Glyphs, *, is_answering: bool, has_draft: bool
+) -> tuple[str, str]:
     dot = f" {glyphs.dot} "
     question = conversation.questions[0] if conversation.questions else None
     if question is not None:
-        return f"{glyphs.needs_you} {_asked(question, is_answering=is_answering)}", "warn"
+        return f"{glyphs.needs_you} {_asked(question, is_answering=is_answering, has_draft=has_draft)}", "warn"
     if conversation.phase == "failed":
         return f"{glyphs.failed} failed{dot}/retry, or choose above", "bad"
     if conversation.phase != "ready":
@@ -397,13 +421,14 @@ def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: b
     return dot.join([*(part for part in parts if part), "Enter send", "/help", "Ctrl+D leave"]), "dim"
 
 
-def _asked(question: AskedQuestion, *, is_answering: bool) -> str:
-    answers = answers_of(question.request)[:9]
-    clear = [str(number) for number, answer in enumerate(answers, 1) if answer.is_clear]
-    numbers = f"{clear[0]}-{clear[-1]}" if len(clear) > 1 else "".join(clear)
+def _asked(question: AskedQuestion, *, is_answering: bool, has_draft: bool) -> str:
+    keys = letters_of(answers_of(question.request))
     if is_answering:
-        return f"type the number of an answer, {numbers}; Esc goes back to the input"
-    return f"needs your answer: Tab, then {numbers}; or Alt+number; Esc stops the turn"
+        return f"type the letter or number of an answer: {keys}; Esc goes back to the input"
+    if has_draft:
+        return f"needs your answer; there is a draft: Tab, then {keys}; or Alt+number"
+    why = ", w: no, because" if question.rejecting is not None else ""
+    return f"needs your answer: {keys}{why}, v: again; Esc stops"
 
 
 def _step(conversation: HostedConversation) -> list[str]:

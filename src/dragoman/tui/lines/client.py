@@ -30,6 +30,7 @@ from dragoman.tui.start.preferences import FILE_NAME, Preferences
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from dragoman.schema import v1
     from dragoman.state import SessionState, TimelineItem
@@ -99,6 +100,9 @@ class LineTerminal(Protocol):
     def changed(self) -> None:
         """Note that the state of the conversation changed."""
 
+    def handed_over(self) -> AbstractAsyncContextManager[None]:
+        """Give the terminal to another program while this is entered; what is written meanwhile comes afterwards."""
+
 
 class LineClient:
     """The conversation of one terminal. `run` serves it; `take` is called with each line."""
@@ -126,7 +130,12 @@ class LineClient:
         self._announcing: asyncio.Task[None] | None = None
         self.conversation = HostedConversation(opening, self, session_id=session_id, clock=clock)
         self.answers = LineAnswers(
-            self.conversation, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
+            self.conversation,
+            self.write,
+            terminal.width,
+            terminal.paint,
+            by_line=terminal.answers_by_line,
+            hand_over=terminal.handed_over,
         )
         self.prompts = PromptSender(self)
         self.preferences = Preferences(data_dir() / FILE_NAME)
