@@ -427,7 +427,7 @@ async def test_plain_mode_has_the_same_names(user: UserHere, monkeypatch: pytest
             await client.until("note: the agent has not reported a cost")
             await client.until("(also /exit, /quit)")
             client.type("run sleep 1000")
-            await client.until("answer with a number")
+            await client.until("answer with ")
             client.type("say waits", "/queue", "/drop 1", "say also", "/exit")
             await client.until("1: say waits")
             await client.until("note: taken back")
