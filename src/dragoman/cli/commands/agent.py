@@ -192,7 +192,9 @@ def _text_or_file(name: str, given: str, folder: Path) -> str:
 
 
 def _note_if_scripted(model: str | None) -> None:
-    if model is not None and model.partition(":")[0] in ("scripted", "cassette"):
+    from dragoman.builtin.models.find import WITHOUT_PROVIDER
+
+    if model is not None and model.partition(":")[0] in WITHOUT_PROVIDER:
         sys.stderr.write(f"dragoman agent: the model is scripted ({model}): it plays a script and calls no service\n")
 
 
