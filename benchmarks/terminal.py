@@ -36,6 +36,7 @@ class Nowhere:
 
     cwd = "/home/user/project"
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:

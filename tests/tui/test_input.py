@@ -40,6 +40,7 @@ class Folder:
     def __init__(self, cwd: Path) -> None:
         self.cwd = str(cwd)
         self.worktree = ""
+        self.is_temporary = False
         self.mode = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:

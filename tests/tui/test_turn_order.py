@@ -67,6 +67,7 @@ class Wire:
 class Place:
     cwd = "/"
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def new(self, agent: str | None) -> dict[str, Any]:

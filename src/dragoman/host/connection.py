@@ -137,7 +137,7 @@ class HostConnection:
             self._cancel(await self._host.find(id, self.visitor))
 
     def _cancel(self, session: HostedSession | None) -> None:
-        if session is not None and self.may("prompt", session.id):
+        if session is not None and self.may("prompt", session.id) and not self.sessions.cancel_held(session.id):
             session.prompts.cancel(self)
 
     def on_close(self, reason: ConnectionClosed) -> None:
@@ -221,6 +221,7 @@ class HostConnection:
                 may_log_in=self._host.may_log_in(self.visitor),
                 is_local=self.visitor.is_local,
                 forks=self.settings.unstable or self.settings.forks,
+                is_outdated=self._host.is_outdated,
             )
         return self._hello
 

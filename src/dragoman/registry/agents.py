@@ -21,7 +21,7 @@ from dragoman._version import __version__
 from dragoman.errors import ConfigError
 from dragoman.process.own_program import own_command
 from dragoman.registry.elsewhere import connect_command, header_variable, host_of
-from dragoman.registry.facts import AgentFacts, facts_of, foreign_keys
+from dragoman.registry.facts import AgentFacts, addresses_of, facts_of, foreign_keys
 from dragoman.registry.installed import Installed, InstalledAgents
 from dragoman.registry.quirks import PLAIN, Quirks, overridden, quirks_of
 from dragoman.settings.acceptances import fingerprint
@@ -100,9 +100,8 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
             from dragoman.process.command import is_kept
 
             patterns = self.env_allow
-            removed = [
-                name for name in inherited if not is_kept(name) and not any(fnmatchcase(name, p) for p in patterns)
-            ]
+            kept = {name for name in inherited if is_kept(name) or any(fnmatchcase(name, p) for p in patterns)}
+            removed = [name for name in inherited if name not in kept | addresses_of(kept, inherited)]
         else:
             removed = [] if facts is None else [name for name in foreign_keys(facts) if name in inherited]
         return {**dict.fromkeys(removed), **self.env}

@@ -99,9 +99,9 @@ class LocalHost(Host):
         self._socket = place.socket
 
     @property
-    def has_work(self) -> bool:
-        """Whether a turn runs or waits, or a question is open."""
-        return any(session.is_busy for session in self.live_sessions())
+    def is_drained(self) -> bool:
+        """Whether no turn runs or waits, no question is open, and every client has got what it waits for."""
+        return not any(session.is_busy or session.is_awaited for session in self.live_sessions())
 
     def end_old_questions(self, now: float | None = None) -> None:
         """Cancel the turns whose questions wait for more than a day."""
@@ -350,11 +350,23 @@ class LocalHost(Host):
             "sessions": len(sessions),
             "agents": sum(session.has_agent for session in sessions),
             "idleSeconds": self.idle_seconds,
+            "isOutdated": self.is_outdated,
         }
 
     async def _retire(self, client: HostConnection, call: Call) -> object:
-        """Leave when idle; `now` if that is as soon as this connection ends."""
-        return {"now": self.on_retire()}
+        """Begin nothing more and leave when what runs has ended: `now`, or behind the sessions in `work`."""
+        is_now = self.on_retire()
+        work = [
+            {
+                "name": session.facts.get("name"),
+                "sessionId": session.id,
+                "cwd": session.record.cwd,
+                "state": session.state,
+            }
+            for session in self.live_sessions()
+            if session.is_busy
+        ]
+        return {"now": is_now, "work": work}
 
 
 def _span(seconds: float) -> str:
