@@ -189,8 +189,7 @@ async def test_what_a_hidden_conversation_reports_is_kept_until_it_is_shown(monk
 
 
 async def test_columns_without_contents_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with opened(monkeypatch, (160, 50), rows=ROWS[:1]) as (app, pilot):
-        app.show_session(ROWS[0])
+    async with opened(monkeypatch, (160, 50), rows=[]) as (app, pilot):
         await app.refresh_rows()
         await painted(app, pilot)
         assert [app.query_one(name).display for name in ("#left", "#right")] == [False, False]

@@ -51,7 +51,7 @@ class LearnedWindows:
 
 
 def _is_new(path: Path, line: str) -> bool:
-    """Append a line to a file, unless it has it; a file that cannot be used knows no line."""
+    """Append a line to a file, unless it has it; a file that cannot be used has none."""
     try:
         if line in path.read_text("utf-8").split("\n"):
             return False
