@@ -82,7 +82,8 @@ class PlainTerminal:
             text, kept = (kept + line).strip(), ""
             if is_leaving(text):
                 return
-            if text or client.answers.is_filling:  # an empty line keeps the value of a field
+            # An empty line keeps the value of a field, and takes the first row of the welcome.
+            if text or client.answers.is_filling or client.is_choosing:
                 await client.take(text)
 
     async def _line(self) -> str | None:
@@ -108,15 +109,24 @@ def _settle(future: asyncio.Future[str | None], value: str | None) -> None:
 
 
 def run(
-    opening: Opening, session_id: str | None, first: str | None, has_colour: bool, *, is_ascii: bool = False
+    opening: Opening,
+    session_id: str | None,
+    first: str | None,
+    has_colour: bool,
+    *,
+    is_ascii: bool = False,
+    welcomes: bool = False,
 ) -> int:
     """Work in this terminal until the user leaves. Returns the exit code."""
     terminal = PlainTerminal(Painter(has_colour), is_ascii=is_ascii)
-    return asyncio.run(_work(opening, session_id, first, terminal))
+    return asyncio.run(_work(opening, session_id, first, terminal, welcomes=welcomes))
 
 
-async def _work(opening: Opening, session_id: str | None, first: str | None, terminal: PlainTerminal) -> int:
+async def _work(
+    opening: Opening, session_id: str | None, first: str | None, terminal: PlainTerminal, *, welcomes: bool
+) -> int:
     client = LineClient(opening, terminal, session_id)
+    client.welcomes = welcomes
     reading = asyncio.ensure_future(terminal.read(client))
     working = asyncio.ensure_future(client.run(reading, first))
 

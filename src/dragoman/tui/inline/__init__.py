@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
 
 def run(
-    opening: Opening, session_id: str | None, first: str | None, has_colour: bool, *, is_ascii: bool = False
+    opening: Opening,
+    session_id: str | None,
+    first: str | None,
+    has_colour: bool,
+    *,
+    is_ascii: bool = False,
+    welcomes: bool = False,
 ) -> int:
     """Work in this terminal until the user leaves. Returns the exit code."""
     from dragoman.tui.inline.terminal import work_inline
 
-    return work_inline(opening, session_id, first, has_colour, is_ascii=is_ascii)
+    return work_inline(opening, session_id, first, has_colour, is_ascii=is_ascii, welcomes=welcomes)

@@ -287,12 +287,20 @@ def _size() -> Size:
 
 
 def work_inline(
-    opening: Opening, session_id: str | None, first: str | None, has_colour: bool, *, is_ascii: bool = False
+    opening: Opening,
+    session_id: str | None,
+    first: str | None,
+    has_colour: bool,
+    *,
+    is_ascii: bool = False,
+    welcomes: bool = False,
 ) -> int:
     """Work in this terminal until the user leaves. Returns the exit code."""
 
     async def work() -> None:
-        await InlineTerminal(opening, session_id, has_colour=has_colour, is_ascii=is_ascii).run(first)
+        terminal = InlineTerminal(opening, session_id, has_colour=has_colour, is_ascii=is_ascii)
+        terminal.client.welcomes = welcomes
+        await terminal.run(first)
 
     asyncio.run(work())
     return 0

@@ -51,6 +51,8 @@ class ScreenStart(NamedTuple):
     """Keys that came while the terminal was asked."""
     chooses: bool = False
     """Show the sessions of the folder first, if there are some."""
+    welcomes: bool = False
+    """Show what is on this machine first; the first conversation begins with what is chosen there."""
     worktree: str = ""
     notes: tuple[str, ...] = ()
 
