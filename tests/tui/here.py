@@ -119,10 +119,10 @@ class PlainHere(Shown):
         self._typed = asyncio.Queue[str | None]()
         self._running: asyncio.Task[None] | None = None
 
-    def start(self, opening: attach.TerminalOpening, session_id: str | None) -> None:
+    def start(self, opening: attach.TerminalOpening, session_id: str | None, *, chooses: bool = False) -> None:
         """Begin to work."""
         terminal = _LinesTerminal(self.seen, self._typed, self.news)
-        client = LineClient(opening, terminal, session_id, self.clock)
+        client = LineClient(opening, terminal, session_id, self.clock, chooses=chooses)
         self._running = asyncio.create_task(client.run(asyncio.ensure_future(terminal.read(client))))
         self._running.add_done_callback(lambda done: self.news())
 
@@ -196,7 +196,14 @@ class InlineHere(Shown):
         self._stream = pyte.Stream(self.screen)
         self._running: asyncio.Task[None] | None = None
 
-    def start(self, opening: attach.TerminalOpening, session_id: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(
+        self,
+        opening: attach.TerminalOpening,
+        session_id: str | None,
+        monkeypatch: pytest.MonkeyPatch,
+        *,
+        chooses: bool = False,
+    ) -> None:
         """Begin to work."""
         from prompt_toolkit.application import create_app_session
         from prompt_toolkit.data_structures import Size
@@ -210,7 +217,9 @@ class InlineHere(Shown):
         with monkeypatch.context() as patched, create_app_session(input=self._keyboard):
             patched.setattr("sys.__stdout__", _Emulated(self))
             patched.setenv("TERM", "xterm-256color")
-            self.terminal = inline.InlineTerminal(opening, session_id, has_colour=True, clock=self.clock)
+            self.terminal = inline.InlineTerminal(
+                opening, session_id, has_colour=True, clock=self.clock, chooses=chooses
+            )
         self._running = asyncio.create_task(self.terminal.run(None))
         self._running.add_done_callback(lambda done: self.news())
 
@@ -362,7 +371,7 @@ class UserHere(HostPlaceKit):
 
     async def find_session(self, name: str | None = None) -> str:
         """The session that the command line finds by a name or the start of an id; without one, with `--continue`."""
-        given = SimpleNamespace(session=name, **{"continue": name is None})
+        given = SimpleNamespace(session=name, resume=None, **{"continue": name is None})
         found = await asyncio.to_thread(attach._session, given, str(self.project))
         assert found is not None
         return found.session_id
@@ -397,28 +406,36 @@ class UserHere(HostPlaceKit):
                 host.ledger.close()
 
     @asynccontextmanager
-    async def plain(self, *, session_id: str | None = None, **options: Any) -> AsyncIterator[PlainHere]:
+    async def plain(
+        self, *, session_id: str | None = None, chooses: bool = False, **options: Any
+    ) -> AsyncIterator[PlainHere]:
         client = PlainHere(self.clock)
-        client.start(self.opening(options), session_id)
+        client.start(self.opening(options), session_id, chooses=chooses)
         try:
             yield client
         finally:
             await client.close()
 
     @asynccontextmanager
-    async def inline(self, *, session_id: str | None = None, **options: Any) -> AsyncIterator[InlineHere]:
+    async def inline(
+        self, *, session_id: str | None = None, chooses: bool = False, **options: Any
+    ) -> AsyncIterator[InlineHere]:
         client = InlineHere(self.clock)
-        client.start(self.opening(options), session_id, self._monkeypatch)
+        client.start(self.opening(options), session_id, self._monkeypatch, chooses=chooses)
         try:
             yield client
         finally:
             await client.close()
 
     @asynccontextmanager
-    async def screen(self, *, session_id: str | None = None, **options: Any) -> AsyncIterator[ScreenHere]:
+    async def screen(
+        self, *, session_id: str | None = None, chooses: bool = False, **options: Any
+    ) -> AsyncIterator[ScreenHere]:
         from dragoman.tui.screen.app import TerminalApp
+        from dragoman.tui.screen.start import ScreenStart
 
-        app = TerminalApp(self.opening(options), session_id=session_id)
+        start = ScreenStart(chooses=chooses, announces=not chooses)
+        app = TerminalApp(self.opening(options), session_id=session_id, start=start)
         client = ScreenHere(app, self.clock)
         app.cards.clock = self.clock
         paint = app._paint

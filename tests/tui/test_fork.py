@@ -19,7 +19,7 @@ from tests.tui.here import SCRIPTED, UserHere
 from tests.tui.opened import row
 
 
-async def test_f_in_the_list_opens_a_copy_and_both_sessions_go_on(user: UserHere) -> None:
+async def test_ctrl_f_in_the_list_opens_a_copy_and_both_sessions_go_on(user: UserHere) -> None:
     async with user.host_here(), user.screen(**SCRIPTED) as client:
         await client.until("F1 help")
         client.type("say one\r")
@@ -31,8 +31,8 @@ async def test_f_in_the_list_opens_a_copy_and_both_sessions_go_on(user: UserHere
 
         original = (await call("session/list"))["sessions"][0]["sessionId"]
         client.type("\x10")
-        await client.until("f fork")
-        client.type("f")
+        await client.until("Ctrl+F fork")
+        client.type("\x06")
         assert "│ one\n  done · " in await client.until("(fork)"), "the copy, with its history"
         client.type("say only in the copy\r")
         await client.until("│ only in the copy\n  done · ")

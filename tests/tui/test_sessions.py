@@ -52,12 +52,14 @@ async def test_the_list_shows_what_needs_the_user_first(monkeypatch: pytest.Monk
         await pilot.press("ctrl+p")
         await pilot.pause()
         check_grid("sessions", app)
-        await pilot.press("a")
+        await pilot.press("ctrl+a")
         await pilot.pause()
         assert any("old work" in line for line in grid(app)) or size[1] < 24
 
 
-async def test_typing_filters_and_letters_are_commands_only_before(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_letter_filters_and_none_acts(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("end_session", "fork_session"):
+        monkeypatch.setattr(sessions, name, lambda row: pytest.fail("a letter acted"))
     async with opened(monkeypatch, rows=ROWS) as (app, pilot):
         await pilot.press("ctrl+p")
         await pilot.pause()
@@ -67,7 +69,14 @@ async def test_typing_filters_and_letters_are_commands_only_before(monkeypatch: 
         assert "port CLI" in shown[1]
         assert shown[2] == ""
         assert "filter: codex_" in shown[0]
-        await pilot.press("escape", "slash", *"fix")  # `f` alone would copy a session
+        for letter in "nfdxa":
+            await pilot.press("ctrl+u", letter)
+            await pilot.pause()
+            assert f"filter: {letter}_" in grid(app)[0]
+        await pilot.press("ctrl+u", *"fix the bug")
+        await pilot.pause()
+        assert "nothing is like that" in grid(app)[1]
+        await pilot.press("enter", "ctrl+u", "slash", *"fix")
         await pilot.pause()
         assert "fix importer" in grid(app)[1]
         await pilot.press("enter")
@@ -81,12 +90,12 @@ async def test_a_session_is_ended_only_after_a_yes(monkeypatch: pytest.MonkeyPat
     async with opened(monkeypatch, rows=ROWS) as (app, pilot):
         await pilot.press("ctrl+p")
         await pilot.pause()
-        await pilot.press("x")
+        await pilot.press("ctrl+x")
         await pilot.pause()
         assert "end fix importer off-by-one" in grid(app)[-1]
         await pilot.press("enter")
         assert ended == []
-        await pilot.press("x", "y")
+        await pilot.press("ctrl+x", "y")
         async with asyncio.timeout(10):
             while not ended:
                 await pilot.pause()
@@ -225,13 +234,13 @@ async def test_a_conversation_that_failed_leads_to_the_sessions_of_the_host(monk
         assert app.conversation.session_id == "b"
 
 
-async def test_the_client_starts_with_the_sessions_of_the_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_list_comes_first_if_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(monkeypatch, rows=ROWS, start=ScreenStart(chooses=True)) as (app, pilot):
         async with asyncio.timeout(10):
             while len(app.screen_stack) == 1:
                 await pilot.pause()
         assert grid(app)[0].startswith(" dragoman · /home/user/project")
-        await pilot.press("n")
+        await pilot.press("ctrl+n")
         await pilot.pause()
         assert (app.conversation.session_id, app.conversation.phase) == ("new", "ready")
 
@@ -247,7 +256,7 @@ async def test_the_client_is_left_from_the_list_of_sessions_too(monkeypatch: pyt
 
 
 @pytest.mark.parametrize("rows", [[], [row("x", folder="/elsewhere")], [row("y", "closed")]])
-async def test_without_a_session_in_the_folder_a_prompt_is_there_at_once(
+async def test_without_an_earlier_session_a_prompt_is_there_at_once(
     monkeypatch: pytest.MonkeyPatch, rows: list[ListedSession]
 ) -> None:
     async with opened(monkeypatch, rows=rows, start=ScreenStart(chooses=True)) as (app, pilot):
@@ -276,7 +285,7 @@ async def test_no_text_of_a_session_acts_on_the_terminal(monkeypatch: pytest.Mon
         await painted(app, pilot)
         assert all(line.isprintable() for line in grid(app))
         await pilot.press("ctrl+p")
-        await pilot.press("a")
+        await pilot.press("ctrl+a")
         await pilot.pause()
         assert all(line.isprintable() for line in grid(app))
 
@@ -332,7 +341,7 @@ async def test_a_list_of_sessions_does_not_open_while_the_user_types(monkeypatch
         assert len(app.screen_stack) == 1
         await pilot.press("space", "y")
         assert app.query_one(PromptInput).text == "fix y"
-        assert any("Ctrl+P lists the others of this folder (5)" in line for line in grid(app))
+        assert any("a new session; 2 sessions run, 1 asks you: Ctrl+P" in line for line in grid(app))
 
 
 @pytest.mark.parametrize(
@@ -364,5 +373,5 @@ async def test_a_session_is_named_after_its_first_prompt_and_one_that_was_never_
         assert any("is it blue?" in line for line in lines)
         assert not any("session 22222222" in line for line in lines)
         assert "1 of 1 here" in lines[0]
-        await pilot.press("a")
+        await pilot.press("ctrl+a")
         assert any("session 22222222" in line for line in grid(app))

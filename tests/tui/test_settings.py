@@ -111,7 +111,7 @@ async def test_a_value_is_changed_in_the_file_and_used_at_once(home: Path, monke
         assert "// mine" in path.read_text()
         assert '"theme": "light"' in path.read_text()
         assert app.theme == "ansi-light"
-        await pilot.press("r")
+        await pilot.press("ctrl+r")
         assert "theme" not in path.read_text()
         await pilot.press(*"thoughts", "enter")
         await pilot.pause()
@@ -128,7 +128,7 @@ async def test_a_remembered_value_is_forgotten_with_r(home: Path, monkeypatch: p
     async with opened(monkeypatch, start=ScreenStart(preferences=preferences)) as (app, pilot):
         app.action_do("settings")
         await pilot.pause()
-        await pilot.press("end", "r")
+        await pilot.press("end", "ctrl+r")
         await pilot.pause()
         assert preferences.all() == {}
 

@@ -34,7 +34,9 @@ def test_a_session_is_left_and_found_again_in_the_list(
     assert b"\x1b]2;" in first.raw
     assert b"\x1b[23;2t" in first.raw, "the title is restored"
     assert not re.search(rb"\x1b\[[0-9;]*48;[25];", first.raw), "the background is the terminal's own"
-    terminals.append(again := Terminal(place))
+    terminals.append(again := Terminal(place, *SCRIPTED))
+    again.until("1 earlier session of this folder: Ctrl+P")
+    again.type("\x10")
     shown = again.until("✔ done")
     assert "1 of 1 here" in shown
     assert "say the whole" in shown, "the title of the session"

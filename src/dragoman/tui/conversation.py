@@ -196,6 +196,7 @@ class HostedConversation:
         self._forget_work()
         remote = self._remote
         if remote is not None and remote.is_open:
+            self._set_phase("connecting")  # first: a connection that ends while it is ready is reported as lost
             await remote.close()
         self._changed.set()  # after a failure there is no connection to end: `run` waits for this
 

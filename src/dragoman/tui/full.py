@@ -44,7 +44,7 @@ def run(
         first: the first prompt.
         ui: the user's settings.
         overridden: settings that an option decides this time, and which one.
-        chooses: show the sessions of the folder first, if there are some.
+        chooses: open the list of sessions, if there are some.
         welcomes: show what is on this machine first, and begin with what is chosen there.
         notes: what the user should know.
     """
@@ -75,6 +75,7 @@ def run(
         typed=b"" if question is None else question.typed,
         chooses=chooses,
         welcomes=welcomes,
+        announces=not chooses and not welcomes,
         worktree=opening.worktree,
         notes=notes,
     )

@@ -115,17 +115,25 @@ def run(
     has_colour: bool,
     *,
     is_ascii: bool = False,
+    chooses: bool = False,
     welcomes: bool = False,
 ) -> int:
-    """Work in this terminal until the user leaves. Returns the exit code."""
+    """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
     terminal = PlainTerminal(Painter(has_colour), is_ascii=is_ascii)
-    return asyncio.run(_work(opening, session_id, first, terminal, welcomes=welcomes))
+    work = _work(opening, session_id, first, terminal, chooses=chooses, welcomes=welcomes)
+    return asyncio.run(work)
 
 
 async def _work(
-    opening: Opening, session_id: str | None, first: str | None, terminal: PlainTerminal, *, welcomes: bool
+    opening: Opening,
+    session_id: str | None,
+    first: str | None,
+    terminal: PlainTerminal,
+    *,
+    chooses: bool,
+    welcomes: bool,
 ) -> int:
-    client = LineClient(opening, terminal, session_id)
+    client = LineClient(opening, terminal, session_id, chooses=chooses)
     client.welcomes = welcomes
     reading = asyncio.ensure_future(terminal.read(client))
     working = asyncio.ensure_future(client.run(reading, first))

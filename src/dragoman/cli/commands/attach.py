@@ -112,14 +112,17 @@ def run(call: CliCall) -> int:
         )
     ui, notes = _read_ui()
     form, why = _form(given, ui.screen)
-    if given.mode is not None and (given.session is not None or getattr(given, "continue")):
+    is_earlier = _check_session(given)
+    if given.mode is not None and is_earlier:
         raise exits.CliError("--mode is for a new session", hint="leave it out, and use /mode in the session")
     worktree = None
     if given.worktree is not None:
         from dragoman.cli.worktree import enter_worktree
 
-        if given.session is not None or getattr(given, "continue"):
-            raise exits.CliError("--worktree is for a new session", hint="leave out SESSION and --continue")
+        if is_earlier:
+            raise exits.CliError(
+                "--worktree is for a new session", hint="leave out the session, --continue and --resume"
+            )
         worktree = enter_worktree(call)
     options = _options(call)
     session = _session(given, options.cwd)
@@ -128,7 +131,7 @@ def run(call: CliCall) -> int:
     if form == "plain":
         sys.stdout.write(f"plain mode ({why}): lines only, nothing is redrawn. /help lists the commands.\n")
     opening = TerminalOpening(options, worktree="" if worktree is None else worktree.name)
-    welcomes = session is None and _welcomes(opening, options)
+    welcomes = session is None and given.resume is None and _welcomes(opening, options)
     code = _converse(
         opening, None if session is None else session.session_id, form, call, ui, notes, welcomes=welcomes
     )
@@ -159,8 +162,10 @@ def _converse(
         else:
             from dragoman.tui.plain import run
         colour = uses_colour(sys.stdout)
-        return run(opening, session_id, first, colour, is_ascii=bool(is_ascii), welcomes=welcomes)
-    named = (given.agent, first, call.program, given.worktree, session_id, given.new or None, given.mode)
+        chooses = given.resume == ""
+        return run(
+            opening, session_id, first, colour, is_ascii=bool(is_ascii), chooses=chooses, welcomes=welcomes
+        )
     overridden = {}
     if given.ascii:
         from msgspec.structs import replace
@@ -172,7 +177,7 @@ def _converse(
         *(opening, session_id, first),
         ui=ui,
         overridden=overridden,
-        chooses=all(choice is None for choice in named) and not welcomes,
+        chooses=given.resume == "",
         welcomes=welcomes,
         notes=notes,
     )
@@ -239,25 +244,45 @@ def _options(call: CliCall) -> Options:
     )
 
 
+def _check_session(given: Any) -> bool:
+    """Return whether an earlier session is meant. Raises: CliError if two are named."""
+    named = [
+        shown
+        for shown, is_given in (
+            ("a session", given.session is not None),
+            ("--continue", getattr(given, "continue")),
+            ("--resume", given.resume is not None),
+            ("--new", given.new),
+        )
+        if is_given
+    ]
+    if len(named) > 1:
+        raise exits.CliError(f"{' and '.join(named)} exclude each other", hint="use only one of them")
+    return bool(named) and not given.new
+
+
 def _session(given: Any, cwd: str) -> HostedEntry | None:
-    """Return the session that is meant; None for a new one."""
+    """Return the session that is meant; None for a new one, or for a list of them."""
     from dragoman.cli.sessions.hosted import hosted_sessions
 
-    if given.session is None and not getattr(given, "continue"):
+    word = given.session if given.session is not None else given.resume or None
+    if word is None and not getattr(given, "continue"):
         return None
     known = hosted_sessions()
-    if given.session is None:
-        found = next((session for session in known if session.folder == cwd), None)
+    if word is None:
+        found = next((session for session in known if session.folder == cwd and session.is_used), None)
         if found is None:
             raise exits.CliError(f"there is no session in {cwd}", hint="leave out --continue to begin one")
         return found
     for session in known:
-        if given.session in (session.session_id, session.name):
+        if word in (session.session_id, session.name):
             return session
-    near = [session for session in known if session.session_id.startswith(given.session)]
+    near = [session for session in known if session.session_id.startswith(word) or session.title == word]
     if len(near) == 1:
         return near[0]
-    raise exits.CliError(f"there is no session {given.session!r}", hint="dragoman sessions lists them")
+    raise exits.CliError(
+        f"{'several sessions are' if near else 'there is no session'} {word!r}", hint="dragoman sessions lists them"
+    )
 
 
 def _elsewhere(options: Options, folder: str) -> Options:
@@ -270,7 +295,14 @@ OPTIONS = (
     AGENT,
     CliOption("--cwd", "the folder to work in (default: the current one)", value="FOLDER"),
     CliOption("--continue", "continue the last session of this folder", short="-c"),
-    CliOption("--new", "begin a new session, without the list of sessions of this folder"),
+    CliOption(
+        "--resume",
+        "continue an earlier session, by its id, name or title; without one, choose it from the list",
+        value="SESSION",
+        has_optional_value=True,
+        suggest=hosted_names,
+    ),
+    CliOption("--new", "begin a new session, as without options"),
     CliOption("--worktree", "work in a copy of the project; see docs/worktrees.md", value="NAME"),
     CliOption("--inline", "print the conversation into the scrollback, with a few live lines below"),
     CliOption("--ascii", "show only ASCII signs"),
@@ -294,8 +326,8 @@ COMMAND = CliCommand(
     description=(
         "Opens a conversation with an agent in this terminal. It runs in the local host: leaving it, or losing the\n"
         "terminal, does not end the work, and dragoman attach SESSION brings it back, in several terminals at once if\n"
-        "you like. Without a session, an agent or a prompt the sessions of the folder are shown, if there are some;\n"
-        "otherwise a new one is begun. dragoman alone does the same. See docs/terminal.md."
+        "you like. Without a session a new one is begun: the prompt comes first, and Ctrl+P or /resume lists the\n"
+        "earlier ones. dragoman alone does the same. See docs/terminal.md."
     ),
     arguments=(
         Argument(
@@ -307,6 +339,7 @@ COMMAND = CliCommand(
         "dragoman attach",
         "dragoman ../other-project -a claude",
         "dragoman --continue",
+        "dragoman --resume",
         "dragoman attach review",
         "dragoman --worktree idea -a claude",
         "dragoman attach --plain -a gemini",

@@ -44,6 +44,8 @@ class HostedEntry(Struct, frozen=True, kw_only=True):
     """The id that the agent gave to it."""
     number: int | None = None
     """In the ledger."""
+    is_used: bool = True
+    """Whether something was ever sent to it: a client that only opened a prompt leaves one that is not."""
 
 
 def hosted_sessions() -> list[HostedEntry]:
@@ -76,6 +78,7 @@ def _listed(client: ThinClient) -> Iterator[HostedEntry]:
                 updated_at=session.get("updatedAt"),
                 agent_session=own.get("agentSessionId"),
                 number=own.get(NUMBER),
+                is_used=_is_used({**own, "title": session.get("title")}),
             )
         if not isinstance(page.get("nextCursor"), str):
             return
@@ -121,9 +124,14 @@ def _from_log() -> list[HostedEntry]:
                 updated_at=moment,
                 agent_session=agent_session,
                 number=kept.get(NUMBER),
+                is_used=_is_used(kept),
             )
         )
     return found
+
+
+def _is_used(facts: dict[str, Any]) -> bool:
+    return any(facts.get(name) for name in ("title", "name", "prompt", "ended"))
 
 
 def pick_hosted(word: str, found: list[HostedEntry]) -> HostedEntry:

@@ -19,9 +19,12 @@ def run(
     has_colour: bool,
     *,
     is_ascii: bool = False,
+    chooses: bool = False,
     welcomes: bool = False,
 ) -> int:
-    """Work in this terminal until the user leaves. Returns the exit code."""
+    """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
     from dragoman.tui.inline.terminal import work_inline
 
-    return work_inline(opening, session_id, first, has_colour, is_ascii=is_ascii, welcomes=welcomes)
+    return work_inline(
+        opening, session_id, first, has_colour, is_ascii=is_ascii, chooses=chooses, welcomes=welcomes
+    )

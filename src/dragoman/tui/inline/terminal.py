@@ -82,6 +82,7 @@ class InlineTerminal:
         has_colour: bool,
         is_ascii: bool = False,
         clock: Callable[[], float] = monotonic,
+        chooses: bool = False,
     ) -> None:
         self.paint = Painter(has_colour)
         self.glyphs = ASCII if is_ascii else UNICODE
@@ -95,7 +96,7 @@ class InlineTerminal:
         self._blocks: PrintedBlocks | None = None
         self._output = _InlineOutput(sys.__stdout__ or sys.stdout, _size, term=os.environ.get("TERM"), enable_cpr=False)
         self._app: Application[None] | None = None
-        self.client = LineClient(opening, self, session_id, clock)
+        self.client = LineClient(opening, self, session_id, clock, chooses=chooses)
         self.editor = InlineEditor(self.client, self.changed)
         self._app = self._build()
 
@@ -293,12 +294,13 @@ def work_inline(
     has_colour: bool,
     *,
     is_ascii: bool = False,
+    chooses: bool = False,
     welcomes: bool = False,
 ) -> int:
-    """Work in this terminal until the user leaves. Returns the exit code."""
+    """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
 
     async def work() -> None:
-        terminal = InlineTerminal(opening, session_id, has_colour=has_colour, is_ascii=is_ascii)
+        terminal = InlineTerminal(opening, session_id, has_colour=has_colour, is_ascii=is_ascii, chooses=chooses)
         terminal.client.welcomes = welcomes
         await terminal.run(first)
 

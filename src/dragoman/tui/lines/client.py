@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -108,8 +109,21 @@ class LineClient:
         terminal: LineTerminal,
         session_id: str | None,
         clock: Callable[[], float] = monotonic,
+        *,
+        chooses: bool = False,
     ) -> None:
+        """Make a client.
+
+        Args:
+            opening: how sessions are opened.
+            terminal: where lines go and come from.
+            session_id: the session to attach to; None for a new one.
+            clock: the time of questions and hints.
+            chooses: list the earlier sessions at the start.
+        """
         self.terminal = terminal
+        self._chooses = chooses
+        self._announcing: asyncio.Task[None] | None = None
         self.conversation = HostedConversation(opening, self, session_id=session_id, clock=clock)
         self.answers = LineAnswers(
             self.conversation, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
@@ -160,6 +174,8 @@ class LineClient:
             running = self.conversation.is_running  # before `leave`: what happens after that is not known here
             self.prompts.close()
             await self.conversation.leave()
+            if self._announcing is not None:
+                tasks.append(self._announcing)
             for task in tasks:
                 task.cancel()
             for task in tasks:
@@ -189,7 +205,8 @@ class LineClient:
 
     def _show(self, *, is_over: bool = False) -> None:
         self.write(*self._transcript.feed(self.conversation.state, watched=self.conversation.watched, is_over=is_over))
-        self._written = (self.conversation.session_id, self.conversation.state)
+        if self.conversation.phase == "ready":  # otherwise the id may be of the session that is opened next
+            self._written = (self.conversation.session_id, self.conversation.state)
         if self.conversation.phase != self._phase:
             self._phase = self.conversation.phase
             self._show_phase()
@@ -212,9 +229,28 @@ class LineClient:
             agent = f" with {label(conversation.agent, 60)}" if conversation.agent else ""
             title = f": {label(conversation.state.title, 80)}" if conversation.state.title else ""
             self.write(f"note: session {label(conversation.session_id or '', 60)}{agent}{title}")
+            for question in conversation.questions:
+                if question.shown_at == inf:
+                    self.answers.asked(question)
+            if self._announcing is None:
+                self._announcing = asyncio.ensure_future(self._announce())
         elif conversation.phase == "failed":
             self.answers.show_trouble()
             self.write("note: /retry tries again, /new AGENT uses another agent")
+
+    async def _announce(self) -> None:
+        """Say once which sessions run and which need the user, or list them."""
+        from dragoman.tui.local_host.session_rows import words_at_start
+
+        if self._chooses:
+            await self.take("/dragoman:resume")
+            return
+        with suppress(DragomanError, OSError):  # the connection is lost already; the next line says so
+            rows = await self.conversation.sessions()
+            others = [row for row in rows if row.session_id != self.conversation.session_id]
+            words = words_at_start(others, self.conversation.folder, "/resume")
+            if words:
+                self.note(words)
 
     async def _beat(self) -> None:
         while True:
@@ -253,6 +289,10 @@ class LineClient:
         self._written = (self.conversation.session_id, state)
 
     def asked(self, question: AskedQuestion) -> None:
+        if self.conversation.phase != "ready":
+            # It comes before the history of its session, and is written behind that. Until then nothing answers it.
+            question.shown_at = inf
+            return
         self._show(is_over=True)
         self.answers.asked(question)
         self.terminal.changed()

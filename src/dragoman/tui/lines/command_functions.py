@@ -19,7 +19,7 @@ from dragoman.tui.attachments import written_out
 from dragoman.tui.clipboard import copy
 from dragoman.tui.copied_answer import copied_sentence, last_answer
 from dragoman.tui.lines.commands import client_command
-from dragoman.tui.local_host.session_rows import in_order
+from dragoman.tui.local_host.session_rows import in_order, is_gone, searched_text
 from dragoman.tui.option_values import known_options, models_of, modes_of, named, values_of
 from dragoman.tui.remembered_values import set_and_remember
 from dragoman.tui.start.preferences import agent_key
@@ -191,16 +191,47 @@ async def list_sessions(client: LineClient, words: str) -> None:
     if not rows:
         client.write("note: there are no sessions")
         return
-    for number, row in enumerate(client.rows, 1):
-        client.write(f"{number}: {', '.join(_row_parts(row, client.conversation.folder))}")
+    _write_rows(client)
     left = len(rows) - len(client.rows)
     more = f"; /sessions all shows {left} of other folders" if left else ""
     client.write(f"note: /open N goes to one{more}")
 
 
+async def resume_session(client: LineClient, words: str) -> None:
+    """Go on with an earlier session: by its number in the list, or by words that only it has; otherwise list them.
+
+    The list is the last one, filtered by earlier words or not, so that a number means what the user sees.
+    Raises: RequestError.
+    """
+    if words.isascii() and words.isdigit() and client.rows:
+        await open_session(client, words)
+        return
+    rows = in_order([row for row in await client.conversation.sessions() if not is_gone(row)])
+    rows = [row for row in rows if row.session_id != client.conversation.session_id]
+    looked_for = words.casefold().split()
+    like = [row for row in rows if all(word in searched_text(row).casefold() for word in looked_for)]
+    here = [row for row in like if row.folder == client.conversation.folder]
+    like = here or like
+    if not like:
+        client.write(
+            f"note: no session is like {label(words, 60)}" if rows and words else "note: there is no other session"
+        )
+    elif words and len(like) == 1:
+        await client.conversation.switch(like[0])
+    else:
+        client.rows = like
+        _write_rows(client)
+        client.write("note: /resume N goes on with one, /resume WORDS with the one that has these words")
+
+
+def _write_rows(client: LineClient) -> None:
+    for number, row in enumerate(client.rows, 1):
+        client.write(f"{number}: {', '.join(_row_parts(row, client.conversation.folder))}")
+
+
 def _row_parts(row: ListedSession, folder: str) -> Iterator[str]:
     yield row.word
-    yield label(row.title or row.name or row.session_id, 60)
+    yield label(row.shown_name, 60)
     yield label(row.agent, 30)
     if row.folder != folder:
         home = os.path.expanduser("~")
@@ -340,6 +371,7 @@ FUNCTIONS: Final[Mapping[str, LineFunction]] = {
     "traffic": show_traffic,
     "sessions": list_sessions,
     "open": open_session,
+    "resume": resume_session,
     "new": begin_session,
     "retry": retry,
     "mode": choose_mode,

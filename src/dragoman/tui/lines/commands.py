@@ -44,6 +44,7 @@ COMMANDS: Final = (
     LineCommand("report", "[FILE]", "a report for a bug, without private contents"),
     LineCommand("sessions", "[all]", "list the sessions of this folder, or of all"),
     LineCommand("open", "N", "go to a session of the list"),
+    LineCommand("resume", "[N|WORDS]", "go on with an earlier session: list them, by number, or by words"),
     LineCommand("new", "[AGENT]", "begin a new session"),
     LineCommand("mode", "[MODE]", "show or change the mode"),
     LineCommand("model", "[MODEL]", "show or change the model"),
@@ -57,7 +58,7 @@ COMMANDS: Final = (
 )
 
 
-_ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "mode", "help", "leave")
+_ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "resume", "mode", "help", "leave")
 
 
 def command_named(word: str) -> LineCommand | None:

@@ -96,6 +96,38 @@ def in_order(rows: list[ListedSession]) -> list[ListedSession]:
     return sorted(rows, key=lambda row: _ORDER.get(row.state, 2))
 
 
+def is_gone(row: ListedSession) -> bool:
+    """Return whether a session is not worth a line, unless everything is shown."""
+    return row.state == "closed" or row.is_unused
+
+
+def searched_text(row: ListedSession) -> str:
+    """Return what the words of a filter are looked for in."""
+    return " ".join(filter(None, (row.title, row.name, row.prompt, row.agent, row.word, row.folder, row.session_id)))
+
+
+def words_at_start(rows: list[ListedSession], folder: str, key: str) -> str:
+    """Return one line about the sessions of the host, for a client that begins with a new one; empty if there are none.
+
+    Args:
+        rows: the sessions.
+        folder: whose earlier sessions are counted if nothing runs.
+        key: what lists them.
+    """
+    running = sum(row.state == "running" for row in rows)
+    asking = sum(row.state == "waiting" for row in rows)
+    parts = []
+    if running:
+        parts.append("1 session runs" if running == 1 else f"{running} sessions run")
+    if asking:
+        who = "" if running else " session" if asking == 1 else " sessions"
+        parts.append(f"{asking}{who} {'asks' if asking == 1 else 'ask'} you")
+    if parts:
+        return f"{', '.join(parts)}: {key}"
+    earlier = sum(row.folder == folder and not is_gone(row) for row in rows)
+    return f"{earlier} earlier session{'s' if earlier > 1 else ''} of this folder: {key}" if earlier else ""
+
+
 def shown_cost(amount: float, currency: str) -> str:
     """Write an amount of money as a user reads it."""
     text = f"{amount:.2f}"

@@ -171,6 +171,10 @@ class TerminalApp(App[None]):
             self.start(choose_first(self))
         else:
             self.run_conversation(self.conversation)
+        if self._start.announces:
+            from dragoman.tui.screen.sessions.sessions import announce_sessions
+
+            self.start(announce_sessions(self))
         self.prompt_input = self.query_one(PromptInput)
         self.prompt_input.focus()
         self._fit_columns(self.size)

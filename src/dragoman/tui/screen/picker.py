@@ -1,7 +1,7 @@
 """A list to choose from that fills the screen: typing filters it, Enter chooses, Esc goes back.
 
-Letters can be commands of a list (`n` for a new session). They act while the filter is empty; `/` begins a filter with
-any letter. All text goes through the strips of the screen, where nothing acts on the terminal.
+Letters only ever filter: what else can be done with a row is on keys that type nothing (Ctrl+N, F5), which the last
+line names. All text goes through the strips of the screen, where nothing acts on the terminal.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ class Picker(LeftOnce[Any], ModalScreen[Any]):
             title: at the left of the first line.
             rows: what can be chosen, with headings.
             right: at the right of the first line.
-            footer: what can be done.
+            footer: what can be done, with ` · ` between the parts; the last ones are left out where there is no room.
             glyphs: the characters of marks.
-            commands: what a letter does with the value of the selected row (None if there is no row).
+            commands: what a key, such as `ctrl+n`, does with the value of the selected row (None if there is no row).
             choose: what Enter does with a value; by default the list is left with it.
         """
         super().__init__()
@@ -144,7 +144,6 @@ class PickList(Widget, can_focus=True):
         self._rows = list(rows)
         self._glyphs = glyphs
         self.filter = ""
-        self._is_filtering = False
         self._top = 0
         self._shown = self._filtered()
         current = next((place for place, row in enumerate(self._shown) if row.is_current), None)
@@ -180,7 +179,11 @@ class PickList(Widget, can_focus=True):
         picker.problem = ""
         if picker.answered(letter):
             return
-        if not self._move(key):
+        command = picker.commands.get(key)
+        if command is not None:
+            row = self.selected
+            command(None if row is None else row.value)
+        elif not self._move(key):
             if key == "escape":
                 self._escape()
             elif key == "enter":
@@ -188,9 +191,9 @@ class PickList(Widget, can_focus=True):
                 if row is not None:
                     picker.choose(row.value)
             elif key == "backspace":
-                self._set_filter(self.filter[:-1])
+                self.set_filter(self.filter[:-1])
             elif key == "ctrl+u":
-                self._set_filter("")
+                self.set_filter("")
             elif key == "ctrl+d" and not self.filter:
                 picker.leave()
             elif event.is_printable and letter is not None:
@@ -210,25 +213,17 @@ class PickList(Widget, can_focus=True):
         return True
 
     def _escape(self) -> None:
-        if self.filter or self._is_filtering:
-            self._set_filter("")
-            self._is_filtering = False
+        if self.filter:
+            self.set_filter("")
         else:
             _ = self._picker.dismiss(None)
 
     def _type(self, letter: str) -> None:
-        if not self.filter and not self._is_filtering:
-            command = self._picker.commands.get(letter)
-            if command is not None:
-                row = self.selected
-                command(None if row is None else row.value)
-                return
-            if letter == "/":
-                self._is_filtering = True
-                return
-        self._set_filter(self.filter + letter)
+        if self.filter or letter not in "/ ":  # neither begins a filter
+            self.set_filter(self.filter + letter)
 
-    def _set_filter(self, text: str) -> None:
+    def set_filter(self, text: str) -> None:
+        """Show the rows that have all words of a text."""
         self.filter = text
         self._shown = self._filtered()
         self._at, self._top = self._first(), 0
@@ -273,7 +268,7 @@ class PickList(Widget, can_focus=True):
         if y == 0:
             return strip_of(self._title(width), width)
         if y == height - 1:
-            return strip_of(((f" {clip(self._picker.foot(), width - 2)}", "dim"),), width)
+            return strip_of(((f" {_fitting(self._picker.foot(), width - 2)}", "dim"),), width)
         rows = max(1, height - 2)
         if self._at < self._top:
             self._top = self._at
@@ -298,9 +293,17 @@ class PickList(Widget, can_focus=True):
         return strip_of(((mark, "user"), *line), width)
 
     def _title(self, width: int) -> RailLine:
-        left = f" {self._picker.heading}"
-        if self.filter or self._is_filtering:
-            left += f" · filter: {self.filter}_"
         right = f"{self._picker.right} " if self._picker.right else ""
-        left = clip(left, max(1, width - cells(right) - 1))
+        room = max(1, width - cells(right) - 1)
+        # What is typed stays in sight, however long the heading is.
+        typed = clip(f" · filter: {self.filter}_", max(1, room * 2 // 3)) if self.filter else ""
+        left = clip(f" {self._picker.heading}", max(1, room - cells(typed))) + typed
         return ((left, "bold"), (" " * max(1, width - cells(left) - cells(right)), ""), (right, "dim"))
+
+
+def _fitting(text: str, width: int) -> str:
+    """Return the parts of a last line that have room, the first ones first: none is cut in its middle."""
+    parts = text.split(" · ")
+    while len(parts) > 1 and cells(" · ".join(parts)) > width:
+        parts.pop()
+    return clip(" · ".join(parts), width)

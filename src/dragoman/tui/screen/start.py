@@ -50,7 +50,9 @@ class ScreenStart(NamedTuple):
     typed: bytes = b""
     """Keys that came while the terminal was asked."""
     chooses: bool = False
-    """Show the sessions of the folder first, if there are some."""
+    """Open the list of sessions over the new prompt: `--resume` without a session."""
+    announces: bool = False
+    """Say which sessions run and which need the user."""
     welcomes: bool = False
     """Show what is on this machine first; the first conversation begins with what is chosen there."""
     worktree: str = ""

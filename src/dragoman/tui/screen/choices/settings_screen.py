@@ -51,9 +51,9 @@ class SettingsScreen(Picker):
             "settings",
             self._made_rows(),
             right=short_folder(str(self._path), 60),
-            footer="type to filter · Enter next value · r default, or forget · Esc back",
+            footer="type: filter · Enter next value · Ctrl+R default, or forget · Esc back",
             glyphs=app.glyphs,
-            commands={"r": self._reset},
+            commands={"ctrl+r": self._reset},
             choose=self._change,
         )
 
@@ -64,7 +64,7 @@ class SettingsScreen(Picker):
             self.problem = (
                 f'{row.action}: write "ui": {{"keys": {{"{row.action}": ["ctrl+x"]}}}} in the file above'
                 if row.action
-                else "r forgets it"
+                else "Ctrl+R forgets it"
             )
             return
         values = row.setting.values

@@ -51,7 +51,8 @@ ACTIONS: Final = (
     Action("suspend", ("ctrl+z",), "stop this program; fg brings it back"),
     Action("page_up", ("pageup",), "scroll up"),
     Action("page_down", ("pagedown",), "scroll down; End follows again"),
-    Action("sessions", ("ctrl+p",), "sessions", group="sessions"),
+    Action("sessions", ("ctrl+p",), "sessions: open, fork, end one", group="sessions"),
+    Action("resume", (), "go on with an earlier session, /resume WORDS", group="sessions"),
     Action(
         "new",
         ("ctrl+n",),
@@ -140,11 +141,12 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
             from dragoman.tui.screen.conversation import copy
 
             functions = {"copy": copy.copy_answer, "paste": copy.paste_clipboard, "select": copy.release_mouse}
-        case "sessions" | "new" | "next" | "previous":
+        case "sessions" | "resume" | "new" | "next" | "previous":
             from dragoman.tui.screen.sessions import sessions
 
             functions = {
                 "sessions": sessions.choose_session,
+                "resume": sessions.choose_session,
                 "new": sessions.begin_session,
                 "next": sessions.next_session,
                 "previous": sessions.previous_session,

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 from dragoman.errors import ConfigError
 from dragoman.text.terminal import cells, fit
 from dragoman.text.visible import label
-from dragoman.tui.local_host.session_rows import end_session, fork_session, in_order
+from dragoman.tui.local_host.session_rows import (
+    end_session,
+    fork_session,
+    in_order,
+    is_gone,
+    searched_text,
+    words_at_start,
+)
 from dragoman.tui.screen.frame import short_folder, state_sign
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.picker import Picker, PickRow
@@ -24,17 +31,18 @@ if TYPE_CHECKING:
 
 NEW: Final = "new"
 """What the list is left with for a new session."""
-_FOOTER: Final = "type to filter · Enter open · n new · f fork · d diff · x end · a all folders"
+_FOOTER: Final = (
+    "type: filter · Enter open · Ctrl+N new · Ctrl+F fork · Ctrl+X end · Ctrl+A all · Alt+D diff · Esc back"
+)
 _NARROW: Final = 70
 _WIDE: Final = 100
 _WORD, _AGENT, _AGE, _COST = 11, 9, 9, 6
-_GONE: Final = ("closed",)
 
 
 class SessionPicker(Picker):
     """The list of sessions, the ones of this folder first."""
 
-    def __init__(self, rows: Sequence[ListedSession], folder: str, glyphs: Glyphs, width: int) -> None:
+    def __init__(self, rows: Sequence[ListedSession], folder: str, glyphs: Glyphs, width: int, words: str = "") -> None:
         """Make the list.
 
         Args:
@@ -42,10 +50,12 @@ class SessionPicker(Picker):
             folder: whose sessions come first.
             glyphs: the signs of states.
             width: of the screen.
+            words: what it is filtered by at first.
         """
         self.sessions = list(rows)
         self._folder, self._glyphs, self._width = folder, glyphs, width
-        self._shows_all = False
+        # With nothing here, or for words, the others are what the user looks for.
+        self._shows_all = bool(words) or all(row.folder != folder or is_gone(row) for row in rows)
         super().__init__(
             f"dragoman · {short_folder(folder, max(10, width - 30))}",
             self._made_rows(),
@@ -53,13 +63,15 @@ class SessionPicker(Picker):
             footer=_FOOTER,
             glyphs=glyphs,
             commands={
-                "n": lambda value: self._leave(NEW),
-                "f": self._fork,
-                "d": lambda value: None if value is None else self._leave(("diff", value)),
-                "x": self._end,
-                "a": lambda value: self._toggle(),
+                "ctrl+n": lambda value: self._leave(NEW),
+                "ctrl+f": self._fork,
+                "alt+d": lambda value: None if value is None else self._leave(("diff", value)),
+                "ctrl+x": self._end,
+                "ctrl+a": lambda value: self._toggle(),
+                "ctrl+p": lambda value: self._leave(None),  # the key that opened it
             },
         )
+        self.list.set_filter(words)
 
     def leave(self) -> None:
         """Leave the client, as Ctrl+D does in the conversation; the work goes on."""
@@ -94,16 +106,16 @@ class SessionPicker(Picker):
         return f"{sum(row.folder == self._folder for row in used)} of {len(used)} here"
 
     def _made_rows(self) -> list[PickRow]:
-        rows = [row for row in in_order(self.sessions) if self._shows_all or not _is_gone(row)]
+        rows = [row for row in in_order(self.sessions) if self._shows_all or not is_gone(row)]
         here = [row for row in rows if row.folder == self._folder]
         others = [row for row in rows if row.folder != self._folder]
         if not self._shows_all:
             others = [row for row in others if row.state in ("waiting", "running")]
-        made = [PickRow(session_line(row, self._width, self._glyphs), row, _searched(row)) for row in here]
+        made = [PickRow(session_line(row, self._width, self._glyphs), row, searched_text(row)) for row in here]
         if others:
             made.append(PickRow(((" - other folders -", "dim"),), is_heading=True))
             made += [
-                PickRow(session_line(row, self._width, self._glyphs, with_folder=True), row, _searched(row))
+                PickRow(session_line(row, self._width, self._glyphs, with_folder=True), row, searched_text(row))
                 for row in others
             ]
         return made
@@ -171,41 +183,31 @@ def shown_age(moment: str | None, now: datetime | None = None) -> str:
     return age_text(((now or datetime.now(UTC)) - then).total_seconds())
 
 
-def _is_gone(row: ListedSession) -> bool:
-    """Return whether it is not worth a line, unless everything is shown."""
-    return row.state in _GONE or row.is_unused
-
-
-def _searched(row: ListedSession) -> str:
-    return " ".join(filter(None, (row.title, row.name, row.prompt, row.agent, row.word, row.folder, row.session_id)))
-
-
 # Actions
 
 
 def choose_session(app: TerminalApp, argument: str = "") -> None:
-    """Choose another session."""
-    app.start(_choose(app))
+    """Choose another session; words filter the list."""
+    app.start(_choose(app, argument))
 
 
-async def _choose(app: TerminalApp) -> None:
+async def _choose(app: TerminalApp, words: str) -> None:
     rows = await app.refresh_rows()
     if not rows:
         app.note("there are no other sessions")
         return
-    picker = SessionPicker(rows, app.conversation.folder, app.glyphs, app.size.width)
+    picker = SessionPicker(rows, app.conversation.folder, app.glyphs, app.size.width, words)
     app.show_picker(picker, lambda chosen: use_choice(app, chosen))
 
 
 async def choose_first(app: TerminalApp) -> None:
-    """Let the user choose among the sessions of the folder; without one, or if text was typed, begin a new one."""
+    """Let the user choose among the sessions, for `--resume`; without one, or if text was typed, begin a new one."""
     rows = await app.around.listed.read_before_start()
-    here = [row for row in rows if row.folder == app.conversation.folder and not _is_gone(row)]
-    # A list that opens while the user types would take the rest of the text for its keys: `f` copies, `x` ends one.
+    # A list that opens while the user types would take the rest of the text for a filter.
     has_begun = bool(app.conversation.prompts) or app.query_one(PromptInput).was_typed
-    if not here or has_begun:
-        if here:
-            app.note(f"a new session; {app.keymap.shown('sessions')} lists the others of this folder ({len(here)})")
+    if has_begun or all(is_gone(row) for row in rows):
+        words = words_at_start(rows, app.conversation.folder, app.keymap.shown("sessions"))
+        app.note(f"a new session; {words}" if words else "a new session; there is no earlier one")
         app.run_conversation(app.conversation)
         return
 
@@ -216,6 +218,15 @@ async def choose_first(app: TerminalApp) -> None:
             use_choice(app, chosen)
 
     app.show_picker(SessionPicker(rows, app.conversation.folder, app.glyphs, app.size.width), use)
+
+
+async def announce_sessions(app: TerminalApp) -> None:
+    """Say in one line which sessions run and which need the user: a prompt comes first, and none may be forgotten."""
+    rows = await app.around.listed.read_before_start()
+    others = [row for row in rows if row.session_id != app.conversation.session_id]
+    words = words_at_start(others, app.conversation.folder, app.keymap.shown("sessions"))
+    if words:
+        app.note(words)
 
 
 def use_choice(app: TerminalApp, chosen: Any) -> None:

@@ -120,7 +120,9 @@ class ListedSessions:
 
     async def read(self, conversation: HostedConversation) -> list[ListedSession]:
         """Return the list of the host as it is by now, the last used first. Raises: RequestError."""
-        if conversation.phase == "failed":  # it has no connection, and the host has sessions all the same
+        if (
+            conversation.remote is None
+        ):  # it has no connection yet, or none any more; the host has sessions all the same
             return await self.read_before_start()
         try:
             return self._keep(await conversation.sessions())
