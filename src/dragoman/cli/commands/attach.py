@@ -55,7 +55,6 @@ class TerminalOpening:
             "meta": found.meta,
         }
 
-
     def _opened_with(self, agent: str | None) -> Options:
         """Return the options for an agent that was named in the client, else for the one of the command line."""
         from msgspec.structs import replace
@@ -132,9 +131,7 @@ def run(call: CliCall) -> int:
         sys.stdout.write(f"plain mode ({why}): lines only, nothing is redrawn. /help lists the commands.\n")
     opening = TerminalOpening(options, worktree="" if worktree is None else worktree.name)
     welcomes = session is None and given.resume is None and _welcomes(opening, options)
-    code = _converse(
-        opening, None if session is None else session.session_id, form, call, ui, notes, welcomes=welcomes
-    )
+    code = _converse(opening, None if session is None else session.session_id, form, call, ui, notes, welcomes=welcomes)
     if worktree is not None:
         from dragoman.cli.worktree import note_worktree
 
@@ -163,9 +160,7 @@ def _converse(
             from dragoman.tui.plain import run
         colour = uses_colour(sys.stdout)
         chooses = given.resume == ""
-        return run(
-            opening, session_id, first, colour, is_ascii=bool(is_ascii), chooses=chooses, welcomes=welcomes
-        )
+        return run(opening, session_id, first, colour, is_ascii=bool(is_ascii), chooses=chooses, welcomes=welcomes)
     overridden = {}
     if given.ascii:
         from msgspec.structs import replace

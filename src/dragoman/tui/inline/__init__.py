@@ -25,6 +25,4 @@ def run(
     """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
     from dragoman.tui.inline.terminal import work_inline
 
-    return work_inline(
-        opening, session_id, first, has_colour, is_ascii=is_ascii, chooses=chooses, welcomes=welcomes
-    )
+    return work_inline(opening, session_id, first, has_colour, is_ascii=is_ascii, chooses=chooses, welcomes=welcomes)

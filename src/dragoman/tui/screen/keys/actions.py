@@ -61,6 +61,7 @@ ACTIONS: Final = (
     ),
     Action("next", ("alt+right",), "the next session", group="sessions"),
     Action("previous", ("alt+left",), "the session before", group="sessions"),
+    Action("agents", ("f3",), "agents, keys and models of this machine; begins a session", group="agent"),
     Action("mode", ("shift+tab",), "the next mode, /mode NAME", group="agent"),
     Action("model", ("alt+m",), "the model, /model NAME", group="agent"),
     Action("options", (), "modes and options of the agent", group="agent"),
@@ -70,7 +71,7 @@ ACTIONS: Final = (
     Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on", group="screen"),
     Action("leave", ("ctrl+d",), "leave, with an empty input; the work goes on", group="screen"),
 )
-_LISTS: Final = ("help", "model", "options")
+_LISTS: Final = ("agents", "help", "model", "options")
 """Without words these are ours, also if the agent has a command of that name: it would only print a list."""
 FIXED_KEYS: Final = (
     ("Enter", "send; while a turn runs, the prompt waits for its end"),
@@ -155,6 +156,10 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
             from dragoman.tui.screen.choices import options
 
             functions = {"mode": options.next_mode, "model": options.choose_model, "options": options.choose_option}
+        case "agents":
+            from dragoman.tui.screen import welcome
+
+            functions = {"agents": welcome.show_welcome}
         case "settings":
             from dragoman.tui.screen.choices import settings_screen
 
