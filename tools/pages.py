@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,13 +28,19 @@ def cli_page() -> str:
         "Keys of model providers that are in your environment are shown as `[NAME_OF_THE_VARIABLE]`. Only `record`\n"
         "and `inspect --live` pass the messages, and apart from keys the agent's stderr, on unchanged.\n"
         "Arguments after the first `--` belong to another program and are not changed.",
-        "`dragoman FOLDER` and `dragoman -a AGENT` are short for `dragoman attach`. Each page says what `--help` says.",
+        "`dragoman FOLDER` and `dragoman -a AGENT` mean `dragoman attach`. Each page says what `--help all` says.",
     ]
-    verbs = "\n".join(f"| [`{verb}`](cli/{verb}.md) | {summary} |" for verb, summary in table.COMMANDS.items())
-    parts += ["## Commands", f"| command | does |\n|---|---|\n{verbs}"]
+    parts += ["## Use agents", _verbs(table.USE), "## Build, host and check agents"]
+    for title, verbs in table.GROUPS.items():
+        parts += [f"{title[:1].upper()}{title[1:]}:", _verbs(verbs)]
     codes = "\n".join(f"| {code} | {meaning} |" for code, meaning in exits.MEANINGS.items())
     parts += ["## Exit codes", f"| code | meaning |\n|---|---|\n{codes}"]
     return "\n\n".join(parts) + "\n"
+
+
+def _verbs(verbs: Sequence[str]) -> str:
+    rows = "\n".join(f"| [`{verb}`](cli/{verb}.md) | {table.COMMANDS[verb]} |" for verb in verbs)
+    return f"| command | does |\n|---|---|\n{rows}"
 
 
 def verb_page(verb: str) -> str:

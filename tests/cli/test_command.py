@@ -95,3 +95,10 @@ examples:
   dragoman talk hello -- my-agent --acp
 """
     )
+
+
+def test_help_is_wrapped_at_the_width_of_the_terminal() -> None:
+    text = help_text("talk", RICH._replace(description="Talks to an agent, in as many words as it takes."), columns=40)
+    assert max(map(len, text.replace("  dragoman talk hello -- my-agent --acp", "").splitlines())) <= 40
+    assert "\n  --output FORM  the form of the result\n                 (text, json)\n" in text
+    assert "Talks to an agent, in as many words as\nit takes.\n" in text

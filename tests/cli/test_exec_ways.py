@@ -19,7 +19,7 @@ ODD_NAMES = ("acts-unasked", "shows-diffs", "reports-refusals-as-completed")
 
 def comparable(result: dict[str, Any]) -> str:
     """A result without what differs between two runs of one agent: ids, times, and how long it took."""
-    for name in ("session_id", "duration_ms", "durations"):
+    for name in ("session_id", "duration_ms", "durations", "kept_seconds"):
         result[name] = None
     for call in result["tool_calls"]:
         call["started_at"], call["ended_at"] = call["started_at"] is not None, call["ended_at"] is not None

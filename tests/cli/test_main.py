@@ -22,11 +22,48 @@ def test_help_names_every_verb_and_shows_examples(capsys: Captured) -> None:
     assert main(["--help"]) == exits.OK
     out, err = capsys.readouterr()
     assert err == ""
-    for verb, summary in table.COMMANDS.items():
-        assert verb in out
-        assert summary in out
+    for verb in table.COMMANDS:
+        assert verb in out.split()
+    for verb in table.USE:
+        assert table.COMMANDS[verb] in out
     for example in table.EXAMPLES:
         assert example in out
+    assert len(out.splitlines()) <= 32  # with the prompt of the shell it fits where a newcomer looks
+    assert max(map(len, out.splitlines())) <= 100
+
+
+def test_help_all_has_a_line_about_every_verb(capsys: Captured) -> None:
+    assert main(["--help", "all"]) == exits.OK
+    out = capsys.readouterr().out
+    for verb, summary in table.COMMANDS.items():
+        assert f"  {verb} " in out
+        assert summary in out
+
+
+@pytest.mark.parametrize("words", [["exec"], []])
+def test_the_command_help_shows_what_the_option_shows(words: list[str], capsys: Captured) -> None:
+    for more in ([], ["all"]):
+        assert main(["help", *words, *more]) == exits.OK
+        by_command = capsys.readouterr().out
+        assert main([*words, "--help", *more]) == exits.OK
+        assert capsys.readouterr().out == by_command
+
+
+def test_every_verb_is_in_one_group() -> None:
+    grouped = [*table.USE, *(verb for names in table.GROUPS.values() for verb in names)]
+    assert sorted(grouped) == sorted(table.COMMANDS)
+
+
+def test_the_help_of_exec_has_two_parts(capsys: Captured) -> None:
+    assert main(["exec", "--help"]) == exits.OK
+    everyday = capsys.readouterr().out
+    assert main(["exec", "--help", "all"]) == exits.OK
+    whole = capsys.readouterr().out
+    hidden = [option.flag for option in table.load("exec").options if f"{option.flag} " not in everyday]
+    assert f"{len(hidden)} more options" in everyday
+    assert all(option.flag in whole for option in table.load("exec").options)
+    assert len(everyday.splitlines()) <= 48
+    assert "exit code" in whole
 
 
 @pytest.mark.parametrize("word", ["--version", "-V"])

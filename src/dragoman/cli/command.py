@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 from dragoman.cli.exits import CliError
+
+_WIDE: Final = 10_000  # one line for each option, as pages of the documentation have it
+_WIDEST_NAME: Final = 28
+_FEW_EXAMPLES: Final = 5
 
 
 class CliOption(NamedTuple):
@@ -25,6 +29,8 @@ class CliOption(NamedTuple):
     suggest: Callable[[], tuple[str, ...]] | None = None
     has_optional_value: bool = False
     """Without a value it is the empty text."""
+    is_everyday: bool = False
+    """Whether it stands in the first part of the help, which is all that `--help` shows of a command with many."""
 
     @property
     def offered(self) -> tuple[str, ...]:
@@ -145,24 +151,76 @@ def split_program(words: Sequence[str]) -> tuple[list[str], tuple[str, ...] | No
     return list(words[:cut]), tuple(words[cut + 1 :])
 
 
-def help_text(verb: str, command: CliCommand) -> str:
-    """Return what `dragoman VERB --help` prints."""
-    options = (*command.options, HELP)
-    usage = [option.usage for option in command.options] + [argument.usage for argument in command.arguments]
+def help_text(verb: str, command: CliCommand, *, shows_all: bool = True, columns: int = _WIDE) -> str:
+    """Return what `dragoman VERB --help` prints.
+
+    Args:
+        verb: The verb.
+        command: What it declares.
+        shows_all: Whether all options are shown, also where some of them are the everyday ones.
+        columns: How wide the lines may be.
+    """
+    everyday = [option for option in command.options if option.is_everyday]
+    is_short = bool(everyday) and not shows_all
+    shown = everyday if is_short else list(command.options)
+    usage = [option.usage for option in shown] + [argument.usage for argument in command.arguments]
     if command.takes_program:
         usage.append("[-- PROGRAM...]")
-    sections = [" ".join(["usage: dragoman", verb, *usage]), command.description]
+    start = f"usage: dragoman {verb} "
+    description = command.description.partition("\n\n")[0] if is_short else command.description
+    sections = [_filled(usage, start, columns), _narrowed(description, columns)]
     if command.arguments:
-        sections.append(_section("arguments", [(entry.name, _described(entry)) for entry in command.arguments]))
-    sections.append(_section("options", [(entry.title, _described(entry)) for entry in options]))
+        arguments = [(entry.name, _described(entry)) for entry in command.arguments]
+        sections.append(_section("arguments", arguments, columns))
+    if everyday:
+        sections.append(_section("everyday options", [_row(entry) for entry in everyday], columns))
+    rest = [entry for entry in command.options if not entry.is_everyday]
+    if is_short:
+        sections.append(f"{len(rest)} more options, and the rest of the story: dragoman {verb} --help all")
+    else:
+        title = "other options" if everyday else "options"
+        sections.append(_section(title, [_row(entry) for entry in (*rest, HELP)], columns))
     if command.examples:
-        sections.append("\n".join(["examples:", *(f"  {example}" for example in command.examples)]))
+        examples = command.examples[:_FEW_EXAMPLES] if is_short else command.examples
+        sections.append("\n".join(["examples:", *(f"  {example}" for example in examples)]))
     return "\n\n".join(sections) + "\n"
 
 
-def _section(title: str, rows: list[tuple[str, str]]) -> str:
-    width = max(len(name) for name, _ in rows)
-    return "\n".join([f"{title}:", *(f"  {name:{width}}  {text}" for name, text in rows)])
+def _row(entry: CliOption) -> tuple[str, str]:
+    return entry.title, _described(entry)
+
+
+def _section(title: str, rows: list[tuple[str, str]], columns: int) -> str:
+    width = min(max(len(name) for name, _ in rows), _WIDEST_NAME)
+    lines = [f"{title}:"]
+    for name, text in rows:
+        start = f"  {name:{width}}  "
+        if len(name) > width:
+            lines.append(f"  {name}")
+            start = " " * (width + 4)
+        lines.append(_filled(text.split(" "), start, columns))
+    return "\n".join(lines)
+
+
+def _filled(words: Sequence[str], start: str, columns: int) -> str:
+    """Return words in lines of at most so many columns; the lines after the first begin below the first word."""
+    lines = [start]
+    is_first = True
+    for word in words:
+        if not is_first and len(lines[-1]) + 1 + len(word) > columns:
+            lines.append(" " * len(start))
+            is_first = True
+        lines[-1] += word if is_first else f" {word}"
+        is_first = False
+    return "\n".join(lines)
+
+
+def _narrowed(text: str, columns: int) -> str:
+    """Return a text with its own ends of lines if they fit, and filled again if one does not."""
+    if all(len(line) <= columns for line in text.split("\n")):
+        return text
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(_filled(paragraph.replace("\n", " ").split(" "), "", columns) for paragraph in paragraphs)
 
 
 def _described(entry: CliOption | Argument) -> str:

@@ -10,6 +10,8 @@ import sys
 from dragoman._version import __version__
 from dragoman.cli import exits, table
 
+PAGE_COLUMNS = 100
+
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,8 +62,8 @@ def _run(words: list[str]) -> int:
         case []:
             sys.stderr.write(table.help_text())
             return exits.USAGE
-        case ["-h" | "--help", *_]:
-            sys.stdout.write(table.help_text())
+        case ["-h" | "--help", *rest]:
+            sys.stdout.write(table.help_text(shows_all="all" in rest))
             return exits.OK
         case ["-V" | "--version", *_]:
             sys.stdout.write(f"dragoman {__version__}\n")
@@ -93,10 +95,20 @@ def _run_verb(verb: str, words: list[str]) -> int:
         verb, words = f"{verb} {words[0]}", words[1:]
     command = table.load(verb)
     own, _ = split_program(words)
-    if "--help" in own or "-h" in own:
-        sys.stdout.write(help_text(verb, command))
-        return exits.OK
+    for flag in ("--help", "-h"):
+        if flag in own:
+            is_all = own[own.index(flag) + 1 :][:1] == ["all"]
+            sys.stdout.write(help_text(verb, command, shows_all=is_all, columns=_columns()))
+            return exits.OK
     return command.run(parse(verb, command, words))
+
+
+def _columns() -> int:
+    """Return how wide help is written: as the terminal, or as a page."""
+    try:
+        return max(40, os.get_terminal_size(sys.stdout.fileno()).columns)
+    except (OSError, ValueError):  # not a terminal, or without a descriptor
+        return PAGE_COLUMNS
 
 
 def _is_for_attach(word: str) -> bool:

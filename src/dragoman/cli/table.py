@@ -2,6 +2,8 @@
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.cli.command import CliCommand
 
 COMMANDS = {
@@ -41,10 +43,29 @@ NESTED = {"agent import": "carry over what you have set up for other coding agen
 FORMER = {"methods": ("version", "--methods")}
 """Verbs of earlier versions, and what they are now; they work, and nothing lists them."""
 
+USE = ("attach", "exec", "sessions", "agents", "login", "rules", "compare", "worktrees", "doctor")
+"""The commands of people who use agents: those that a newcomer sees, the most used first."""
+
+GROUPS = {
+    "for agents in editors and on servers": (
+        "agent",
+        "guard",
+        "audit",
+        "serve",
+        "connect",
+        "translate",
+        "conduct",
+    ),
+    "for people who build agents and clients": ("wrap", "mcp", "record", "replay", "inspect"),
+    "for people who check and measure agents": ("check", "eval"),
+    "this program itself": ("help", "demo", "logout", "completion", "version"),
+}
+"""All other commands, by what their users want to do."""
+
 EXAMPLES = (
-    "dragoman demo",
-    "dragoman exec -a gemini 'What is this project?'",
-    "dragoman version --methods",
+    "dragoman",
+    "dragoman exec -a claude 'What is this project?'",
+    "git diff | dragoman exec 'Review this:'",
     'eval "$(dragoman completion bash)"',
 )
 
@@ -57,24 +78,38 @@ def load(verb: str) -> "CliCommand":
     return command
 
 
-def help_text() -> str:
-    """Return what `dragoman --help` prints."""
-    width = max(map(len, COMMANDS))
-    verbs = "\n".join(f"  {verb:{width}}  {summary}" for verb, summary in COMMANDS.items())
+def help_text(*, shows_all: bool = False) -> str:
+    """Return what `dragoman --help` prints; with `shows_all`, a line for every command."""
     examples = "\n".join(f"  {example}" for example in EXAMPLES)
     return f"""\
-usage: dragoman COMMAND [options]
-       dragoman [FOLDER] [-a AGENT]   talk with an agent in this terminal (dragoman attach)
+usage: dragoman [FOLDER] [-a AGENT]   talk with an agent in this terminal
+       dragoman COMMAND [options]     do one thing, as below
 
-Speaks the Agent Client Protocol (ACP) between code editors and coding agents.
+Talk with coding agents, decide what they may do, review and take back what they did.
+It speaks the Agent Client Protocol (ACP): any agent, in terminals, scripts and editors.
 
-commands:
-{verbs}
+use agents:
+{_rows(USE)}
+
+{_other_groups(shows_all=shows_all)}
 
 options:
-  -h, --help     show this help, or that of a command: dragoman COMMAND --help
+  -h, --help     show this help; dragoman COMMAND --help shows that of a command
   -V, --version  show the version
 
 examples:
 {examples}
 """
+
+
+def _rows(names: "Sequence[str]") -> str:
+    width = max(map(len, COMMANDS))
+    return "\n".join(f"  {name:{width}}  {COMMANDS[name]}" for name in names)
+
+
+def _other_groups(*, shows_all: bool) -> str:
+    if shows_all:
+        return "\n\n".join(f"{title}:\n{_rows(names)}" for title, names in GROUPS.items())
+    width = max(map(len, GROUPS))
+    rows = "\n".join(f"  {title:{width}}  {' '.join(names)}" for title, names in GROUPS.items())
+    return f"build, host and check agents (dragoman --help all has a line about each):\n{rows}"

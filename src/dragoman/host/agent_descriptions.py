@@ -10,6 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.host.agents import DescribedSource
 from dragoman.schema import encode
@@ -31,6 +32,8 @@ class AgentDescription(msgspec.Struct, frozen=True):
     capabilities: dict[str, Any] = {}
     info: dict[str, Any] | None = None
     auth_methods: list[dict[str, Any]] = []
+    forgets: bool = False
+    """A process of it did not know a session of an earlier one, whatever it announces."""
 
     def can(self, gate: str) -> bool:
         """Whether a capability is on; `gate` is a dotted path such as `promptCapabilities.image`."""
@@ -68,12 +71,22 @@ class AgentDescriptions:
             capabilities=_plain(agent.capabilities),
             info=None if agent.info is None else _plain(agent.info),
             auth_methods=[_plain(method) for method in agent.auth_methods],
+            forgets=self._known.get(_key(source), AgentDescription()).forgets,
         )
+        self._keep(source, found)
+        return found
+
+    def note_memory(self, source: AgentSource, *, forgets: bool) -> None:
+        """Note whether a process of an agent knew a session of an earlier one."""
+        found = self._known.get(_key(source))
+        if found is not None:
+            self._keep(source, replace(found, forgets=forgets))
+
+    def _keep(self, source: AgentSource, found: AgentDescription) -> None:
         key = _key(source)
         if self._known.get(key) != found:
             self._known[key] = found
             self._write()
-        return found
 
     def _write(self) -> None:
         if self._path is None:

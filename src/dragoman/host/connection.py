@@ -19,6 +19,7 @@ from dragoman.host.clients.capabilities import auth_methods, initialize_answer
 from dragoman.host.clients.client_kind import ClientKind, read_client
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_requests import SessionRequests, own_meta, read
+from dragoman.host.environment import METHOD, read_block
 from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
@@ -26,7 +27,7 @@ from dragoman.transports._client_version import VersionedClient, make_v2_host_tr
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from msgspec import Raw
     from msgspec.json import Decoder
@@ -53,6 +54,8 @@ class HostConnection:
         self.kind = ClientKind()
         self.agent = visitor.agent
         """The agent that the connection is bound to."""
+        self.env: Mapping[str, str] | None = None
+        """The environment of the client, if it has sent it; agents that are started for it get it."""
         self.settings: HostSettings = host.settings
         self.peer = Peer(transport, self)
         self._transport = transport
@@ -117,7 +120,10 @@ class HostConnection:
     def on_notification(self, method: str, params: Raw | None, line: bytes) -> None:
         if self._hello is None or params is None:
             return
-        if method == "session/cancel":
+        if method == METHOD:
+            if self.visitor.is_local:
+                self.env = read_block(_read_params(params).get("block"))
+        elif method == "session/cancel":
             id = decode(v1.CancelNotification, params).session_id
             if self._host.is_restoring(id, self.visitor):  # a prompt in front of this one may wait for it too
                 _ = self.run(self._cancel_later(id))
@@ -295,7 +301,8 @@ class ExtensionCalls:
         run = self._host.running_agent(name, self._client.visitor)
         if run is not None:
             return await run.agent.request(call.method, params)
-        async with self._host.logins.short_agent(name, RequestScope(self._client, call.id)) as started:
+        scope = RequestScope(self._client, call.id)
+        async with self._host.logins.short_agent(name, scope, scope.env) as started:
             return await started.request(call.method, params)
 
     async def _send(self, agent: RemoteAgent, method: str, params: dict[str, Any]) -> None:

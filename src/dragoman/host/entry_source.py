@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dragoman.registry.agents import AgentEntry
 
 
@@ -32,6 +35,16 @@ class EntrySource:
         if entry is None:
             return None
         return shlex.join(entry.command) if entry.source == "command" else entry.name
+
+    def environment(self, env: Mapping[str, str] | None) -> dict[str, str]:
+        """Return what it is started with for a client with this environment; None for that of the host."""
+        whole = dict(os.environ if env is None else env)
+        for name, value in ({} if self.entry is None else self.entry.changed_env(whole)).items():
+            if value is None:
+                whole.pop(name, None)
+            else:
+                whole[name] = value
+        return whole
 
     @property
     def is_scripted(self) -> bool:

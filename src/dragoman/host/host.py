@@ -251,13 +251,18 @@ class Host:
         source = self.find_source(name)
         return None if source is None else self.descriptions.find(source)
 
-    async def describe_agents(self, bound: str | None) -> dict[str, AgentDescription | None]:
-        """Return the agents; the one that a connection is bound to is started once if it was never seen."""
+    async def describe_agents(
+        self, bound: str | None, env: Mapping[str, str] | None = None
+    ) -> dict[str, AgentDescription | None]:
+        """Return the agents; the one that a connection is bound to is started once if it was never seen.
+
+        `env` is that of the client, if it is known.
+        """
         if bound is None:
             return self.known_agents()
         if self.description_of(bound) is None:
             with suppress(RequestError):
-                async with self.logins.short_agent(bound, None):
+                async with self.logins.short_agent(bound, None, env):
                     pass
         return {**self.known_agents(), bound: self.description_of(bound)}
 
@@ -291,6 +296,10 @@ class Host:
     def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
         """Return the `_meta` that the agent gets with `session/new`."""
         return meta
+
+    def kept_seconds(self, session: HostedSession) -> int | None:
+        """Return for how long after a prompt a session goes on that cannot come back; None for one that can."""
+        return None
 
     def ledger_for(self, session: HostedSession) -> Ledger | None:
         """Return the ledger that the next turn of a session is written into; None for none."""
@@ -491,7 +500,7 @@ class Host:
                 if run is not None:
                     await run.agent.delete_session(id)
                 else:
-                    async with self.logins.short_agent(name, None) as started:
+                    async with self.logins.short_agent(name, None, session.env) as started:
                         await started.delete_session(id)
             except DragomanError as error:
                 _log.warning("the agent did not delete its copy of a session: %s", error)
@@ -510,13 +519,16 @@ class Host:
         oldest = monotonic() - self.settings.agent_idle_seconds
         for session in self._sessions.values():
             is_unused = not session.attachments and not session.is_busy and session.last_used < oldest
-            if session.agent.is_running and session.agent.can_come_back and is_unused:
+            if session.agent.is_running and self._can_be_ended(session) and is_unused:
                 _ = self.run(session.agent.end())
         if monotonic() - self._joined_at > _JOIN_SECONDS:
             self._joined_at = monotonic()
             _ = self.run(self.join_old_events())
         if self._sessions:
             self._sweep_later()
+
+    def _can_be_ended(self, session: HostedSession) -> bool:
+        return session.agent.can_come_back and self.kept_seconds(session) is None
 
     async def join_old_events(self) -> None:
         """Join the events of old turns, in every session that is not in use; other work goes on meanwhile."""

@@ -18,7 +18,7 @@ from dragoman.host.agents import start_limit
 from dragoman.host.working.prompts import as_request_error
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 
     from dragoman.client import RemoteAgent
     from dragoman.host.clients.request_scope import RequestScope
@@ -35,7 +35,7 @@ class AgentLogins:
 
     async def log_in(self, name: str, method: str, scope: RequestScope, *, is_local: bool) -> None:
         """Forward `authenticate`. Raises: RequestError."""
-        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
+        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope, scope.env) as agent:
             try:
                 await agent.authenticate(method)
             except DragomanError as found:
@@ -52,7 +52,7 @@ class AgentLogins:
 
     async def log_out(self, name: str, scope: RequestScope) -> None:
         """Forward `logout`. Raises: RequestError."""
-        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope) as agent:
+        async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope, scope.env) as agent:
             try:
                 await agent.logout()
             except DragomanError as error:
@@ -71,15 +71,17 @@ class AgentLogins:
             return await work()
 
     @asynccontextmanager
-    async def short_agent(self, name: str, scope: RequestScope | None) -> AsyncIterator[RemoteAgent]:
-        """Start an agent without a session, and end it at exit. Raises: RequestError."""
+    async def short_agent(
+        self, name: str, scope: RequestScope | None, env: Mapping[str, str] | None
+    ) -> AsyncIterator[RemoteAgent]:
+        """Start an agent without a session, for a client with this environment, and end it. Raises: RequestError."""
         host = self._host
         async with AsyncExitStack() as stack:
             try:
                 source = host.source(name)
                 options: Any = host.services.options_without_session(scope)
                 async with start_limit(name):
-                    transport = await source.start(str(Path.home()), None)
+                    transport = await source.start(str(Path.home()), env)
                     agent = await stack.enter_async_context(connect(transport, **options))
             except DragomanError as error:
                 raise RequestError(-32603, f"{name} could not be started: {error}", {"reason": "agent_start"}) from None

@@ -66,6 +66,7 @@ class HostedSession:
         """Write down what answers need after a restart, soon and behind the events that led to it."""
         self.attachments: set[Attachment] = set()
         self.env: Mapping[str, str] | None = None
+        """Of the client that last opened it or sent a prompt, for the next start of the agent; in memory only."""
         self.servers: Sequence[v1.McpServer] = ()
         self.facts: dict[str, Any] = msgspec.json.decode(record.facts)
         self.directories: Sequence[str] = self.facts.get("directories") or ()
@@ -115,6 +116,11 @@ class HostedSession:
     @property
     def has_agent(self) -> bool:
         return self.agent.is_running
+
+    @property
+    def kept_seconds(self) -> int | None:
+        """For how long after a prompt it goes on, if its agent cannot bring it back; None if it can."""
+        return self._host.kept_seconds(self)
 
     @property
     def turn(self) -> dict[str, Any] | None:

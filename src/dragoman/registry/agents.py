@@ -109,7 +109,12 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
 
 
 def load_agents(
-    settings: EffectiveSettings, data_dir: Path, cache_dir: Path, *, editors: Mapping[Editor, Path] | None = None
+    settings: EffectiveSettings,
+    data_dir: Path,
+    cache_dir: Path,
+    *,
+    editors: Mapping[Editor, Path] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Agents:
     """Return the agents of this machine for one user and one project.
 
@@ -118,9 +123,10 @@ def load_agents(
         data_dir: the folder that contains the installed agents.
         cache_dir: the folder that contains the copy of the ACP registry.
         editors: the files of other editors; by default those of Zed and JetBrains.
+        environment: of the user who asks, whose programs are searched; by default that of this process.
     """
     files = editor_files(Path.home()) if editors is None else editors
-    return Agents(settings, files, InstalledAgents(data_dir), cache_dir)
+    return Agents(settings, files, InstalledAgents(data_dir), cache_dir, environment)
 
 
 def resolve_command(argv: Sequence[str]) -> AgentEntry:
@@ -147,8 +153,10 @@ class Agents:
         editors: Mapping[Editor, Path],
         installed: InstalledAgents,
         cache_dir: Path,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.settings = settings
+        self._environment = environment
         self.installed = installed
         self._editors = editors
         self._cache_dir = cache_dir
@@ -388,7 +396,7 @@ class Agents:
             if id_ in self._installed:
                 return self._installed_entry(self._installed[id_])
         confirmed = self._downloads.confirmed(agent.name)
-        found = locate(agent, self._npx_folder, chosen=confirmed)
+        found = locate(agent, self._npx_folder, self._environment, chosen=confirmed)
         problem = ""
         if found.missing:
             remedy = f", or install it with: dragoman agents install {agent.name}" if agent.packages else ""

@@ -401,6 +401,9 @@ class RunResult(Struct, kw_only=True):
     """Null without `--patch`."""
     changes: TreeChanges | None = None
     """What changed in the folders of the session; null with `--no-snapshots`, and if it is not known."""
+    kept_seconds: int | None = None
+    """With `--session`: for how long after this prompt the session can be continued, because its agent cannot bring it
+    back when it is started again; null if it can, and without `--session`."""
 
     @classmethod
     def nothing(cls) -> RunResult:

@@ -52,6 +52,8 @@ class HostMembers(Struct, frozen=True):
 
     idle_seconds: float = 300.0
     """`idle`: it ends after so many seconds without a client and without work."""
+    keep_seconds: float = 24 * 3600.0
+    """`keep`: it stays for so many seconds after the last prompt of a session that its agent cannot bring back."""
     env: tuple[str, ...] = ()
     """Names of variables that its agents get from the client of their session, besides the usual ones."""
 
@@ -219,14 +221,20 @@ class _Reader:
             self._notes.append(f"{place}: a project's file cannot change the host; write it in your own settings")
             return HostMembers()
         for name in members:
-            if name not in ("idle", "env"):
-                raise self._document.error(f"{name!r} is not a setting of the host; use idle or env", "host", name)
-        idle, env = members.get("idle", HostMembers().idle_seconds), members.get("env", [])
-        if isinstance(idle, bool) or not isinstance(idle, int | float) or idle < 0:
-            raise self._document.error("idle must be a number of seconds, such as 300", "host", "idle")
+            if name not in ("idle", "keep", "env"):
+                raise self._document.error(
+                    f"{name!r} is not a setting of the host; use idle, keep or env", "host", name
+                )
+        usual, env = HostMembers(), members.get("env", [])
+        times = {"idle": usual.idle_seconds, "keep": usual.keep_seconds}
+        for name, seconds in times.items():
+            found = members.get(name, seconds)
+            if isinstance(found, bool) or not isinstance(found, int | float) or found < 0:
+                raise self._document.error(f"{name} must be a number of seconds, such as {seconds:g}", "host", name)
+            times[name] = float(found)
         if not isinstance(env, list) or not all(isinstance(name, str) for name in env):
             raise self._document.error('env must be a list of names, such as ["MY_TOKEN"]', "host", "env")
-        return HostMembers(float(idle), tuple(env))
+        return HostMembers(times["idle"], times["keep"], tuple(env))
 
     def _tool_search(self) -> str:
         wanted = self._user_text("tool_search", "choose how tools are found") or "auto"

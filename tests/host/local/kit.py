@@ -48,13 +48,14 @@ class HostPlaceKit(Place):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "settings.json").write_text(json.dumps(members))
 
-    def connect(self) -> ThinClient:
-        """A client of the host that runs."""
+    def connect(self, *, begins: bool = True) -> ThinClient:
+        """A client of the host that runs; `begins` exchanges hellos, and sends the environment."""
         client = connect_any(self.places)
         assert client is not None, "no host runs"
         self._clients.append(client)
         client.set_timeout(SECONDS)
-        begun(client, begin(client))
+        if begins:
+            begun(client, begin(client))
         return client
 
     def host(self) -> dict[str, Any]:

@@ -9,12 +9,14 @@ from dragoman.cli.table import COMMANDS
 def run(call: CliCall) -> int:
     from dragoman.cli.main import main
 
-    return main([*call.given.command, "--help"])
+    words = list(call.given.command)
+    all_of_it = ["all"] if words[-1:] == ["all"] else []
+    return main([*words[: len(words) - len(all_of_it)], "--help", *all_of_it])
 
 
 COMMAND = CliCommand(
     run=run,
-    description="Shows the help of dragoman, or of a command, as --help does.",
+    description="Shows the help of dragoman, or of a command, as --help does; with `all` at the end, all of it.",
     arguments=(
         Argument(
             "command",
@@ -24,5 +26,5 @@ COMMAND = CliCommand(
             suggest=lambda: tuple(COMMANDS),
         ),
     ),
-    examples=("dragoman help", "dragoman help exec", "dragoman help agent import"),
+    examples=("dragoman help", "dragoman help exec", "dragoman help exec all", "dragoman help agent import"),
 )

@@ -28,6 +28,7 @@ from dragoman.host.bridge.line import JsonLine
 from dragoman.host.bridge.paths import PathMap
 from dragoman.host.bridge.reasons import Reason, explain
 from dragoman.host.bridge.traffic import Json, Traffic
+from dragoman.host.environment import METHOD, block_for
 from dragoman.transports._client_version import VersionedTransport, make_v2_translator
 
 if TYPE_CHECKING:
@@ -276,6 +277,9 @@ class Bridge:
             self._note(f"connected to {self._url} again")
         if self._editor.is_full:
             line.pause()
+        block = block_for(_own(result)) if self._url.startswith("unix:") else ""
+        if block:
+            line.send({"jsonrpc": "2.0", "method": METHOD, "params": {"block": block}})
         self._traffic.line_opened(line.send)
 
     def _line_has_room(self) -> None:
@@ -348,12 +352,16 @@ class Bridge:
         self._over.set()
 
 
-def _is_host(result: Json) -> bool:
-    """Whether it is a host of ours: the built-in agent has the key, too, but runs no agents."""
+def _own(result: Json) -> Json:
     capabilities = result.get("agentCapabilities")
     meta = capabilities.get("_meta") if isinstance(capabilities, dict) else None
     own = meta.get("dragoman") if isinstance(meta, dict) else None
-    return isinstance(own, dict) and isinstance(own.get("agents"), list)
+    return own if isinstance(own, dict) else {}
+
+
+def _is_host(result: Json) -> bool:
+    """Whether it is a host of ours: the built-in agent has the key, too, but runs no agents."""
+    return isinstance(_own(result).get("agents"), list)
 
 
 def _for_editor(result: Json) -> Json:

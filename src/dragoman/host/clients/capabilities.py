@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman._version import __version__
+from dragoman.host.environment import machine_mark
 from dragoman.host.local.build import hello
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def initialize_answer(
         is_local: Whether it runs on this machine.
         forks: Whether the host copies sessions, which is unstable, for clients that use unstable methods.
     """
-    own = {**hello(), "agents": sorted(agents)}
+    own = {**hello(), "agents": sorted(agents), **({"machine": machine_mark()} if is_local else {})}
     described = None if bound is None else agents.get(bound)
     capabilities = _capabilities(kind, agents, bound, may_log_in=may_log_in)
     if forks and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):

@@ -16,6 +16,8 @@ from dragoman.schema import encode, v1
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from dragoman.client import Session
     from dragoman.host.connection import HostConnection
     from dragoman.host.services import Elicited
@@ -30,6 +32,11 @@ class RequestScope:
         self._urls: set[str] = set()
         self.is_over = False
         """The request was answered: nothing is asked for it any more."""
+
+    @property
+    def env(self) -> Mapping[str, str] | None:
+        """The environment of the client, for an agent that is started for the request."""
+        return self._client.env
 
     async def form(self, request: v1.ElicitationFormMode, session: Session | None) -> Elicited:
         return await self.ask(request)

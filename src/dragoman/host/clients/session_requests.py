@@ -16,7 +16,8 @@ from dragoman.host.clients.older_history import OlderHistory
 from dragoman.host.clients.opening_keys import FACT, read_key
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_list import SessionList
-from dragoman.host.history.frames import update_frame, variant_of
+from dragoman.host.environment import read_members
+from dragoman.host.history.frames import notice_frame, update_frame, variant_of
 from dragoman.host.history.replay import HistoryReplay
 from dragoman.host.working.delegation import Delegate
 from dragoman.host.working.passed_prompts import steering_method
@@ -24,7 +25,7 @@ from dragoman.host.working.prompts import TAKEN
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Mapping
 
     from dragoman.host.connection import HostConnection
     from dragoman.host.host import Host
@@ -46,6 +47,7 @@ class SessionRequests:
         self._client = client
         self._attachments: dict[str, Attachment] = {}
         self._observed: set[str] = set()
+        self._noted: set[tuple[str, ...]] = set()
         self._older = OlderHistory(host, client)
         self.methods: dict[str, Callable[[Call], Coroutine[Any, Any, object]]] = {
             "session/new": self._new,
@@ -100,8 +102,7 @@ class SessionRequests:
         )
         session.servers = admit_servers(request.mcp_servers or (), client.visitor)
         session.directories = admit_folders(request.additional_directories or (), client.visitor)
-        env = meta.get("env")
-        session.env = env if client.visitor.is_local and isinstance(env, dict) else None
+        session.env = self._environment(meta)
         delegates = meta.get("delegate", client.settings.delegates)
         if delegates is True:
             session.delegate = Delegate(session.id, client, away_seconds=client.settings.away_seconds)
@@ -120,7 +121,7 @@ class SessionRequests:
 
     async def _load(self, call: Call) -> object:
         request = read(call, v1.LoadSessionRequest)
-        session = await self._opened(request)
+        session = await self._opened(call, request)
         cursor = await self._replay(session, await self._older.begin(session, own_meta(request.meta)))
         # The answer is the join: what is committed from here on is sent behind it.
         call.after_response(lambda: self._attach_from(session, cursor))
@@ -128,7 +129,7 @@ class SessionRequests:
 
     async def _resume(self, call: Call) -> object:
         request = read(call, v1.ResumeSessionRequest)
-        session = await self._opened(request)
+        session = await self._opened(call, request)
         after = own_meta(request.meta).get("after")
         cursor = session.head
         if isinstance(after, int) and self._client.kind.knows_us:
@@ -153,12 +154,12 @@ class SessionRequests:
         session.directories = admit_folders(request.additional_directories or (), client.visitor)
         if own_meta(request.meta).get("keepsServers") is True:  # of its principal's own session
             session.servers, session.directories = parent.servers, parent.directories
-        session.env = parent.env
+        session.env = self._environment({}) or parent.env
         await self._host.fork_session(session, parent)
         call.after_response(lambda: self._attach_from(session, 0))
         return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
 
-    async def _opened(self, request: v1.LoadSessionRequest | v1.ResumeSessionRequest) -> HostedSession:
+    async def _opened(self, call: Call, request: v1.LoadSessionRequest | v1.ResumeSessionRequest) -> HostedSession:
         """Return the session that a client wants to attach to.
 
         What it sends along is used if the agent has to be started.
@@ -175,15 +176,48 @@ class SessionRequests:
         else:
             session.servers = servers or session.servers
             session.directories = directories or session.directories
-            env = meta.get("env")
-            if self._client.visitor.is_local and isinstance(env, dict):
-                session.env = env
+        self._observe(session, meta)
+        self._use_environment(call, session, meta)
         if session.facts.get("isForeign"):
             await session.agent.ensure()
             await session.settle()
         self._leave(session)
-        self._observe(session, meta)
         return session
+
+    def _environment(self, meta: dict[str, Any]) -> Mapping[str, str] | None:
+        """Return the environment of the client, which a remote one does not have; None if it sent none."""
+        if not self._client.visitor.is_local:
+            return None
+        own = read_members(meta["env"]) if "env" in meta else None
+        return self._client.env if own is None else own
+
+    def _use_environment(self, call: Call | None, session: HostedSession, meta: dict[str, Any]) -> None:
+        """Let the next start of the agent have the environment of this client.
+
+        An agent that runs keeps what it was started with. If that is another key or address, the client gets a notice,
+        once, behind the answer to `call`.
+        """
+        env, client = self._environment(meta), self._client
+        if env is None or self.only_observes(session.id):
+            return
+        session.env = env
+        names = session.agent.differs_from(env) if client.kind.knows_us else ()
+        if not names or (session.id, *names) in self._noted:
+            return
+        self._noted.add((session.id, *names))
+        text = (
+            f"The agent of this session was started with other values of {', '.join(names)} than this client has, and "
+            "keeps them until it is started again. A new session has those of this client."
+        )
+        frame = notice_frame(session.id, text, "environment")
+
+        def send() -> None:
+            client.peer.post(frame)
+
+        if call is None:
+            send()
+        else:
+            call.after_response(send)
 
     async def _replay(self, session: HostedSession, start: int) -> int:
         """Send the history behind a number in pages; gives the number of its last event."""
@@ -239,6 +273,7 @@ class SessionRequests:
         wanted = own.get("promptId")
         if own.get("queue") is False and session.is_busy:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
+        self._use_environment(None, session, {})
         attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
         attachment.takes_events = attachment.takes_events or own.get("events") is True
         id = session.prompts.submit(

@@ -6,7 +6,6 @@ A host writes down how an agent is started as one text: `NAME`, `NAME ARGUMENT..
 
 from __future__ import annotations
 
-import os
 import shlex
 from contextlib import suppress
 from pathlib import Path
@@ -16,7 +15,6 @@ from msgspec.structs import replace
 
 from dragoman.errors import ConfigError
 from dragoman.host.entry_source import EntrySource
-from dragoman.host.local.environment import allowed_names, pick, received
 from dragoman.process.child import Child
 from dragoman.process.launch import launch
 from dragoman.registry.agents import BUILT_IN, load_agents, resolve_command
@@ -39,8 +37,15 @@ HOSTED_VARIABLE: Final = "DRAGOMAN_HOSTED"
 _SOONER: Final = 300
 
 
-def find_entry(text: str, cwd: str | None) -> tuple[AgentEntry, EffectiveSettings]:
-    """Find the agent that a text stands for, in this folder; None for no project.
+def find_entry(
+    text: str, cwd: str | None, env: Mapping[str, str] | None = None
+) -> tuple[AgentEntry, EffectiveSettings]:
+    """Find the agent that a text stands for.
+
+    Args:
+        text: As the log has it.
+        cwd: The folder whose project counts; None for no project.
+        env: Of the client, whose programs are searched; None for that of the host.
 
     Raises:
         ConfigError: there is none, or the user has to do something first.
@@ -49,7 +54,7 @@ def find_entry(text: str, cwd: str | None) -> tuple[AgentEntry, EffectiveSetting
     if text.startswith(COMMAND_MARK):
         return resolve_command(_words(text.removeprefix(COMMAND_MARK))), settings
     name, *added = _words(text) or [""]
-    entry = load_agents(settings, data_dir(), cache_dir()).find(name)
+    entry = load_agents(settings, data_dir(), cache_dir(), environment=env).find(name)
     return (replace(entry, command=(*entry.command, *added)) if added else entry), settings
 
 
@@ -99,24 +104,16 @@ class MachineAgent(EntrySource):
         return self._entry
 
     async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
-        self._entry, settings = find_entry(self.name, cwd)
-        entry = self._entry
-        names = allowed_names(entry, settings.user.host.env)
-        inherited = pick(os.environ, names) if env is None else received(env, names)
-        for name, value in entry.changed_env(inherited).items():
-            if value is None:
-                inherited.pop(name, None)
-            else:
-                inherited[name] = value
+        entry = self._entry = find_entry(self.name, cwd, env)[0]
         remember_keys(entry.env)
-        inherited[HOSTED_VARIABLE] = self._mark
+        whole = {**self.environment(env), HOSTED_VARIABLE: self._mark}
         from dragoman.process.sandbox.apart import keep_apart
 
-        apart = keep_apart(entry.command, cwd, cwd=cwd, env={name: text for name, text in inherited.items() if text})
+        apart = keep_apart(entry.command, cwd, cwd=cwd, env=whole)
         launched = launch(
             apart.argv,
             cwd=cwd,
-            env=inherited,
+            env=whole,
             inherit_env=False,
             spare=entry.quirks.spare,
             starter=apart.starter,

@@ -9,7 +9,7 @@ import sys
 
 from dragoman._version import __version__
 
-PROTOCOL = 2
+PROTOCOL = 3
 """Of the `_dragoman/` methods between a local host and its clients; it changes when one of them does."""
 
 

@@ -5,10 +5,11 @@ Owns the process: its descriptors, its log, its signals, and when it ends. Sessi
 Theory of operation
 -------------------
 The host lives while a client is connected, a turn runs or waits, or a question is open; `host.idle` seconds after
-that it ends. Ends come from the idle timer, SIGTERM, `_dragoman/retire`, the removal of its folder (a logout removes
-it, and then no client can find the socket any more), or new files of its own package. All but SIGTERM wait for an idle
-moment. `_leave` is the one way out: it stops to listen first, so that a client that is not accepted yet finds the end
-of the file and asks for another host, and only then looks whether there is anything to close.
+that it ends, unless it has a session that would be lost (`LocalHost.keeps_sessions`). Ends come from the idle timer,
+SIGTERM, `_dragoman/retire`, the removal of its folder (a logout removes it, and then no client can find the socket any
+more), or new files of its own package. All but SIGTERM wait for an idle moment. `_end` is the one way out: it stops to
+listen first, so that a client that is not accepted yet finds the end of the file and asks for another host, and only
+then looks whether there is anything to close.
 Timers use the monotonic clock, which stands still while a laptop sleeps: not all of them fire when it wakes.
 """
 
@@ -168,6 +169,7 @@ class _Daemon:
         self._watch: asyncio.TimerHandle | None = None
         self._is_leaving_soon = False
         self._is_terminated = False
+        self._has_stayed = False
         self._build = build_stamp()
 
     async def run(self) -> None:
@@ -234,9 +236,12 @@ class _Daemon:
         self._idle = asyncio.get_running_loop().call_later(seconds, self._idle_is_over)
 
     def _idle_is_over(self) -> None:
-        if self._is_idle:
+        if self._is_idle and (self._is_leaving_soon or not self._host.keeps_sessions):
             self._over.set()
-        elif not self._serving:  # a turn runs without a client; there is no event for its end
+        elif not self._serving:  # a turn runs without a client, or a session is kept; there is no event for their end
+            if self._is_idle and not self._has_stayed:
+                self._has_stayed = True
+                _log.info("idle, and it stays for sessions that cannot come back")
             self._idle = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._idle_is_over)
 
     def _look(self) -> None:
@@ -251,6 +256,7 @@ class _Daemon:
         if self._is_leaving_soon and self._is_idle:
             self._over.set()
         self._host.end_old_questions()
+        self._host.end_unused_sessions()
         self._watch = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
 
     def _retire(self) -> bool:

@@ -12,6 +12,7 @@ import secrets
 import sys
 import time
 from contextlib import suppress
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,12 +25,12 @@ from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
 from dragoman.host.local.build import build_stamp, hello, package_folder
-from dragoman.host.local.environment import ALLOWED, allowed_names, received
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
 from dragoman.runs.terms import read_terms, rules_for
 from dragoman.settings import load_settings
+from dragoman.settings.file import HostMembers
 from dragoman.settings.places import config_dir, data_dir
 from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
@@ -58,15 +59,19 @@ class LocalHost(Host):
 
     keeps_traffic = True
 
-    def __init__(self, log: EventLog, *, mark: str, idle_seconds: float) -> None:
+    def __init__(
+        self, log: EventLog, *, mark: str, idle_seconds: float, keep_seconds: float = HostMembers().keep_seconds
+    ) -> None:
         """Make a host.
 
         Args:
             mark: In the environment of its agents' processes.
             idle_seconds: How long it stays without a client and without work.
+            keep_seconds: How long it stays for a session that cannot come back, after its last prompt.
         """
         super().__init__(log, (), settings=HostSettings(forks=True), services=LocalServices())
         self.idle_seconds = idle_seconds
+        self._keep_seconds = keep_seconds
         self.on_retire: Callable[[], bool] = lambda: False
         self._mark = mark
         self._agents: dict[str, MachineAgent] = {}
@@ -112,6 +117,42 @@ class LocalHost(Host):
                         if running is not None:
                             session.cancel_prompt(running["promptId"])
         self._asked_at = found
+
+    # Sessions that cannot come back: all that their agents know is in a process
+
+    @property
+    def keeps_sessions(self) -> bool:
+        """Whether it has a session with content that would be lost with the host, and was used not long ago."""
+        return any(not self._is_unused(session) for session in self._irreplaceable())
+
+    def end_unused_sessions(self) -> None:
+        """End the agents of such sessions that were not used for long: each of them holds the memory of a process."""
+        for session in self._irreplaceable():
+            if self._is_unused(session) and not session.attachments and not session.is_busy:
+                session.is_read_only = True
+                text = f"The session was not used for {_span(self._keep_seconds)}, and its agent was ended."
+                session.append("notice", {"text": text}, turn=0)
+                _ = self.run(session.agent.end())
+
+    def kept_seconds(self, session: HostedSession) -> int | None:
+        return round(self._keep_seconds) if self._would_be_lost(session) else None
+
+    def _irreplaceable(self) -> list[HostedSession]:
+        begun = [session for session in self.live_sessions() if session.has_agent and session.prompts.turn_number]
+        return [session for session in begun if self._would_be_lost(session)]
+
+    def _would_be_lost(self, session: HostedSession) -> bool:
+        """Whether its agent can neither resume nor load, or announces it and has forgotten a session before."""
+        name = session.record.agent
+        described = self.description_of(name)
+        forgets = (described is not None and described.forgets) or self._is_scripted(name)
+        return forgets or not session.agent.can_come_back
+
+    def _is_scripted(self, name: str) -> bool:
+        return bool(getattr(self.find_source(name), "is_scripted", False))
+
+    def _is_unused(self, session: HostedSession) -> bool:
+        return monotonic() - session.last_used > self._keep_seconds
 
     # What a host of this machine knows
 
@@ -159,6 +200,12 @@ class LocalHost(Host):
     def opened(self, session: HostedSession) -> None:
         if session.env is None:
             text = "The agent has the environment of the host, because the client sent none (_meta.dragoman.env)."
+            session.append("notice", {"text": text}, turn=0)
+        if self._would_be_lost(session) and not self._is_scripted(session.record.agent):
+            text = (
+                "This agent cannot bring a session back: it can be continued for "
+                f"{_span(self._keep_seconds)} after its last prompt, and not after an update or a logout."
+            )
             session.append("notice", {"text": text}, turn=0)
 
     def agent_meta(self, own: Mapping[str, Any], meta: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
@@ -215,23 +262,15 @@ class LocalHost(Host):
             "hasAgent": session.has_agent,
             "terms": session.facts.get("terms") or {},
         }
-        if getattr(self.find_source(record.agent), "is_scripted", False):
+        if self._is_scripted(record.agent):
             found["isScripted"] = True
-        if not session.has_agent:  # the client that asks gives its environment to the agent that has to be started
-            found["env"] = self._names_for(record)
         return {"session": found}
-
-    def _names_for(self, record: SessionRecord) -> list[str]:
-        try:
-            entry, settings = find_entry(record.agent, record.cwd)
-        except ConfigError:
-            return allowed_names(None)
-        return allowed_names(entry, settings.user.host.env)
 
     async def _queued(self, client: HostConnection, call: Call) -> object:
         """Answer when everything that was accepted is in the log."""
         await self.settle()
-        return {}
+        session = self.live(str(_params(call).get("sessionId", "")))
+        return {"keptSeconds": None if session is None else session.kept_seconds}
 
     async def _report(self, client: HostConnection, call: Call) -> object:
         """Answer what the host decided and did in the turn of a prompt."""
@@ -257,13 +296,14 @@ class LocalHost(Host):
         if session is None:
             raise RequestError.not_found("there is no such session")
         client.require("prompt", session.id)
+        session.env = session.env if client.env is None else client.env
         await session.agent.restart()
         return {}
 
     async def _login_methods(self, client: HostConnection, call: Call) -> object:
         """Answer how a user can log in to an agent; one that was never started is started for it."""
         agent = self.require_agent(_params(call).get("agent"))
-        described = await self.describe_agents(agent)
+        described = await self.describe_agents(agent, client.env)
         known = {agent: described[agent]}
         return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
 
@@ -288,7 +328,7 @@ class LocalHost(Host):
         traffic = session.agent.traffic
         if params.get("wait") is True:
             await traffic.wait(connection, after)
-        answer = traffic.answer(connection, after, session_secrets(session.env, session.servers))
+        answer = traffic.answer(connection, after, session_secrets(session.agent.env, session.servers))
         source = self.find_source(session.record.agent)
         return {**answer, "agent": session.record.agent, "command": list(command_of(source)), "state": session.state}
 
@@ -314,6 +354,11 @@ class LocalHost(Host):
         return {"now": self.on_retire()}
 
 
+def _span(seconds: float) -> str:
+    size, unit = next((pair for pair in ((3600, "hours"), (60, "minutes")) if seconds >= pair[0]), (1, "seconds"))
+    return f"{seconds / size:g} {unit}"
+
+
 def _params(call: Call) -> dict[str, Any]:
     found: Any = msgspec.json.decode(call.params or b"{}")
     if not isinstance(found, dict):
@@ -327,10 +372,10 @@ def open_local_host(log: Path, mark: str) -> LocalHost:
     Raises:
         StoreError, ConfigError: the log or the settings cannot be used.
     """
-    idle = load_settings(config_dir()).user.host.idle_seconds
+    chosen = load_settings(config_dir()).user.host
     own = f"dragoman-host-{mark}-{secrets.token_hex(8)}"
     _end_orphans(log.with_suffix(".owner"), own)
-    return LocalHost(SqliteLog(log), mark=own, idle_seconds=idle)
+    return LocalHost(SqliteLog(log), mark=own, idle_seconds=chosen.idle_seconds, keep_seconds=chosen.keep_seconds)
 
 
 def _open_ledger() -> Ledger | None:
@@ -358,7 +403,7 @@ class LocalServices(HostServices):
 
     def terms_of(self, session: HostedSession) -> Terms:
         cwd = session.record.cwd
-        entry, settings = find_entry(session.record.agent, cwd)
+        entry, settings = find_entry(session.record.agent, cwd, session.env)
         project = cwd if settings.root is None else str(settings.root)
         return hosted_terms(
             session,
@@ -370,13 +415,9 @@ class LocalServices(HostServices):
             restores=settings.restores_protected,
             remember=lambda text, action: _remember(text, action, project),
             rule_file=_rule_file(),
-            environment=lambda: _environment(session),
+            # Of these, commands of terminals get what every program needs.
+            environment=lambda: os.environ if session.agent.env is None else session.agent.env,
         )
-
-
-def _environment(session: HostedSession) -> dict[str, str]:
-    """Return what commands of terminals may have: that of the client, and of it what every program needs."""
-    return dict(os.environ) if session.env is None else received(session.env, ALLOWED)
 
 
 def _rule_file() -> str:

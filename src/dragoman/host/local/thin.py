@@ -9,6 +9,7 @@ import os
 from _socket import AF_UNIX, SOCK_CLOEXEC, SOCK_STREAM
 from _socket import socket as Socket  # noqa: N812 - `socket` itself loads `selectors` and `enum`, a fifth of our time
 
+from dragoman.host.environment import METHOD, block_for
 from dragoman.host.local.lines import read_line, write_line
 
 TYPE_CHECKING = False  # see dragoman/__init__.py
@@ -95,9 +96,9 @@ class ThinClient:
     def refuse(self, id: object, code: int, message: str) -> None:
         self.send({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 
-    def send(self, message: "Message") -> None:
+    def send(self, message: "Message", *, is_observed: bool = True) -> None:
         line = write_line(message)
-        for observer in self.observers:
+        for observer in self.observers if is_observed else ():
             observer.sent(line[:-1])
         try:
             self._sock.sendall(line)
@@ -215,10 +216,13 @@ def begin(client: ThinClient, *, role: str | None = None, forms: bool = False, u
 
 
 def begun(client: ThinClient, id: int) -> "dict[str, Any]":
-    """Read the answer to `initialize`: what the host is, as `hello` has it."""
+    """Read the answer to `initialize`: what the host is, as `hello` has it. Then the environment is sent."""
     answer = client.result(id)
     capabilities = answer.get("agentCapabilities") if isinstance(answer, dict) else None
     meta = capabilities.get("_meta") if isinstance(capabilities, dict) else None
     found = meta.get("dragoman") if isinstance(meta, dict) else None
     client.hello = found if isinstance(found, dict) else {}
+    block = block_for(client.hello)
+    if block:  # some observers record what they see
+        client.send({"jsonrpc": "2.0", "method": METHOD, "params": {"block": block}}, is_observed=False)
     return client.hello

@@ -37,14 +37,8 @@ class ProgramAgent(EntrySource):
         """
         from dragoman.transports.process import ProcessTransport
 
-        whole = dict(os.environ if env is None else env)
-        for name in WITHHELD:
-            whole.pop(name, None)
-        for name, value in self._entry.changed_env(whole).items():
-            if value is None:
-                whole.pop(name, None)
-            else:
-                whole[name] = value
+        given = os.environ if env is None else env
+        whole = self.environment({name: value for name, value in given.items() if name not in WITHHELD})
         command: Sequence[str] = self._entry.command
         starter = None
         if boundary_of(cwd) is not None:

@@ -25,6 +25,8 @@ from dragoman.client.services import ReadsFiles, WritesFiles
 from dragoman.client.turn_commands import TurnCommands
 from dragoman.errors import NOT_FOUND, ConnectionClosed, DragomanError, RequestError
 from dragoman.host.agents import EndsCommands, command_of, start_limit
+from dragoman.host.entry_source import EntrySource
+from dragoman.host.environment import differing
 from dragoman.host.history.facts import CLOSED, LEDGER_NUMBER, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update
 from dragoman.host.services import AsksClients
@@ -91,6 +93,8 @@ class SessionAgent:
         """It did not react to a cancel: it is ended before the next prompt, so that two never meet in it."""
         self.is_lost = False
         """It died, and was not started again yet."""
+        self.env: Mapping[str, str] | None = None
+        """The environment of the client that it was started for, which it keeps until it is started again."""
         self._session = session
         self._host = host
         self._starting = asyncio.Lock()
@@ -114,6 +118,13 @@ class SessionAgent:
     @property
     def is_running(self) -> bool:
         return self.run is not None and self.run.is_open
+
+    def differs_from(self, env: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the keys and addresses that it would have other values of, were it started for this client; sorted."""
+        source: object = self._host.source(self._session.record.agent) if self.is_running else None
+        if not isinstance(source, EntrySource):
+            return ()
+        return differing(source.environment(self.env), source.environment(env))
 
     @property
     def can_come_back(self) -> bool:
@@ -202,9 +213,12 @@ class SessionAgent:
             session.is_read_only = True
             session.facts["canComeBack"] = False
             session.describe()
+            if session.prompts.turn_number > 1:  # with the turn that needs it; agents may forget what is empty
+                self._host.descriptions.note_memory(self._host.source(session.record.agent), forgets=True)
             raise session_lost("the agent does not know it any more") from None
         finally:
             self._is_replaying = False
+        self._host.descriptions.note_memory(self._host.source(session.record.agent), forgets=False)
         await self._return_to_mode(run)
         if is_loaded and not is_unknown:
             self._dropping_until = monotonic() + _QUIET_SECONDS
@@ -246,7 +260,8 @@ class SessionAgent:
         )
         try:
             async with start_limit(source.name):
-                transport = await source.start(session.record.cwd, session.env)
+                self.env = session.env
+                transport = await source.start(session.record.cwd, self.env)
                 self._transport = transport
                 if host.keeps_traffic:
                     self.traffic.begin(transport)
@@ -272,7 +287,7 @@ class SessionAgent:
             getattr(source, "ledger_name", None) or session.record.agent,
             command_of(source),
             run.terms.roots,
-            secrets=Secrets(os.environ, session.env or {}),
+            secrets=Secrets(os.environ, self.env or {}),
             note=partial(_log.warning, "session %s: %s", session.id),
             state=lambda: run.state,
             find=lambda: host.ledger_for(session),

@@ -171,6 +171,7 @@ class TurnReports:
         if prompt.wants_result:
             result = record.result(state)
             result.session_id = self._session.id
+            result.kept_seconds = self._session.kept_seconds
             report["result"] = msgspec.to_builtins(result)
         self._reports[prompt.id] = report
         while len(self._reports) > _MOST_REPORTS:

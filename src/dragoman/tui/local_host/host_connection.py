@@ -9,6 +9,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dragoman.client.connect import connect
+from dragoman.host.environment import METHOD, block_for
 from dragoman.host.local.build import hello
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import reach_host
@@ -62,6 +63,10 @@ class HostLink:
             unstable=True,
         )
         remote: RemoteAgent = await self._entered.__aenter__()
+        meta = remote.capabilities.meta
+        block = block_for(meta.get("dragoman") if isinstance(meta, dict) else None)
+        if block:
+            await remote.notify(METHOD, {"block": block})
         return remote
 
     async def __aexit__(self, *error: Any) -> None:

@@ -1,13 +1,12 @@
 """The opening of a named session of the local host, and of one whose agent has to be started again.
 
-This is where the agent is chosen and the terms of the session are written down: its rules, its sandbox, its MCP
-servers, and the environment of this client. All of that is decided when the session is opened; the options of a later
+This is where the agent is chosen and the terms of the session are written down: its rules, its sandbox and its MCP
+servers. All of that is decided when the session is opened; the options of a later
 prompt can only repeat it.
 """
 
 from __future__ import annotations
 
-import os
 import shlex
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +19,6 @@ from dragoman.cli.exec.request import with_model
 from dragoman.cli.exec.rules import typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent
-from dragoman.host.local.environment import allowed_names, pick
 from dragoman.host.local.thin import HostRefused
 from dragoman.registry.built_in import is_built_in, runs_built_in
 from dragoman.runs.terms import restricting_rules
@@ -92,7 +90,6 @@ class SessionOpener:
         own: dict[str, Any] = {
             "agent": text,
             **({} if name is None else {"name": name}),
-            "env": pick(os.environ, allowed_names(entry, agents.settings.user.host.env)),
             "terms": terms,
         }
         project = options.cwd if agents.settings.root is None else str(agents.settings.root)
@@ -200,15 +197,13 @@ class SessionOpener:
             )
 
     def _prepare(self, client: ThinClient, found: dict[str, Any]) -> None:
-        """Give the agent that has to be started the environment and the MCP servers of this client."""
+        """Give the agent that has to be started the MCP servers of this client."""
         _, agents, _ = SessionOpener(Options(cwd=found["cwd"]))._agent()
-        own = {"env": pick(os.environ, found.get("env") or allowed_names(None))}
         client.call(
             "session/resume",
             sessionId=found["sessionId"],
             cwd=found["cwd"],
             mcpServers=_written(self._servers(agents)),
-            _meta={"dragoman": own},
         )
 
     # Settings of the session

@@ -395,5 +395,6 @@ def write_queued(request: TurnRequest, turn: HostedTurn) -> None:
             "session": request.name,
             "session_id": turn.session.get("sessionId"),
             "prompt_id": request.prompt_id,
+            "kept_seconds": turn.session.get("keptSeconds"),
         }
     )

@@ -254,12 +254,15 @@ class HostedTurn:
 
     def _wait_until_queued(self, client: ThinClient) -> None:
         """Return when the prompt is in the log; an answer before that is a refusal, or the turn was quick."""
-        queued = client.request("_dragoman/queued")
+        queued = client.request("_dragoman/queued", sessionId=self.session["sessionId"])
         while True:
             message = client.read()
             if message.get("id") == self._prompt and "error" in message:
                 raise HostRefused(message["error"])
+            if message.get("method") == "_dragoman/notice":  # for example, that the session cannot come back
+                self._other(message)
             if message.get("id") == queued and "method" not in message:
+                self.session["keptSeconds"] = (message.get("result") or {}).get("keptSeconds")
                 return
 
     # The turn

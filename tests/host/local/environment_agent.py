@@ -1,0 +1,32 @@
+"""An agent that appends the environment of each of its processes to the file of its first argument, when prompted.
+
+It can load sessions. What it says tells nothing about the environment.
+"""
+
+import json
+import os
+import sys
+
+
+def send(message: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+    sys.stdout.flush()
+
+
+for line in sys.stdin:
+    call = json.loads(line)
+    method, params = call.get("method"), call.get("params") or {}
+    result: dict[str, object] = {}
+    if method == "initialize":
+        result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+    if method == "session/new":
+        result = {"sessionId": f"s{os.getpid()}"}
+    if method == "session/prompt":
+        with open(sys.argv[1], "a", encoding="ascii") as file:
+            file.write(json.dumps({"pid": os.getpid(), **os.environ}) + "\n")
+        content = {"type": "text", "text": "noted"}
+        update = {"sessionUpdate": "agent_message_chunk", "content": content}
+        send({"method": "session/update", "params": {"sessionId": params["sessionId"], "update": update}})
+        result = {"stopReason": "end_turn"}
+    if "id" in call and method is not None:
+        send({"id": call["id"], "result": result})
