@@ -38,6 +38,9 @@ class Nowhere:
     worktree = ""
     mode = ""
 
+    def choose(self, agent: str, model: str) -> None:
+        """Nothing is chosen here."""
+
     def new(self, agent: str | None) -> dict[str, Any]:
         raise AssertionError("nothing is opened here")
 

@@ -42,6 +42,9 @@ class Folder:
         self.worktree = ""
         self.mode = ""
 
+    def choose(self, agent: str, model: str) -> None:
+        raise NotImplementedError
+
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError
 

@@ -69,6 +69,9 @@ class Place:
     worktree = ""
     mode = ""
 
+    def choose(self, agent: str, model: str) -> None:
+        raise NotImplementedError
+
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError
 

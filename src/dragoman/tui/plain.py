@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.colour import Painter
@@ -22,6 +22,7 @@ from dragoman.view.appended import AppendedLines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from dragoman.tui.attachments import Chip
     from dragoman.tui.interface import Opening
@@ -71,6 +72,9 @@ class PlainTerminal:
 
     def changed(self) -> None:
         pass
+
+    def lent(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()  # nothing is read or drawn while a line is taken
 
     async def read(self, client: LineClient) -> None:
         """Take lines until the user leaves."""

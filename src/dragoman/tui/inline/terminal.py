@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +40,7 @@ from dragoman.tui.values import short_agent
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from dragoman.tui.attachments import Chip
     from dragoman.tui.conversation import HostedConversation
@@ -141,6 +141,14 @@ class InlineTerminal:
                 self.is_answering = False
             self._app.invalidate()
 
+    @asynccontextmanager
+    async def lent(self) -> AsyncIterator[None]:
+        from prompt_toolkit.application.run_in_terminal import in_terminal
+
+        self.save()
+        async with in_terminal():
+            yield
+
     # What keys do
 
     def hint(self, text: str) -> None:
@@ -229,6 +237,8 @@ class InlineTerminal:
         return ANSI(self._signs("\n".join(lines)))
 
     def _status(self) -> ANSI:
+        if self.client.is_choosing and not self.client.conversation.is_running:
+            return ANSI(self._signs(f"a number or a letter chooses {self.glyphs.dot} Ctrl+D leave"))
         text, until = self._hint
         line = status_line(
             self.client.conversation,

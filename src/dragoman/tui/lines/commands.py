@@ -50,6 +50,7 @@ COMMANDS: Final = (
     LineCommand("model", "[MODEL]", "show or change the model"),
     LineCommand("options", "[KEY VALUE]", "show or set what the agent offers", aliases=("set",)),
     LineCommand("settings", "", "show the settings of this client"),
+    LineCommand("agents", "", "agents, keys and models of this machine, to choose from"),
     LineCommand("login", "", "log in to the agent"),
     LineCommand("retry", "", "try again after a failure"),
     LineCommand("why", "TEXT", "reject the open question, and say why"),
@@ -58,7 +59,7 @@ COMMANDS: Final = (
 )
 
 
-_ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "resume", "mode", "help", "leave")
+_ALWAYS_OURS: Final = ("agents", "stop", "queue", "drop", "sessions", "resume", "mode", "help", "leave")
 
 
 def command_named(word: str) -> LineCommand | None:
@@ -82,6 +83,10 @@ def load_function(name: str) -> LineFunction | None:
     """Import the function of a command; None for what the client does by itself."""
     if name == "help":
         return show_help
+    if name == "agents":
+        from dragoman.tui.lines.welcome import show_agents
+
+        return show_agents
     if name in ("diff", "rewind", "redo", "export", "report"):
         from dragoman.tui.lines import changes
 

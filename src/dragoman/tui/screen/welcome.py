@@ -1,15 +1,15 @@
 """The welcome on the full screen: rows to choose from, the installation of an agent, and the way to a key.
 
-It opens by itself if nothing is set up, and with `/agents`. Enter takes the marked row, a digit or letter takes its own.
-Keys that come before the rows were in sight for a moment choose nothing: they were typed for something else. What there
-is comes from `tui/start/welcome.py`. Loaded when it is shown.
+It opens by itself if nothing is set up, and with `/agents`. Enter takes the marked row, a digit or letter its own. Keys
+that come before the rows were in sight for a moment choose nothing: they were typed for something else. What there is
+comes from `tui/start/welcome.py`. Loaded when it is shown.
 """
 
 from __future__ import annotations
 
 import asyncio
 from time import monotonic
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.binding import Binding
 from textual.screen import ModalScreen
@@ -23,7 +23,17 @@ from dragoman.tui.background import in_turn
 from dragoman.tui.screen.frame import short_folder
 from dragoman.tui.screen.parts import LeftOnce
 from dragoman.tui.screen.strips import strip_of
-from dragoman.tui.start.welcome import ChosenAgent, Welcome, WelcomeRow, chosen_of, look, row_line, signs_of
+from dragoman.tui.start.welcome import (
+    INTRODUCTION,
+    SETTLED_SECONDS,
+    ChosenAgent,
+    Welcome,
+    WelcomeRow,
+    chosen_of,
+    look,
+    row_line,
+    signs_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -33,10 +43,6 @@ if TYPE_CHECKING:
 
     from dragoman.tui.screen.app import TerminalApp
     from dragoman.view.rails import RailLine
-
-SETTLED_SECONDS: Final = 0.4
-"""The rows are in sight for so long before a key chooses one."""
-_INTRODUCTION: Final = "Welcome. Choose what to work with; /agents brings this list back."
 
 
 class WelcomeScreen(LeftOnce[ChosenAgent | None], ModalScreen[ChosenAgent | None]):
@@ -252,7 +258,7 @@ class WelcomeRows(Widget, can_focus=True):
             style = "warn" if y == first_below and self.note and not self._screen.is_working else "dim"
             return strip_of(((f" {clip(text, width - 2)}", style),), width)
         if y <= 2:
-            return strip_of(((f" {clip(_INTRODUCTION, width - 2)}", ""),) if y == 2 else (), width)
+            return strip_of(((f" {clip(INTRODUCTION, width - 2)}", ""),) if y == 2 else (), width)
         return self._row_strip(y - 4, max(1, first_below - 5), width)
 
     def _row_strip(self, y: int, room: int, width: int) -> Strip:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from dragoman.registry.login_state import LoginState
     from dragoman.view.rails import RailLine
 
+INTRODUCTION: Final = "Welcome. Choose what to work with; /agents brings this list back."
+SETTLED_SECONDS: Final = 0.4
+"""The rows are in sight for so long before a key or a line chooses one."""
 RowKind = Literal["agent", "model", "install", "key", "demo"]
 READY: Final = "Ready"
 MODELS: Final = "Ready, with the built-in agent"
