@@ -130,9 +130,9 @@ def test_the_framework_of_an_object_is_recognised_and_a_missing_one_says_what_to
     class Compiled(FromLangGraph):
         astream = aget_state = None
 
-    with pytest.raises(ConfigError, match=r"langgraph is not installed; .*pip install 'dragoman\[langgraph\]'"):
+    with pytest.raises(ConfigError, match=r"langgraph is not installed; .*pip install .*\[langgraph\]'"):
         find_adapter(Compiled())
-    with pytest.raises(ConfigError, match=r"agents is not installed; .*pip install 'dragoman\[openai-agents\]'"):
+    with pytest.raises(ConfigError, match=r"agents is not installed; .*pip install .*\[openai-agents\]'"):
         find_adapter(FromOpenAI())
 
 

@@ -12,6 +12,7 @@ import pytest
 from dragoman.builtin.doctor import examine_agent
 from dragoman.builtin.settings import AgentSettings
 from dragoman.cli.main import main
+from dragoman.extras import install_command
 from dragoman.registry.doctor import DoctorFinding as Finding
 from dragoman.settings.credentials import Credentials
 
@@ -119,11 +120,11 @@ def test_packages_that_are_not_there_are_missing_where_they_are_needed(
     assert (found["httpx2"].state, found["mcp"].state) == ("note", "note")
     assert "pydantic-ai" not in found
     found = look(place, {"ANTHROPIC_API_KEY": "x"}, model="anthropic:claude-sonnet-5-5")
-    assert (found["httpx2"].state, found["httpx2"].fix) == ("missing", "pip install 'dragoman[agent]'")
+    assert (found["httpx2"].state, found["httpx2"].fix) == ("missing", install_command("agent"))
     assert "pydantic-ai" not in found
     found = look(place, {"AZURE_OPENAI_ENDPOINT": "x"}, model="azure:gpt-5")
     assert (found["httpx2"].state, found["pydantic-ai"].state) == ("note", "missing")
-    assert found["pydantic-ai"].fix == "pip install 'dragoman[providers]'"
+    assert found["pydantic-ai"].fix == install_command("providers")
 
 
 def test_ripgrep_is_found_or_a_note(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,10 +92,13 @@ def play(steps: list[Any]) -> dict[str, Any]:
 
 def next_try(tries: list[Any]) -> list[Any]:
     """Count this process, and return its steps."""
-    with open(f"{SCRIPT}.count", "a+") as counter:
-        counter.seek(0)
-        number = len(counter.read())
-        counter.write(".")
+    try:
+        with open(f"{SCRIPT}.count", "a+") as counter:
+            counter.seek(0)
+            number = len(counter.read())
+            counter.write(".")
+    except OSError:  # in a sandbox, where no test starts it again
+        number = 0
     steps: list[Any] = tries[min(number, len(tries) - 1)]
     return steps
 

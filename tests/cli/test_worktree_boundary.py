@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -28,13 +30,25 @@ def place(tmp_path: Path, warm_python: WarmPython) -> Place:
     return found
 
 
+@pytest.fixture
+def away(warm_python: WarmPython) -> Iterator[Place]:
+    """A place that is there in a sandbox, which has a `/tmp` of its own."""
+    with TemporaryDirectory(prefix=".dragoman-test-", dir=os.path.expanduser("~")) as folder:
+        found = Place(Path(os.path.realpath(folder)), warm_python)
+        found.project.rmdir()
+        make_project(found.project.parent, is_git=True)
+        yield found
+
+
 def state(project: Path) -> dict[str, Any]:
     """Everything of the project that is the user's own: its files, and what git takes from it."""
     found: dict[str, Any] = dict(content(project))
-    for name in ("HEAD", "index", "config", "info/exclude"):
+    for name in ("HEAD", "index", "config", "info/exclude", "commondir", "config.worktree", "packed-refs"):
         path = project / ".git" / name
         found[f".git/{name}"] = path.read_bytes() if path.exists() else None
     found[".git/hooks"] = sorted(os.listdir(project / ".git/hooks"))
+    found["settings"] = "".join(path.read_text() for path in project.glob(".git/worktrees/*/config.worktree"))
+    found["status"] = git(project, "status", "--porcelain", "--branch")
     return found
 
 
@@ -122,6 +136,11 @@ ATTACKS = {
     "exclude": "echo x >> {project}/.git/info/exclude",
     "index": "echo x > {project}/.git/index",
     "head": "git -C {project} symbolic-ref HEAD refs/heads/other",
+    "common folder": "echo /x > {project}/.git/commondir; echo /x > {project}/.git/config.worktree",
+    "own folder of git": "cd $(git rev-parse --git-dir); echo /x > commondir; mv commondir c; rm gitdir; cd -",
+    "own settings of git": "cd $(git rev-parse --git-dir); echo x > config.worktree; mv config.worktree c; cd -",
+    "packed branches": "git pack-refs --all --prune; git gc -q --prune=now; rm {project}/.git/packed-refs",
+    "other work trees": "rm -rf {project}/.git/worktrees/*; git worktree prune",
     "remove the work tree": "git worktree remove --force {project}; git worktree move {project} {project}.old",
     "mounts of others": "echo x > /proc/$PPID/root{project}/a.txt; echo x > /proc/1/root{project}/a.txt",
     "remount": "mount -o remount,rw,bind {project}; umount {project}; echo x > {project}/a.txt",
@@ -148,6 +167,30 @@ def test_no_process_of_the_agent_changes_the_project(place: Place, name: str, wa
     assert (place.project / "a.txt").stat().st_mode & 0o777 == 0o644
     assert not {"project.old", "core"} & set(os.listdir(place.project.parent))
     assert json.loads(record.read_text())["project"] == str(place.project)
+
+
+@needs_bubblewrap
+@pytest.mark.parametrize("words", [(), ("--sandbox", "require"), ("--sandbox-agent",)])
+def test_a_commit_works_and_the_rest_of_the_git_folder_is_closed(away: Place, words: tuple[str, ...]) -> None:
+    place = away
+    before = state(place.project)
+    attack = place.project.parent / "attack"
+    name = "git -c user.name=a -c user.email=a@b"
+    attack.write_text(
+        f"echo x > own.txt && git add own.txt && {name} commit -qm 'made inside' && git branch made-$1\n"
+        f"cd {place.project}/.git && for each in HEAD index config commondir config.worktree packed-refs hooks/x\n"
+        "do echo x > $each; mv $each moved; rm -f $each; done; cd -\n"
+        f"touch {RAN}\n"
+    )
+    steps = [["command", "sh", str(attack), "terminal"], ["run", f"sh {attack} agent"], ["say", "done"]]
+    if words == ("--sandbox", "require"):
+        steps.pop(1)  # the agent itself is not in this sandbox; the test above has it
+    done = play(place, steps, "--worktree", "one", "--allow", "*", *words)
+    assert list(place.home.glob(f"dragoman/data/worktrees/*/one/tree/project/{RAN}")), done.err
+    assert state(place.project) == before
+    assert "made-terminal" in git(place.project, "branch"), done.err
+    assert "made inside" in git(place.project, "log", "--oneline", "made-terminal")
+    assert git(place.project, "fsck", "--no-dangling") == ""
 
 
 @needs_bubblewrap

@@ -96,7 +96,13 @@ def test_make_offers(target: str) -> None:
     assert re.search(rf"^{target}:.*## \S", makefile, flags=re.MULTILINE), f"make {target} is missing or not described"
 
 
-def test_readme_is_short_and_shows_code_early() -> None:
+MARKS = ("![", "- **", "```console", "```sh", "```python", "## Documentation")
+"""The beginnings of the parts of the README, in their order: picture, what users get, try, install, library, pages."""
+
+
+def test_readme_is_short_and_shows_the_terminal_client_first() -> None:
     lines = (ROOT / "README.md").read_text().splitlines()
     assert len(lines) <= 120
-    assert any(line.startswith("```python") for line in lines[:30])
+    first = {mark: next(number for number, line in enumerate(lines) if line.startswith(mark)) for mark in MARKS}
+    assert list(first) == sorted(first, key=first.__getitem__)
+    assert first["```console"] < 30

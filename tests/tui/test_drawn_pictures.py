@@ -127,7 +127,7 @@ async def test_without_pillow_there_is_the_line_and_who_asked_for_pictures_learn
         fold(app.conversation.state, answer(encoded(stripes(40, 40))))
         await painted(app, pilot)
         assert app.query_one(Transcript).layout_of.height == 1
-        await until_drawn(app, pilot, "pip install 'dragoman[pictures]'")
+        await until_drawn(app, pilot, "pictures need Pillow")
 
 
 async def test_the_setting_counts_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,6 +22,7 @@ from dragoman.builtin.models.keys import ModelEnvironment
 from dragoman.builtin.models.providers import default_model, key_owner, missing_key, provider_of
 from dragoman.builtin.tools.search_ripgrep import find_ripgrep
 from dragoman.errors import ConfigError, StoreError
+from dragoman.extras import install_command
 from dragoman.registry.doctor import DoctorFinding as Finding
 from dragoman.settings.credentials import Credentials
 from dragoman.settings.rule_file import RuleFile
@@ -31,11 +32,9 @@ if TYPE_CHECKING:
 
     from dragoman.builtin.settings import AgentSettings
 
-_EXTRA: Final = "pip install 'dragoman[agent]'"
 _LOG_IN: Final = "dragoman agent login PROVIDER"
 NO_REAL_MODEL: Final = f"no real model can run here yet: store a key with {_LOG_IN}, and get what is missing above"
 _FOR_A_MODEL: Final = ("model", "model key", "httpx2", "pydantic-ai")
-_PROVIDERS_EXTRA: Final = "pip install 'dragoman[providers]'"
 
 
 def examine_agent(settings: AgentSettings, cwd: Path, env: Mapping[str, str]) -> list[Finding]:
@@ -145,18 +144,20 @@ def _packages(model: str | None) -> Iterator[Finding]:
     if _has("httpx2"):
         yield Finding("httpx2", "ok", _version("httpx2"))
     elif provider is None or provider.form == "package":
-        yield Finding("httpx2", "note", "not installed; models of most providers need it", _EXTRA)
+        yield Finding("httpx2", "note", "not installed; models of most providers need it", install_command("agent"))
     else:
-        yield Finding("httpx2", "missing", f"not installed; models of {provider.title} need it", _EXTRA)
+        yield Finding(
+            "httpx2", "missing", f"not installed; models of {provider.title} need it", install_command("agent")
+        )
     if _has("pydantic_ai"):
         yield Finding("pydantic-ai", "ok", _version("pydantic-ai-slim"))
     elif provider is not None and provider.form == "package":
         what = f"not installed; models of {provider.title or provider.id} need it"
-        yield Finding("pydantic-ai", "missing", what, _PROVIDERS_EXTRA)
+        yield Finding("pydantic-ai", "missing", what, install_command("providers"))
     if _has("mcp"):
         yield Finding("mcp", "ok", _version("mcp"))
     else:
-        yield Finding("mcp", "note", "not installed; MCP servers cannot be used", _EXTRA)
+        yield Finding("mcp", "note", "not installed; MCP servers cannot be used", install_command("agent"))
 
 
 def _has(module: str) -> bool:

@@ -120,9 +120,9 @@ def _ask_which() -> Provider:
         raise exits.CliError("login needs the name of a provider", hint=_EXAMPLE)
     providers = ranked_providers()
     if not providers:
-        from dragoman.builtin.models.http import MISSING
+        from dragoman.builtin.models.http import no_http
 
-        raise exits.CliError(MISSING)
+        raise exits.CliError(no_http())
     write = sys.stderr.write
     write("Whose key do you want to store?\n")
     shown = providers[:FREQUENT]

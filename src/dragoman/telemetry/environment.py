@@ -37,8 +37,10 @@ def telemetry_from_environment() -> Telemetry | None:
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
     except ImportError:
+        from dragoman.extras import install_command
+
         raise ConfigError(
-            f"{VARIABLE}={name} needs OpenTelemetry; install it with: pip install 'dragoman[otel]'"
+            f"{VARIABLE}={name} needs OpenTelemetry; install it with: {install_command('otel')}"
         ) from None
     service = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "dragoman"}
     provider = TracerProvider(resource=Resource.create(service))

@@ -87,7 +87,9 @@ class Telemetry(Observer):
         try:
             from opentelemetry import propagate, trace
         except ImportError:
-            raise ConfigError("telemetry needs OpenTelemetry; install it with: pip install 'dragoman[otel]'") from None
+            from dragoman.extras import install_command
+
+            raise ConfigError(f"telemetry needs OpenTelemetry; install it with: {install_command('otel')}") from None
         from dragoman._version import __version__
 
         self._trace, self._propagate = trace, propagate

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
 
+from dragoman.process.sandbox.policy import linked_git
 from dragoman.workspace.ignore import RULES_FILE, read_plain
 from dragoman.worktrees.base import (
     GIT,
@@ -104,6 +105,11 @@ def _from_commit(made: Worktree, git_folder: str, outer: Worktree | None, note: 
         ["worktree", "add", "--quiet", "--force", "--detach", made.folder, commit],
         git_folder=git_folder,
     )
+    git = linked_git(os.path.realpath(made.folder))
+    if git is not None:
+        # Settings of its own that git may read. Without the file nothing could be mounted over it.
+        with open(os.path.join(git.own, "config.worktree"), "ab"):
+            pass
     if os.path.isfile(os.path.join(made.folder, ".gitmodules")):
         note("submodules of the project are empty folders in the worktree; git submodule update fills them")
     changed = _changed(project) if outer is None else list(_changed_in(outer, made))

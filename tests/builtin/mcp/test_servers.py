@@ -13,6 +13,7 @@ from dragoman.builtin.mcp.connection import INHERITED_VARIABLES
 from dragoman.builtin.mcp.server import Waits
 from dragoman.builtin.mcp.servers import McpServers
 from dragoman.builtin.tools.tool import ToolError
+from dragoman.extras import install_command
 from dragoman.policy import Rule
 from dragoman.policy.modes import MODES
 from dragoman.schema import v1
@@ -263,7 +264,7 @@ async def test_without_the_package_one_notice_names_what_to_install(
         [(title, why)] = session.notices
         assert title == "MCP servers are not available"
         assert "old, other" in why
-        assert "pip install 'dragoman[agent]'" in why
+        assert install_command("agent") in why
         assert session.tools == {}
 
 

@@ -8,9 +8,9 @@ import pytest
 
 from dragoman.errors import ConfigError
 from dragoman.policy.secret_places import AGENT_PLACES
-from dragoman.process.sandbox import Backend, make_policy
+from dragoman.process.sandbox import Backend, Tripwire, make_policy
 from dragoman.process.sandbox import policy as policy_module
-from dragoman.process.sandbox.policy import linked_git_folders, protected_paths
+from dragoman.process.sandbox.policy import linked_git, protected_paths
 from dragoman.registry.facts import FACTS
 from tests.process.sandbox.kit import Place, both, git, shell
 
@@ -98,9 +98,16 @@ def linked(there: Place) -> Path:
 
 def test_the_git_folder_of_a_linked_worktree_is_found(there: Place) -> None:
     tree = linked(there)
-    assert linked_git_folders(str(tree)) == (str(there.outside / "main" / ".git"),)
-    assert "outside/main/.git/hooks" in names(there, roots=[tree])
-    assert "project/tree/.git" in names(there, roots=[tree])
+    shared = there.outside / "main" / ".git"
+    found = linked_git(str(tree))
+    assert found is not None
+    assert (found.shared, found.own) == (str(shared), str(shared / "worktrees/tree"))
+    assert set(found.written) == {str(shared / name) for name in ("worktrees/tree", "objects", "refs", "logs")}
+    assert names(there, roots=[tree]) == [
+        "project/tree/.git",
+        "outside/main/.git/worktrees/tree/gitdir",
+        "outside/main/.git/worktrees/tree/commondir",
+    ]
 
 
 @both
@@ -110,6 +117,65 @@ async def test_a_commit_in_a_linked_worktree_works(name: Backend, there: Place) 
     assert ran.code == 0, ran.text
     assert "second" in ran.text
     assert git(tree, "status", "--porcelain") == ""
+
+
+WORK = """
+echo 2 >b && git add b && git stash -q && git stash pop -q && git commit -qm third && git checkout -qb other
+git commit -q --allow-empty -m fourth && git branch new && git tag mark && git rebase -q HEAD^
+git log --oneline
+git branch -D new
+"""
+
+
+@both
+async def test_the_rest_of_the_git_folder_of_a_linked_worktree_is_closed(name: Backend, there: Place) -> None:
+    tree = linked(there)
+    main = there.outside / "main"
+    (main / "a").write_text("a")
+    git(main, "add", "a")
+    git(main, "commit", "-qm", "second")
+    shared = main / ".git"
+
+    def state() -> dict[str, bytes]:
+        kept = ("HEAD", "index", "config", "description", "info/exclude", "packed-refs", "commondir", "config.worktree")
+        return {name: (shared / name).read_bytes() for name in kept if (shared / name).exists()}
+
+    before, hooks = state(), sorted((shared / "hooks").iterdir())
+    sandbox = there.sandbox(name, roots=[tree])
+    for line in (
+        *(f"echo x > {shared}/{file}" for file in ("HEAD", "index", "config", "commondir", "config.worktree", "new")),
+        *(f"echo x > {shared}/hooks/x; mv {shared}/hooks {shared}/h; rm {shared}/{file}" for file in ("HEAD", "index")),
+        f"git -C {main} checkout -q --detach; git -C {main} rm -q a; git config a.b c; git pack-refs --all --prune",
+        "git gc -q; git gc -q --auto --force",
+    ):
+        await shell(sandbox, line)
+        assert state() == before, line
+    assert sorted((shared / "hooks").iterdir()) == hooks
+    assert git(main, "status", "--porcelain") == ""
+    worked = await shell(sandbox, WORK)
+    assert "fourth" in worked.text, worked.text
+    assert "third" in worked.text, worked.text
+    # To remove a branch git rewrites a file next to HEAD, so that does not work.
+    assert {"new", "other", "tree"} <= set(git(tree, "branch", "--format=%(refname:short)").split())
+    assert state() == before
+    assert git(main, "fsck", "--no-dangling") == ""
+
+
+@both
+async def test_a_folder_that_git_shares_cannot_be_put_elsewhere(name: Backend, there: Place) -> None:
+    git(there.project, "init", "-q")
+    git(there.project, "commit", "-q", "--allow-empty", "-m", "first")
+    git(there.project, "worktree", "add", "-q", str(there.outside / "tree"))
+    sandbox = there.sandbox(name)
+    tripwire = Tripwire(sandbox.policy, there.outside / "aside")
+    tripwire.arm()
+    await shell(sandbox, f"echo {there.temporary} > .git/commondir; echo /x > .git/worktrees/tree/commondir")
+    await shell(sandbox, "git worktree add -q other")  # which is no attack
+    changes = {change.path.removeprefix(f"{there.project}/.git/"): change for change in tripwire.check(restore=True)}
+    assert changes["commondir"].happened == "created"
+    assert not (there.project / ".git/commondir").exists()
+    assert (there.project / ".git/worktrees/tree/commondir").read_text() == "../..\n"
+    assert set(changes) <= {"commondir", "worktrees/tree/commondir"}
 
 
 @pytest.mark.parametrize("target", ["HOME/.ssh", "HOME", "OUT", "."])
@@ -122,7 +188,7 @@ def test_a_git_file_cannot_open_any_other_folder(target: str, there: Place) -> N
     # Its own git folder can say what it likes, as long as it is not one of the outer repository's worktrees.
     (there.project / "gitdir").write_text(f"{there.project}/.git\n")
     (there.project / "commondir").write_text(f"{there.outside}\n")
-    assert linked_git_folders(str(there.project)) == ()
+    assert linked_git(str(there.project)) is None
 
 
 LOGINS = """

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     import httpx2
 
-MISSING: Final = "endpoints need the package httpx2: pip install 'dragoman[agent]'"
 CONNECT_SECONDS: Final = 20.0
 # Between two pieces of an answer. Models think for minutes without a word.
 READ_SECONDS: Final = 600.0
@@ -126,7 +125,9 @@ class StreamEndpoint:
             try:
                 import httpx2
             except ImportError:
-                raise AdapterError(MISSING) from None
+                from dragoman.extras import install_command
+
+                raise AdapterError(f"endpoints need the package httpx2: {install_command('agent')}") from None
             timeout = httpx2.Timeout(READ_SECONDS, connect=CONNECT_SECONDS, pool=None)
             verify: Any = True
             if self.url.startswith("http://"):

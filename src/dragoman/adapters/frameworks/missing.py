@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from dragoman.errors import ConfigError
+from dragoman.extras import install_command
 
 
 def load(module: str, extra: str) -> Any:
@@ -15,6 +16,5 @@ def load(module: str, extra: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name is not None and module.split(".", maxsplit=1)[0] != error.name.split(".")[0]:
             raise  # the framework is there; something that it needs is missing
-        raise ConfigError(
-            f"{module.split('.', maxsplit=1)[0]} is not installed; install it with: pip install 'dragoman[{extra}]'"
-        ) from None
+        name = module.split(".", maxsplit=1)[0]
+        raise ConfigError(f"{name} is not installed; install it with: {install_command(extra)}") from None

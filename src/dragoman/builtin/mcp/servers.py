@@ -193,7 +193,9 @@ class McpServers:
         try:
             connection = await asyncio.to_thread(_load)  # takes most of a second
         except ImportError as error:
-            why = f"{error}. Install what is missing: pip install 'dragoman[agent]'"
+            from dragoman.extras import install_command
+
+            why = f"{error}. Install what is missing: {install_command('agent')}"
         except Exception as error:  # a damaged installation fails in its own way
             _log.exception("the mcp package cannot be loaded")
             why = f"the mcp package cannot be loaded ({type(error).__name__}: {error}). Install it again"

@@ -49,14 +49,14 @@ def missing_package(provider: Provider) -> str:
 
     if provider.form != "package":
         if find_spec("httpx2") is None:
-            from dragoman.builtin.models.http import MISSING as NO_HTTP
+            from dragoman.builtin.models.http import no_http
 
-            return NO_HTTP
+            return no_http()
     elif find_spec("pydantic_ai") is None or (provider.id == "cohere" and find_spec("cohere") is None):
-        from dragoman.builtin.models.package.provider import MISSING
+        from dragoman.builtin.models.package.provider import no_package
 
         own = f" and pydantic-ai-slim[{provider.id}]" if provider.id == "cohere" else ""
-        return f"{MISSING}{own}"
+        return f"{no_package()}{own}"
     return ""
 
 
@@ -64,10 +64,10 @@ def _provided(provider: Provider, name: str) -> Model:
     if provider.form == "package":
         from importlib.util import find_spec
 
-        from dragoman.builtin.models.package.provider import MISSING, ProviderModel
+        from dragoman.builtin.models.package.provider import ProviderModel, no_package
 
         if find_spec("pydantic_ai") is None:
-            raise ConfigError(MISSING)
+            raise ConfigError(no_package())
         return ProviderModel(name)
     if missing := missing_package(provider):
         raise ConfigError(missing)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from dragoman.builtin.models.wire_forms.form import HttpRequest, StreamReader, WireForm
     from dragoman.uistream.chunks import Chunk
 
-MISSING: Final = "models of providers need the package httpx2: pip install 'dragoman[agent]'"
 CONNECT_SECONDS: Final = 20.0
 # Between two pieces of an answer. Models think for minutes without a word where a server sends no signs of life.
 READ_SECONDS: Final = 600.0
@@ -257,6 +256,13 @@ async def _drain(pieces: AsyncIterator[bytes]) -> None:
                 pass
 
 
+def no_http() -> str:
+    """Return why models of providers cannot be called without their package, and how to get it."""
+    from dragoman.extras import install_command
+
+    return f"models of providers need the package httpx2: {install_command('agent')}"
+
+
 def needs_certificates(url: str, env: Mapping[str, str]) -> bool:
     """Whether calls to this address may use TLS. Reading the certificates takes long, and local servers need none."""
     return not url.startswith("http://") or any(env.get(name) or env.get(name.lower()) for name in _PROXIES)
@@ -274,7 +280,7 @@ def _load(with_certificates: bool) -> Any:
     try:
         import httpx2
     except ImportError as error:
-        raise ModelError(MISSING) from error
+        raise ModelError(no_http()) from error
     if not with_certificates:
         import ssl
 

@@ -244,12 +244,12 @@ _SOURCES: Final[dict[str, Callable[[_Server], Awaitable[list[ModelFacts]]]]] = {
 
 def _client(target: Target, key: str) -> httpx2.AsyncClient:
     """Make the HTTP client, in a thread: the import and the certificates take a tenth of a second."""
-    from dragoman.builtin.models.http import MISSING
+    from dragoman.builtin.models.http import no_http
 
     try:
         import httpx2
     except ImportError as error:
-        raise ModelError(MISSING) from error
+        raise ModelError(no_http()) from error
     headers = {"user-agent": f"dragoman/{__version__}", "accept": "application/json"}
     if target.provider.form == "messages":
         headers |= {"x-api-key": key, "anthropic-version": _ANTHROPIC_VERSION}

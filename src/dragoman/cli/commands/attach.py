@@ -11,6 +11,7 @@ from dragoman.cli.command import Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.console import uses_colour
 from dragoman.cli.named_agent import AGENT
 from dragoman.cli.suggestions import hosted_names
+from dragoman.extras import install_command
 
 if TYPE_CHECKING:
     from dragoman.cli.exec.options import Options
@@ -208,13 +209,13 @@ def _form(given: Any, wanted: str) -> tuple[str, str]:
     if form == "inline":
         for module, hint in (
             ("dragoman.tui.inline", "leave out --inline, and ui.screen in your settings"),
-            ("prompt_toolkit", "pip install 'dragoman[tui]'"),
+            ("prompt_toolkit", install_command("tui")),
         ):
             if importlib.util.find_spec(module) is None:
                 raise exits.CliError(f"the inline form needs {module}, which is not installed", hint=hint)
         return "inline", ""
     if importlib.util.find_spec("textual") is None:
-        return "plain", "the full screen needs the extra: pip install 'dragoman[tui]'"
+        return "plain", f"the full screen needs the extra: {install_command('tui')}"
     return "full", ""
 
 

@@ -103,4 +103,6 @@ def load_package() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("mcp", "mcp_types", "httpx2", "anyio", "pydantic"):
             raise
-        raise CliError("MCP needs one more package", hint="pip install 'dragoman[agent]'") from None
+        from dragoman.extras import install_command
+
+        raise CliError("MCP needs one more package", hint=install_command("agent")) from None

@@ -44,7 +44,9 @@ def serve_agent(call: CliCall) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in ("mcp", "mcp_types"):
             raise
-        raise ConfigError("MCP needs one more package: pip install 'dragoman[agent]'") from None
+        from dragoman.extras import install_command
+
+        raise ConfigError(f"MCP needs one more package: {install_command('agent')}") from None
     import asyncio
 
     from dragoman.cli.console import shown_log

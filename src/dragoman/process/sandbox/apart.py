@@ -18,14 +18,12 @@ from msgspec import Struct
 
 from dragoman.boundary import Boundary, boundary_of
 from dragoman.process.command import find_program
-from dragoman.process.sandbox.bubblewrap import find_bwrap, terminate_inside
-from dragoman.process.sandbox.policy import linked_git_folders
+from dragoman.process.sandbox.bubblewrap import find_bwrap, git_mounts, terminate_inside
+from dragoman.process.sandbox.policy import linked_git
 
 _TRIAL_SECONDS: Final = 5.0
 _OPEN: Final = ("--unshare-user", "--cap-drop", "ALL", "--dev-bind", "/", "/")
 _KERNEL: Final = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/sys")
-# What the user's own git takes from the folder that it shares with the worktree, besides branches and objects.
-_GIT_KEPT: Final = ("HEAD", "index", "config", "config.worktree", "hooks", "info", "modules", "description")
 
 
 class ApartStarter:
@@ -106,29 +104,11 @@ def _mounts(boundary: Boundary) -> Iterator[str]:
     # The record states where the boundary runs, and the base what was there before: both are only read.
     yield from _read_only((place,))
     yield from _read_only(sorted(boundary.originals, key=len))
-    for folder in linked_git_folders(boundary.tree):
-        yield from ("--bind", folder, folder)
-        yield from _read_only(_kept_in(folder, boundary.tree))
+    git = linked_git(boundary.tree)
+    yield from () if git is None else git_mounts(git)
     yield from ("--remount-ro", boundary.worktrees)
     yield from ("--bind", boundary.tree, boundary.tree)
     yield from _read_only((os.path.join(boundary.tree, ".git"),) * os.path.isfile(os.path.join(boundary.tree, ".git")))
-
-
-def _kept_in(folder: str, tree: str) -> Iterator[str]:
-    yield from (os.path.join(folder, name) for name in _GIT_KEPT)
-    own = os.path.join(tree, ".git")
-    worktrees = os.path.join(folder, "worktrees")
-    for name in sorted(os.listdir(worktrees)) if os.path.isdir(worktrees) else ():
-        place = os.path.join(worktrees, name)
-        try:
-            with open(os.path.join(place, "gitdir"), "rb") as file:
-                is_own = os.fsdecode(file.read(4096)).strip() == own
-        except OSError:
-            is_own = False
-        if is_own:  # where they lead decides which settings git reads, and so what it runs
-            yield from (os.path.join(place, fixed) for fixed in ("gitdir", "commondir"))
-        else:
-            yield place
 
 
 def _read_only(paths: Collection[str] | Iterator[str]) -> Iterator[str]:

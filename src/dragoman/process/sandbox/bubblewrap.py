@@ -39,7 +39,7 @@ from dragoman.process.sandbox.listener import (
     install,
     set_no_new_privs,
 )
-from dragoman.process.sandbox.policy import SandboxPolicy, protected_paths
+from dragoman.process.sandbox.policy import GIT_OWN_KEPT, LinkedGit, SandboxPolicy, protected_paths
 
 MOST_BINDS: Final = 64  # each costs 0.1 ms; the tripwire looks after the rest
 _TRIAL_SECONDS: Final = 5.0
@@ -58,6 +58,8 @@ _UNCOVERING: Final = (
     "CAP_DAC_READ_SEARCH",
 )
 _SYSTEM: Final = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
+# An ordinary file without content, for a mount that has to be readable: devices are not.
+_EMPTY: Final = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "py.typed")
 # Settings of the kernel are files of root, who needs no capability to write them. `bwrap` covers only some of them.
 _PROC_READ_ONLY: Final = ("--remount-ro", "/proc")
 
@@ -130,12 +132,15 @@ class Bubblewrap:
             mounts = [*_wide(), *apart, *_keep(self._policy.read_only), *_close(self._policy.hidden)]
             return [self._program, *mounts, "--seccomp", str(filter_fd), "--chdir", cwd, "--", *argv]
         network = () if self._policy.network else ("--unshare-net",)
+        shared = [git.shared for git in self._policy.linked]  # has mounts of its own
+        guarded = [path for path in protected if not any(is_below(path, folder) for folder in shared)]
         around = {place for place in self._policy.hidden if any(is_below(one, place) for one in self._policy.written)}
         mounts = [
             *self._system(),
             *_hide(around),
             *self._written(),
-            *_protect(protected[:MOST_BINDS]),
+            *(word for git in self._policy.linked for word in git_mounts(git)),
+            *_protect(guarded[:MOST_BINDS]),
             *_keep(self._policy.read_only),
             *self._hide_inside(place for place in self._policy.hidden if place not in around),
         ]
@@ -167,8 +172,33 @@ class Bubblewrap:
 
     def _written(self) -> Iterator[str]:
         # Outer folders first: a mount hides what was mounted below it before.
-        for folder in sorted(set(self._policy.written), key=len):
+        shared = {folder for git in self._policy.linked for folder in git.written}
+        for folder in sorted(set(self._policy.written) - shared, key=len):
             yield from ("--bind", folder, folder)
+
+
+def git_mounts(git: LinkedGit) -> Iterator[str]:
+    """Yield the mounts for the git folder that a linked worktree shares with its project.
+
+    The folder is an empty one with everything in it mounted again, so nothing that is made in it lasts, such as a
+    `commondir` or another configuration. A file that is mounted cannot be replaced: `git pack-refs` fails before it
+    removes a branch. So does `git gc`, which would not see what the user packs meanwhile.
+    """
+    yield from ("--tmpfs", git.shared)
+    for name in sorted(os.listdir(git.shared)):
+        path = os.path.join(git.shared, name)
+        if os.path.islink(path):
+            yield from ("--symlink", os.readlink(path), path)
+        elif os.path.isdir(path) or os.path.isfile(path):
+            yield from ("--bind" if path in git.written else "--ro-bind", path, path)
+    for name in ("packed-refs", "gc.pid.lock"):
+        if not os.path.lexists(os.path.join(git.shared, name)):
+            yield from ("--ro-bind", _EMPTY, os.path.join(git.shared, name))
+    yield from ("--bind", git.own, git.own)
+    for name in GIT_OWN_KEPT:
+        path = os.path.join(git.own, name)
+        if os.path.isfile(path) and not os.path.islink(path):
+            yield from ("--ro-bind", path, path)
 
 
 def _protect(paths: Sequence[str]) -> Iterator[str]:

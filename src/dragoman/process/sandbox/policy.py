@@ -26,7 +26,23 @@ _MOST_ENTRIES: Final = 5000  # looked at below one root; a walk of 900 files tak
 _MOST_MODULES: Final = 32
 _GITFILE_BYTES: Final = 4096
 # What git runs, or what makes it run something. The rest of `.git` stays writable, or no commit would be possible.
-_GIT_PROTECTED: Final = ("hooks", "config", "config.worktree", "info/attributes")
+# `commondir` moves where git looks for these.
+_GIT_PROTECTED: Final = ("hooks", "config", "config.worktree", "info/attributes", "commondir")
+# What a commit in a linked worktree writes in the folder that it shares with the project, where it exists.
+_GIT_SHARED: Final = ("objects", "refs", "logs", "reftable", "rr-cache", "lfs")
+# What lies in the worktree's own folder there, and says where git looks for the rest.
+GIT_OWN_KEPT: Final = ("gitdir", "commondir", "config.worktree")
+
+
+class LinkedGit(msgspec.Struct, frozen=True):
+    """The git folders of a linked worktree. All paths are absolute and without links."""
+
+    shared: str
+    """The folder that it shares with the project."""
+    own: str
+    """Its own folder in that, with its `HEAD` and index."""
+    written: tuple[str, ...]
+    """What a commit writes: its own folder, objects, branches and their history."""
 
 
 class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +53,9 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     temporary: str
     """A private temporary folder; TMPDIR of the command."""
     writable: tuple[str, ...] = ()
-    """Other writable folders: of the user's choice, and the git folders of linked worktrees."""
+    """Other writable folders, of the user's choice."""
+    linked: tuple[LinkedGit, ...] = ()
+    """The git folders of linked worktrees; only what a commit needs is writable in them."""
     hidden: tuple[str, ...] = ()
     """Not readable, whether or not they exist now."""
     read_only: tuple[str, ...] = ()
@@ -51,7 +69,8 @@ class SandboxPolicy(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def written(self) -> tuple[str, ...]:
         """Every folder in which the command may write."""
-        return (*self.roots, *self.writable, self.temporary)
+        shared = (folder for git in self.linked for folder in git.written)
+        return (*self.roots, *self.writable, *shared, self.temporary)
 
     def may_write(self, path: str) -> bool:
         """Whether this policy lets a command change `path`, which is absolute and without links."""
@@ -95,15 +114,22 @@ def make_policy(
     places = _folders(roots)
     if not places:
         raise ConfigError("a sandbox needs at least one root; name the project's folder")
-    extra = (*_folders(writable), *(folder for root in places for folder in linked_git_folders(root)))
+    extra = _folders(writable)
+    gits = tuple(
+        git
+        for root in places
+        if (git := linked_git(root)) is not None and not any(is_below(git.shared, open) for open in (*places, *extra))
+    )
     (private,) = _folders([temporary])
-    for folder in (*places, *extra, private):
+    for folder in (*places, *extra, *(git.shared for git in gits), private):
         held = next((place for place in closed if is_below(place, folder)), None)  # it may be made later
         if folder == "/" or held:
             why = f"it contains {held!r}, which stays hidden" if held else "it is the whole system"
             raise ConfigError(f"{folder!r} cannot be writable in a sandbox: {why}; name a folder below it")
     found = dict.fromkeys((*closed, *(place for place in led if place not in (*places, *extra, private))))
-    return SandboxPolicy(roots=places, temporary=private, writable=extra, hidden=tuple(found), network=network)
+    return SandboxPolicy(
+        roots=places, temporary=private, writable=extra, linked=gits, hidden=tuple(found), network=network
+    )
 
 
 def _places(paths: Iterable[str | os.PathLike[str]], own: Iterable[str]) -> tuple[str, ...]:
@@ -116,7 +142,7 @@ def _places(paths: Iterable[str | os.PathLike[str]], own: Iterable[str]) -> tupl
 def unconfined_policy(roots: Iterable[str | os.PathLike[str]]) -> SandboxPolicy:
     """Return the folders for a tripwire that works without a sandbox; no command is confined by this policy."""
     places = tuple(dict.fromkeys(os.path.realpath(root) for root in roots))
-    shared = tuple(folder for root in places for folder in linked_git_folders(root))
+    shared = tuple(git.shared for root in places if (git := linked_git(root)) is not None)
     return SandboxPolicy(roots=places, temporary=places[0], writable=shared)
 
 
@@ -133,23 +159,25 @@ def _folders(paths: Iterable[str | os.PathLike[str]]) -> tuple[str, ...]:
     return real
 
 
-def linked_git_folders(root: str) -> tuple[str, ...]:
-    """Return the shared git folder of a linked worktree, in which a commit is written; empty for other folders.
+def linked_git(root: str) -> LinkedGit | None:
+    """Return the git folders of a linked worktree, in which a commit is written; None for other folders.
 
     The file `.git` belongs to the project and could name any folder. So the named folder has to point back to this very
     file, as git has it, and to lie in a git folder: a command cannot write such an answer outside its roots.
     """
     target = _line(os.path.join(root, ".git")).removeprefix("gitdir:").strip()
     if not target:
-        return ()
+        return None
     own = os.path.realpath(os.path.join(root, target))
     if os.path.realpath(os.path.join(own, _line(os.path.join(own, "gitdir")) or ".")) != os.path.join(root, ".git"):
-        return ()
+        return None
     shared = os.path.realpath(os.path.join(own, _line(os.path.join(own, "commondir")) or "."))
     if own != os.path.join(shared, "worktrees", os.path.basename(own)):
-        return ()
-    is_git = all(os.path.exists(os.path.join(shared, name)) for name in ("HEAD", "objects", "refs"))
-    return (shared,) if is_git else ()
+        return None
+    if not all(os.path.exists(os.path.join(shared, name)) for name in ("HEAD", "objects", "refs")):
+        return None
+    parts = (os.path.join(shared, name) for name in _GIT_SHARED)
+    return LinkedGit(shared, own, (own, *(part for part in parts if os.path.isdir(part) and not os.path.islink(part))))
 
 
 def _line(path: str) -> str:
@@ -174,6 +202,8 @@ def protected_paths(policy: SandboxPolicy) -> list[str]:
         if os.path.isdir(os.path.join(folder, "objects")):
             found.extend(_git_protected(folder))
         found.extend(_walk(folder))
+    kept = (os.path.join(git.own, name) for git in policy.linked for name in GIT_OWN_KEPT)
+    found.extend(path for path in kept if os.path.lexists(path))
     return sorted(dict.fromkeys(found), key=lambda path: path.count("/"))
 
 

@@ -34,6 +34,7 @@ _READ_BYTES: Final = 64 << 20  # of one file; a command can make one of a teraby
 _NAME_LETTERS: Final = 60  # of a kept file's name; each may be four bytes
 _CLOCK_NS: Final = 1_000_000_000  # file systems take their times from a coarser clock
 _CHUNK_BYTES: Final = 1 << 16
+_USUAL_COMMON_FOLDER: Final = b"../..\n"  # from the folder of a linked worktree to the one of its repository
 
 Happened = Literal["created", "changed", "deleted"]
 
@@ -80,7 +81,7 @@ class Tripwire:
             aside: the folder for old content, made when it is needed; a confined command must not be able to write it.
             is_confined: False if no sandbox keeps commands from writing elsewhere, so that any folder will do.
         """
-        self._folders = (*policy.roots, *policy.writable)
+        self._folders = (*policy.roots, *policy.writable, *(git.own for git in policy.linked))
         self._policy = policy
         self._aside = os.path.realpath(aside)
         if is_confined and policy.may_write(self._aside):
@@ -119,7 +120,7 @@ class Tripwire:
     def _compare(self, restore: bool, is_expected: Callable[[str], bool] | None) -> list[ProtectedChange]:
         before, after = self._before, self._look()
         changes = [
-            *((path, "created") for path in after if path not in before and self._is_new(after[path])),
+            *((path, "created") for path, seen in after.items() if path not in before and self._is_new(path, seen)),
             *((path, "deleted") for path in before if path not in after),
             *((path, "changed") for path, seen in before.items() if path in after and _differ(path, seen, after[path])),
         ]
@@ -131,8 +132,10 @@ class Tripwire:
         self._before = after
         return found
 
-    def _is_new(self, seen: _Seen) -> bool:
+    def _is_new(self, path: str, seen: _Seen) -> bool:
         """Whether a file that was not seen before has been made since: it may have been one too many to be searched."""
+        if os.path.basename(path) == "commondir" and seen.content == _USUAL_COMMON_FOLDER:
+            return False  # `git worktree add` made it
         return len(self._before) < _MOST_FILES or seen.changed_ns >= self._armed_ns
 
     def _look(self) -> dict[str, _Seen]:

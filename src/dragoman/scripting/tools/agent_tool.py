@@ -179,9 +179,9 @@ def _pydantic_tool(tool: AgentTool) -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pydantic_ai":
             raise  # the framework is there; something that it needs is missing
-        raise ConfigError(
-            "pydantic-ai is not installed; install it with: pip install 'dragoman[pydantic-ai]'"
-        ) from None
+        from dragoman.extras import install_command
+
+        raise ConfigError(f"pydantic-ai is not installed; install it with: {install_command('pydantic-ai')}") from None
     event: Any = progress_event()
 
     async def call(ctx: RunContext[Any], task: str) -> str:
@@ -211,7 +211,9 @@ def _langchain_tool(tool: AgentTool) -> Any:
         tools = import_module("langchain_core.tools")
         config_type = import_module("langchain_core.runnables").RunnableConfig
     except ModuleNotFoundError:
-        raise ConfigError("LangChain is not installed; install it with: pip install 'dragoman[langgraph]'") from None
+        from dragoman.extras import install_command
+
+        raise ConfigError(f"LangChain is not installed; install it with: {install_command('langgraph')}") from None
 
     async def call(task: str, config: Any) -> str:
         write = _stream_writer()

@@ -12,4 +12,6 @@ try:
     import h11  # noqa: F401 - to see that it is there
     import websockets  # noqa: F401
 except ImportError:
-    raise ConfigError("connections over a network need two more packages: pip install 'dragoman[remote]'") from None
+    from dragoman.extras import install_command
+
+    raise ConfigError(f"connections over a network need two more packages: {install_command('remote')}") from None

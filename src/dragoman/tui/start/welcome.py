@@ -12,6 +12,7 @@ import shutil
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from dragoman.errors import ConfigError, DragomanError
+from dragoman.extras import install_command
 from dragoman.registry.agents import BUILT_IN, SCRIPTED
 
 if TYPE_CHECKING:
@@ -218,7 +219,7 @@ def _models(env: Mapping[str, str], servers: Iterable[FoundServer]) -> list[Welc
     from dragoman.builtin.models.providers import COMPATIBLE, PROVIDERS, key_owner
 
     rows: list[WelcomeRow] = []
-    missing = "" if find_spec("httpx2") else "the built-in agent needs it: pip install 'dragoman[agent]'"
+    missing = "" if find_spec("httpx2") else f"the built-in agent needs it: {install_command('agent')}"
     stored = _stored_keys()
     for provider in PROVIDERS.values():
         variable = next((name for name in provider.keys if name in provider.variables and env.get(name)), "")

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
 # The package does not know where these listen.
 _LOCAL: Final = frozenset({"ollama", "vllm"})
-MISSING = "models of this provider need the package pydantic-ai-slim: pip install 'dragoman[providers]'"
+
+
+def no_package() -> str:
+    """Return why models of this kind cannot be called without their package, and how to get it."""
+    from dragoman.extras import install_command
+
+    return f"models of this provider need the package pydantic-ai-slim: {install_command('providers')}"
 
 
 class ProviderModel(Model):
@@ -119,7 +125,7 @@ def _load(name: str, env: Mapping[str, str]) -> pydantic_ai.models.Model:
     try:
         from pydantic_ai.exceptions import UserError
     except ImportError as error:
-        raise ModelError(MISSING) from error
+        raise ModelError(no_package()) from error
     try:
         model = _build(name, env)
         import dragoman.builtin.models.package.events

@@ -311,7 +311,9 @@ def make_pictures(
     if find_spec("PIL") is None:
         if app.ui.pictures != "auto":
             # Not now, in the middle of a paint: the status line may have been drawn already.
-            app.call_later(app.note, "pictures need Pillow: pip install 'dragoman[pictures]'")
+            from dragoman.extras import install_command
+
+            app.call_later(app.note, f"pictures need Pillow: {install_command('pictures')}")
         return None
 
     def write(text: str) -> bool:
