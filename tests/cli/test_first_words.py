@@ -49,7 +49,7 @@ def test_agents_alone_shows_agents_keys_and_servers_and_never_a_key(place: Place
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0] == " Ready"
-    assert lines[1].split() == ["gemini", "Gemini", "CLI", "logged", "in", "by", "GEMINI_API_KEY"]
+    assert lines[1].split() == ["gemini", "Gemini", "CLI", "key", "in", "GEMINI_API_KEY"]
     assert any("OpenAI" in line and "key in OPENAI_API_KEY" in line for line in lines)
     assert any("Ollama" in line and "qwen3:8b" in line and ", 1 more" in line for line in lines)
     assert any("opencode" in line and "not logged in" in line for line in lines)

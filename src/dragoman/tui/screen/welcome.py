@@ -19,6 +19,7 @@ from textual.widget import Widget
 from dragoman._version import __version__
 from dragoman.errors import ConfigError, DragomanError
 from dragoman.text.terminal import cells, clip, one_line
+from dragoman.text.visible import wrapped
 from dragoman.tui.background import in_turn
 from dragoman.tui.screen.frame import short_folder
 from dragoman.tui.screen.parts import LeftOnce
@@ -185,7 +186,7 @@ class WelcomeRows(Widget, can_focus=True):
 
     def report(self, problem: str, output: str) -> None:
         """Show why something that was chosen did not work, with the last words of an installer."""
-        self.note, self._log = one_line(problem), [f"  {one_line(line)}" for line in output.splitlines()]
+        self.note, self._log = one_line(problem), [one_line(line) for line in output.splitlines()]
         self.refresh()
 
     @property
@@ -251,15 +252,20 @@ class WelcomeRows(Widget, can_focus=True):
             return strip_of(self._title(width), width)
         if y == height - 1:
             return strip_of(((f" {clip(self._foot(), width - 2)}", "dim"),), width)
-        below = [*([self.note] if self.note else []), *self._log][-max(1, height // 2) :]
+        below = self._below(width - 3, height // 2)
         first_below = height - 1 - len(below)
         if y >= first_below:
-            text = below[y - first_below]
-            style = "warn" if y == first_below and self.note and not self._screen.is_working else "dim"
-            return strip_of(((f" {clip(text, width - 2)}", style),), width)
+            return strip_of((below[y - first_below],), width)
         if y <= 2:
             return strip_of(((f" {clip(INTRODUCTION, width - 2)}", ""),) if y == 2 else (), width)
         return self._row_strip(y - 4, max(1, first_below - 5), width)
+
+    def _below(self, width: int, most: int) -> list[tuple[str, str]]:
+        """Return the lines below the list: what is done, or why it failed, with the end of an installer's output."""
+        style = "dim" if self._screen.is_working else "warn"
+        notes = [(f" {line}", style) for line in wrapped(self.note, width)] if self.note else []
+        log = [(f"   {part}", "dim") for line in self._log for part in wrapped(line, width - 2)]
+        return [*notes[:most], *log[-max(0, most - len(notes)) :]] if log else notes[:most]
 
     def _row_strip(self, y: int, room: int, width: int) -> Strip:
         """Return a line of the list, scrolled so that the marked row is in sight."""

@@ -49,7 +49,7 @@ async def install_agent(row: WelcomeRow, folder: str, show: Callable[[str], None
     waiting = asyncio.ensure_future(terminal.wait())
     try:
         while not waiting.done():
-            last = (_lines(terminal.text) or [""])[-1].removeprefix("dragoman: ")
+            last = (_lines(terminal.text) or [""])[-1]
             seconds = duration(int(monotonic() - started)).strip()
             show(" · ".join(filter(None, (f"installing {row.title} ({row.state})", seconds, last))))
             _ = await asyncio.wait([waiting], timeout=_LOOK_SECONDS)
@@ -63,4 +63,5 @@ async def install_agent(row: WelcomeRow, folder: str, show: Callable[[str], None
 
 def _lines(text: str) -> list[str]:
     """Return the lines of an installer; of a line that was written over, what it showed last."""
-    return [one_line(line).strip() for line in re.split(r"[\r\n]+", plain(text)) if line.strip()]
+    lines = (one_line(line).strip().removeprefix("dragoman: ") for line in re.split(r"[\r\n]+", plain(text)))
+    return [line for line in lines if line]

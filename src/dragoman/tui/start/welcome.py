@@ -184,7 +184,7 @@ def _source(entry: AgentEntry) -> str:
 def _login_words(login: LoginState) -> str:
     match login.sign:
         case "variable":
-            return f"logged in by {login.detail}"
+            return f"key in {login.detail}"
         case "file":
             return "logged in"
         case "none":
@@ -197,7 +197,7 @@ def _install_row(entry: AgentEntry, known: WellKnownAgent, login: LoginState) ->
     package = next((spec for spec in known.packages if str(spec) == entry.package), None)
     has_own = bool(known.wraps) and shutil.which(known.wraps) is not None
     is_logged_in = login.sign in ("variable", "file")
-    words = _login_words(login) if is_logged_in else ""
+    words = {"variable": "key found", "file": "logged in"}.get(login.sign, "")
     if package is None:
         state = "its ACP part is not installed" if has_own else "see its own documentation"
         return WelcomeRow("install", INSTALL, known.name, known.title, state, known.name, problem=entry.problem)
