@@ -425,6 +425,9 @@ def initialize() -> dict[str, Any]:
         login = [{"type": "terminal", "id": "tty", "name": "Here", "args": ["--login"], "env": {"WHO": "me"}}]
     elif HABIT == "wants-a-variable":
         login = [{"type": "env_var", "id": "env", "name": "API key", "vars": [{"name": "ODD_KEY"}]}]
+    elif HABIT == "takes-a-key":
+        key = {"id": "typed", "name": "API key", "_meta": {"api-key": {"provider": "anthropic"}}}
+        login = [key, {"id": "gateway", "name": "Gateway", "_meta": {"gateway": {}}}, {"type": "pigeon", "id": "coo"}]
     elif HABIT == "has-no-login":
         login = []
     elif TEXT:
@@ -495,6 +498,9 @@ def authenticate(params: dict[str, Any]) -> dict[str, Any]:
         raise Refused(-32603, TEXT)
     if params["methodId"] == "web":
         raise Refused(-32603, "No browser")
+    if HABIT == "takes-a-key":
+        key = params.get("_meta", {}).get("api-key", {}).get("apiKey", "")
+        raise Refused(-32000, f"not a key: {key}")
     return {}
 
 

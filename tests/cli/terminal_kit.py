@@ -40,6 +40,12 @@ class Terminal:
         while words not in self.text:
             assert self.read(deadline), f"it ended without {words!r}: {self.text}"
 
+    def until_again(self, words: str) -> None:
+        """Waits until it was written once more than the first time."""
+        deadline = time.monotonic() + SECONDS
+        while self.text.count(words) < 2:
+            assert self.read(deadline), f"it ended without a second {words!r}: {self.text}"
+
     def until_more(self) -> None:
         """Waits for anything."""
         assert self.read(time.monotonic() + SECONDS), self.text

@@ -176,6 +176,57 @@ def test_at_a_terminal_a_refusal_is_reported_at_once_and_an_unreachable_provider
     assert stored(place) == {"anthropic": KEY}
 
 
+def test_login_to_another_agent_takes_a_typed_key_and_shows_it_nowhere(place: Place, lists: Lists) -> None:
+    """Only the method that can succeed is left, so that nothing has to be chosen."""
+    with at_terminal(place, "login", odd="takes-a-key") as terminal:
+        terminal.until("API key of Anthropic (it is not shown")
+        terminal.type("sk-ant-wrong-0123456789\n")
+        terminal.until("Anthropic refused the key")
+        terminal.until_again("API key of Anthropic (it is not shown")
+        terminal.type(f"{KEY}\n")
+        assert terminal.wait() == 7, terminal.text
+    assert "not a key: [" in terminal.text  # of the agent, which repeats the key
+    assert KEY not in terminal.text
+    assert "sk-ant-wrong" not in terminal.text
+    assert not credentials(place).exists()
+
+
+def test_a_typed_key_for_a_variable_is_stored_for_that_agent_and_given_to_it_only(place: Place) -> None:
+    command = place.words("exec", odd="wants-a-variable")
+    words = command[command.index("--") + 1 :]
+    assert place.run("add", "odd", "--", *words, verb="agents").code == 0
+    with at_terminal(place, "login", "-a", "odd") as terminal:
+        terminal.until("API key (it is not shown)")
+        terminal.type("typed-0123456789\n")
+        assert terminal.wait() == 0, terminal.text
+    assert f"odd gets the key as ODD_KEY; it is stored in {credentials(place)}" in terminal.text
+    assert "typed-0123456789" not in terminal.text
+    assert stored(place) == {"odd/ODD_KEY": "typed-0123456789"}
+    shown = place.run("show", "odd", "--json", verb="agents")
+    assert json.loads(shown.out)["env"] == ["ODD_KEY"]
+    assert "typed-0123456789" not in shown.out
+    assert agent(place, "logout", "odd/ODD_KEY").code == 0
+    assert stored(place) == {}
+
+
+def test_a_run_at_a_terminal_offers_the_login_and_goes_on_with_it(place: Place, lists: Lists) -> None:
+    place.environment["DRAGOMAN_MODEL_LISTS"] = "off"
+    with ProviderServer(text_answer("I am here")) as server:
+        place.environment |= WIRES["anthropic"].variables(server.url)
+        del place.environment["ANTHROPIC_API_KEY"]
+        for answer, code in (("n", 7), ("", 0)):
+            with at_terminal(place, "exec", "--model", WIRES["anthropic"].model, "hello") as terminal:
+                terminal.until("Log in now with dragoman agent --model ")
+                terminal.type(f"{answer}\n")
+                if not code:
+                    terminal.until("API key of Anthropic (it is not shown): ")
+                    terminal.type(f"{KEY}\n")
+                assert terminal.wait() == code, terminal.text
+        assert server.asked[0].headers["x-api-key"] == KEY
+    assert "I am here" in terminal.text
+    assert KEY not in terminal.text
+
+
 PLAIN = [option for option in COMMAND.options if option.flag not in ("--json", "--keyring")]
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from dragoman.client.elicitation import fields
 from dragoman.client.elicitation.pages import inspect, is_web, open_in_browser
+from dragoman.client.login import LoginMethod
 from dragoman.schema import UNSET, Unknown, v1
 from tests.cli.prompt_kit import ATTACKS, Screen, acts, screen
 
@@ -373,8 +374,8 @@ def test_without_a_display_no_browser_takes_the_terminal_over(monkeypatch: Any) 
     assert not open_in_browser("https://a.example/")
 
 
-AGENT_LOGIN = v1.AuthMethodAgent("key", "API key", description="Reads the key from your settings")
-TERMINAL_LOGIN = v1.AuthMethodTerminal("term", "Log in here", args=["login", "a b"], env={"X": "\x1b[1m"})
+AGENT_LOGIN = LoginMethod("key", "API key", "agent", "Reads the key from your settings")
+TERMINAL_LOGIN = LoginMethod("term", "Log in here", "terminal", "", ("agent", "login", "a b"), {"X": "\x1b[1m"})
 
 
 @pytest.mark.parametrize(
@@ -382,12 +383,11 @@ TERMINAL_LOGIN = v1.AuthMethodTerminal("term", "Log in here", args=["login", "a 
     [(["2\n"], TERMINAL_LOGIN), (["\n", "0\n", "3\n", "1\n"], AGENT_LOGIN), (["c\n"], None), (["\x04"], None)],
 )
 async def test_a_way_to_log_in_is_chosen_by_its_number(keys: list[str], chosen: object) -> None:
-    methods: list[v1.AuthMethod] = [AGENT_LOGIN, Unknown("env_var", {"type": "env_var"}), TERMINAL_LOGIN]
     async with screen() as terminal:
-        asked = asyncio.create_task(terminal.prompt().choose_auth(methods))
+        asked = asyncio.create_task(terminal.prompt().choose_login([AGENT_LOGIN, TERMINAL_LOGIN]))
         for key in keys:
             await terminal.until_input_is_awaited()
             terminal.type(key)
         assert await asked == chosen
-        assert "runs the agent here, with: login 'a b'" in terminal.text
+        assert "runs here: agent login 'a b'" in terminal.text
         assert "X=$'\\e[1m'" in terminal.text

@@ -16,6 +16,7 @@ import pytest
 
 from dragoman.cli.prompt.keyboard import Keyboard, can_read
 from dragoman.cli.prompt.user import UserPrompt
+from dragoman.client.login import LoginMethod
 from dragoman.schema import v1
 from tests.cli.prompt_kit import Screen, screen
 
@@ -164,7 +165,7 @@ async def test_a_terminal_that_hangs_up_answers_nothing() -> None:
         await terminal.until_input_is_awaited()
         terminal.hang_up()
         assert await asked == v1.CancelElicitation()
-        assert await user.choose_auth([v1.AuthMethodAgent("a", "A")]) is None
+        assert await user.choose_login([LoginMethod("a", "A", "agent")]) is None
 
 
 async def test_a_slow_terminal_gets_every_line() -> None:
@@ -181,7 +182,7 @@ async def test_no_descriptor_is_left_behind() -> None:
         before = len(os.listdir("/proc/self/fd"))
         for path in (terminal.path, "/dev/null", "/nonexistent"):
             user = UserPrompt(agent="x", colour=False, tty=path)
-            asked = asyncio.create_task(user.choose_auth([v1.AuthMethodAgent("a", "A")]))
+            asked = asyncio.create_task(user.choose_login([LoginMethod("a", "A", "agent")]))
             if path == terminal.path:
                 await terminal.until_input_is_awaited()
                 terminal.type("c\n")

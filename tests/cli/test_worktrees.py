@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -140,7 +141,11 @@ HIDDEN = {".gitignore", "a.txt", "link", "new.txt", "own/.git", "own/x.txt", "ru
 def test_what_an_agent_hides_from_git_is_counted_shown_and_merged(place: Place, then: str) -> None:
     attack = place.project.parent / "attack"
     attack.write_text(HIDING + then)
-    done = play(place, [["run", f"sh {attack}"], ["say", "done"]], "--worktree", "one", "--allow", "*")
+    steps = [["run", f"sh {attack}"], ["say", "done"]]
+    done = play(place, steps, "--worktree", "one", "--allow", "*", "--output", "json")
+    folder = place.run("path", "one", verb="worktrees").out.strip()
+    reported = {os.path.relpath(each["path"], folder) for each in done.result["changes"]["paths"]}
+    assert reported - {"own"} == HIDDEN - {"own/.git"}
     shown = json.loads(place.run("diff", "--json", verb="worktrees").out)
     # With bubblewrap the worktree's `.git` cannot be replaced.
     assert {each["path"] for each in shown} - {".git"} == HIDDEN

@@ -13,6 +13,7 @@ import pytest
 
 from dragoman import CapabilityError, RemoteAgent, RequestError, spawn
 from dragoman.client import AuthRequired, LoginFailed, LoginMethod, Session, login_methods, terminal_login, with_login
+from dragoman.client.login import usable_methods
 from dragoman.schema import Unknown, decode, v1
 from tests.client.fixtures import EVERYTHING, client_and_agent, open_session
 from tests.faults.kit import rough_agent
@@ -52,6 +53,9 @@ CODEX = {
     "name": "Use OPENAI_API_KEY",
     "vars": [{"name": "OPENAI_API_KEY"}],
 }
+GEMINI = {"id": "gemini-api-key", "name": "Gemini API key", "_meta": {"api-key": {"provider": "google"}}}
+NAMED = {"id": "k", "name": "K"}
+GATEWAY = {"id": "gateway", "name": "AI API Gateway", "_meta": {"gateway": {"protocol": "google"}}}
 PLAIN = {"id": "oauth", "name": "Sign in", "description": "In a browser"}
 FUTURE = {"type": "carrier-pigeon", "id": "coo", "name": "Pigeon"}
 BAD_LEGACY = {"id": "b", "name": "B", "_meta": {"terminal-auth": {"command": ["rm"], "args": "x"}}}
@@ -92,11 +96,40 @@ def read(*methods: Mapping[str, Any]) -> Sequence[v1.AuthMethod]:
             LoginMethod("openai-api-key", "Use OPENAI_API_KEY", "environment", variables=("OPENAI_API_KEY",)),
         ),
         (FUTURE, LoginMethod("coo", "Pigeon", "unknown")),
+        (GEMINI, LoginMethod("gemini-api-key", "Gemini API key", "agent", takes_key=True, provider="google")),
+        (
+            {"id": "k", "name": "K", "_meta": {"api-key": {"provider": 7}}},
+            LoginMethod("k", "K", "agent", takes_key=True),
+        ),
+        ({**NAMED, "_meta": {"api-key": "odd"}}, LoginMethod("k", "K", "agent")),
+        (GATEWAY, LoginMethod("gateway", "AI API Gateway", "unknown")),
         (BAD_LEGACY, LoginMethod("b", "B", "agent")),
     ],
 )
 def test_every_form_of_a_login_method_is_understood(method: Mapping[str, Any], expected: LoginMethod) -> None:
     assert login_methods(read(method), ["agent", "--acp"]) == (expected,)
+
+
+def test_only_methods_that_can_succeed_from_here_are_usable() -> None:
+    two_variables = {**CODEX, "id": "two", "vars": [{"name": "A"}, {"name": "B"}]}
+    offered = login_methods(read(PLAIN, KIMI_CODE, CODEX, two_variables, FUTURE, GEMINI, GATEWAY), ["agent"])
+    ids = [method.id for method in usable_methods(offered, has_terminal=True)]
+    assert ids == ["oauth", "login", "openai-api-key", "gemini-api-key"]
+    assert [method.id for method in usable_methods(offered, has_terminal=False)] == ["oauth"]
+    elsewhere = login_methods(read(KIMI_CODE))  # an agent that was not started here has no program to run
+    assert usable_methods(elsewhere, has_terminal=True) == ()
+
+
+@pytest.mark.parametrize(("id", "passed"), [("gemini-api-key", "k-1"), ("api-key", {"apiKey": "k-1"})])
+async def test_a_typed_key_is_passed_in_the_form_that_the_method_takes(id: str, passed: object, tmp_path: Path) -> None:
+    seen = tmp_path / "seen"
+    code = (
+        f"ask = read(); answer(ask, protocolVersion=1, authMethods=[{{'id': {id!r}, 'name': 'x'}}]); "
+        f"ask = read(); open({str(seen)!r}, 'w').write(json.dumps(ask['params'])); answer(ask)"
+    )
+    async with spawn(*rough_agent(code + "; until('nothing')")) as agent:
+        await agent.authenticate(id, key="k-1")
+    assert json.loads(seen.read_text()) == {"methodId": id, "_meta": {"api-key": passed}}
 
 
 def test_an_agent_that_was_not_started_here_cannot_name_programs_to_run() -> None:

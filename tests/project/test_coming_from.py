@@ -79,10 +79,3 @@ def test_a_settings_key_of_the_page_exists(key: str, tmp_path: Path) -> None:
 def test_the_page_lists_every_kind_and_every_state() -> None:
     for word in (*KINDS, *STATES):
         assert re.search(rf"^\| `{word}` \|", PAGE, flags=re.MULTILINE), word
-
-
-def test_the_tests_that_the_page_names_exist() -> None:
-    named = re.findall(r"`(tests/[\w/.]+)::(\w+)`", PAGE)
-    assert named
-    for file, name in named:
-        assert f"def {name}(" in (ROOT / file).read_text()

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from dragoman.proxy.audit.files import HEAD, AuditHead, make_line, read_line
 from dragoman.proxy.audit.verify import Verification, read_records, verify
-from tests.project.sources import ROOT
 from tests.proxy.audit_kit import Log, append, chain
 
 COUNT = 95
@@ -390,15 +389,3 @@ def test_a_file_of_the_log_that_is_something_else_is_a_fault(log: Log, tmp_path:
     (folder / HEAD).rename(elsewhere)
     (folder / HEAD).symlink_to(elsewhere)
     assert "head.json: this is a link" in str(verify(folder).faults[0])
-
-
-def test_every_promise_of_the_page_names_tests_that_exist() -> None:
-    page = (ROOT / "docs/guard.md").read_text()
-    part = page[page.index("### What the log proves") : page.index("## When something ends")]
-    rows = [line for line in part.splitlines() if line.startswith("| ") and "held by" not in line]
-    assert len(rows) > 25
-    sources = "".join(path.read_text() for path in (ROOT / "tests/proxy").glob("test_*.py"))
-    for row in rows:
-        named = re.findall(r"`(?:\w+\.py::)?(\w+)`", row.split(" | ")[-1])
-        assert named, row
-        assert [name for name in named if f"def {name}(" not in sources] == []

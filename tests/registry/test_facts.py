@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from dragoman.builtin.models.providers import PROVIDERS, Provider
 from dragoman.registry.agents import resolve_command
-from dragoman.registry.facts import FACTS, MODEL_KEYS, facts_of, state_folders
+from dragoman.registry.facts import FACTS, MODEL_KEYS, addresses_of, facts_of, state_folders
 from dragoman.registry.known import well_known_agents
 from dragoman.text.secrets import KEY_VARIABLES
 from tests.registry.kit import Home
@@ -91,6 +92,34 @@ def test_an_environment_is_changed_only_where_something_is_removed_or_set() -> N
     assert resolve_command(["codex-acp"]).changed_env(inherited) == {"ANTHROPIC_API_KEY": None}
     assert resolve_command(["npx", "@zed-industries/codex-acp"]).changed_env(inherited) == {"ANTHROPIC_API_KEY": None}
     assert resolve_command(["something-else"]).changed_env(inherited) == {}
+
+
+@pytest.mark.parametrize("provider", [*PROVIDERS.values()], ids=[*PROVIDERS])
+def test_a_key_of_any_provider_is_passed_on_with_its_address(provider: Provider) -> None:
+    addresses = {provider.url_variable, *provider.url_variables}
+    for key in {*provider.keys, *provider.optional_keys} & {*KEY_VARIABLES}:
+        assert addresses_of([key], [*addresses, "DATABASE_URL", "SLACK_API_URL", "PWD"]) == addresses
+
+
+@pytest.mark.parametrize(
+    ("key", "addresses"),
+    [
+        ("ANTHROPIC_AUTH_TOKEN", {"ANTHROPIC_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL"}),
+        ("CLAUDE_CODE_OAUTH_TOKEN", {"ANTHROPIC_BASE_URL"}),
+        ("CODEX_API_KEY", {"OPENAI_BASE_URL"}),
+        ("GEMINI_API_KEY", {"GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL"}),
+        ("AZURE_OPENAI_API_KEY", {"AZURE_OPENAI_ENDPOINT", "AZURE_API_BASE", "AZURE_OPENAI_API_VERSION"}),
+        ("OPENAI_API_KEY", {"OPENAI_API_BASE", "OPENAI_HOST", "OPENAI_BASE_PATH", "OPENAI_BASE_URL"}),
+        ("OLLAMA_API_KEY", {"OLLAMA_HOST", "OLLAMA_API_BASE"}),
+        ("GH_TOKEN", {"GH_HOST"}),
+        ("MY_API_KEY", {"MY_BASE_URL", "MY_ENDPOINT"}),
+        ("MY_API_KEY_2", {"MY_API_URL"}),
+    ],
+)
+def test_addresses_are_found_by_the_name_of_the_key(key: str, addresses: set[str]) -> None:
+    others = {"MY_DATABASE_URL", "DATABASE_URL", "PATH", "PGHOST", "KEY_URL", "OPENROUTER_KEY", "REDIS_HOST"}
+    assert addresses_of([key, "PATH"], addresses | others) == addresses
+    assert addresses_of(["PATH", "MY_SETTING"], addresses | others) == set()
 
 
 def test_only_the_users_own_settings_allow_everything_or_narrow_the_environment(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ SECONDS = 90.0
 class Plain:
     """The client with pipes; what it writes is read line by line."""
 
-    def __init__(self, place: HostPlaceKit, *words: str) -> None:
+    def __init__(self, place: HostPlaceKit, *words: str, python: str = sys.executable) -> None:
         self.seen: list[str] = []
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "dragoman", "attach", "--plain", *words],
+            [python, "-m", "dragoman", "attach", "--plain", *words],
             cwd=place.project,
             env=place.environment,
             stdin=subprocess.PIPE,

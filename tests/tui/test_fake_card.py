@@ -66,6 +66,8 @@ async def test_a_card_that_an_agent_writes_answers_nothing_and_stands_behind_the
         assert not (tmp_path / "answered").exists()
 
         client.type("\x1b")
+        await client.until("back in the input")
+        client.type("\r")
         await client.until(f"│ got {typed}")
         client.type("ask\r")
         both = await asked(client)

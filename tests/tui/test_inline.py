@@ -103,13 +103,15 @@ def test_every_line_is_in_the_history_once_and_typed_text_stays(place: HostPlace
         client.until("✔ edit")
         assert (place.project / "a.txt").read_text() == "bye\n"
         client.until(READY)
-        client.type("a draft\x03\x03")
+        client.type("a draft\x03\x03\x03")
         assert client.wait() == 0
         assert f"dragoman attach {session} brings you back" in client.text
         assert client.screen.cursor.hidden is False
         assert b"\x1b[?1049h" not in client.raw, "the alternate screen is never used"
     with opened(place, "attach", session) as again:
         again.until("│ after the end of the host")
+        again.until(READY)
+        again.type("\x1b[A")
         again.until("❯ a draft")
         again.type("\x15\x04")
         assert again.wait() == 0
@@ -168,8 +170,8 @@ async def test_completion_paste_history_and_new_lines_in_the_input(user: UserHer
         client.type("\x1b[A")
         await client.until("❯ say one\nsay two\nsay three")
         client.type("\x03")
-        await client.until("Ctrl+C again leaves")
-        client.type("\x15\x15\x15\x15\x15!echo from the shell\r")
+        await client.until("cleared; Up brings it back")
+        client.type("!echo from the shell\r")
         await client.until("  from the shell")
         await client.until("shell: exit 0")
         client.type("!!")

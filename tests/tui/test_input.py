@@ -163,23 +163,25 @@ async def test_letters_behind_a_key_do_not_overtake_it(monkeypatch: pytest.Monke
 # Menus
 
 
-async def test_enter_takes_nothing_of_a_menu_that_the_user_did_not_choose(
+async def test_enter_takes_the_marked_row_of_a_menu_and_runs_a_whole_name(
     monkeypatch: pytest.MonkeyPatch, project: Path
 ) -> None:
     async with opened(monkeypatch, project) as (prompt, pilot, app):
         menu = app.query_one(CompletionMenu)
         await press(pilot, "/rev")
         assert any("/review" in line and "claude" in line for line in await painted(app, pilot))
+        assert any(line.startswith("❯ /review") for line in await painted(app, pilot)), "the first row is marked"
         await press(pilot, "enter")
-        assert sent(app) == ["/rev"], "what was typed, not what the menu shows"
-        assert not menu.is_open
-        await press(pilot, "/rev", "down", "i")
-        assert menu.chosen is None, "a letter takes the choice back"
-        await press(pilot, "enter")
-        assert sent(app) == ["/rev", "/revi"]
-        await press(pilot, "/rev", "down", "enter")
-        assert prompt.text == "/review "
-        assert len(sent(app)) == 2
+        assert (prompt.text, sent(app), menu.is_open) == ("/review ", [], False)
+        await press(pilot, "ctrl+u", "/re", "down")
+        assert menu.marked == 1
+        await press(pilot, "v")
+        assert menu.marked == 0, "a letter takes the mark back"
+        await press(pilot, "iew", "enter")
+        assert sent(app) == ["/review"], "a name that is typed to its end runs"
+        await press(pilot, "/review", "down", "down", "up", "enter")
+        assert prompt.text.startswith("/re"), "the row that was chosen is taken, also behind a whole name"
+        assert len(sent(app)) == 1
         await press(pilot, "ctrl+u", "/rev", "tab")
         assert prompt.text == "/review "
         assert prompt.has_focus
@@ -406,6 +408,8 @@ async def test_prompts_that_wait_are_reordered_edited_and_deleted(
         for word in ("one", "two", "three"):
             await press(pilot, *word, "enter")
         await press(pilot, "up")
+        assert (prompt.text, sent(app)) == ("three", ["one", "two"]), "Up takes the last one back"
+        await press(pilot, "enter", "ctrl+q")
         await until(pilot, lambda: isinstance(app.screen, QueueScreen))
         await pilot.press("shift+down", "shift+down")
         assert sent(app) == ["two", "three", "one"]

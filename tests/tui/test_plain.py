@@ -92,9 +92,14 @@ async def test_a_turn_is_stopped_and_a_waiting_prompt_is_taken_back(user: UserHe
         await client.until("note: taken back")
         await client.until("/drop takes the number")
         client.type("/stop")
+        await client.until("note: not sent: the turn was stopped; type it again:")
+        await client.until("  say second")
         await client.until("note: the turn ended: stopped")
-        await client.until("  second")
         await client.until("-- done")
+        client.type("/queue", "say after it")
+        await client.until("note: nothing waits")
+        await client.until("  after it")
+        assert "  second" not in client.seen, "what waited is given back, and does not run by itself"
         assert not any("  never" in line for line in client.seen)
 
 

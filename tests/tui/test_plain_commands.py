@@ -24,9 +24,10 @@ async def test_prompts_that_wait_are_changed_moved_and_taken_back(user: UserHere
         client.type("/steer use ninja")
         await client.until("note: ")
         client.type("/stop")
+        await client.until("note: not sent: the turn was stopped; type it again:")
+        await client.until("  say third")
+        await client.until("  say changed")
         await client.until("note: the turn ended: stopped")
-        await client.until("  third")
-        await client.until("  changed")
         await client.until("-- done")
         assert "  first" not in client.seen
         client.type("/stop")
@@ -75,7 +76,7 @@ async def test_files_commands_and_answers_in_lines(user: UserHere) -> None:
         await client.until("remembered: dragoman, effort = ")
         await client.until("note: effort is not remembered")
         await client.until("/leave")
-        await client.until("-- done")  # a command of the agent, which does not know it either
+        await client.until("note: not sent: there is no command /unknown")
         client.type("/sessions", "/sessions all", "/open 77", "/leave")
         await client.until("1: done, say see @a.txt")
         await client.until("note: /open takes the number")

@@ -34,7 +34,7 @@ async def kill_host(user: UserHere, text: str) -> None:
     await asyncio.to_thread(kill)
 
 
-async def test_steered_text_is_in_the_turn_or_the_next_prompt_in_plain_mode(user: UserHere) -> None:
+async def test_steered_text_is_given_back_when_its_turn_is_stopped_in_plain_mode(user: UserHere) -> None:
     async with user.host_here(), user.plain(**SCRIPTED) as client:
         client.type("run sleep 1000")
         await client.until("answer with a number")
@@ -43,9 +43,11 @@ async def test_steered_text_is_in_the_turn_or_the_next_prompt_in_plain_mode(user
         await client.until("1: say after the stop (passed to the turn that runs)")
         client.type("/drop 1", "/stop")
         await client.until("note: the agent has it for the turn that runs")
-        await client.until("note: the turn ended before the agent took your text; it is the next prompt")
-        await client.until("  after the stop")
+        await client.until("note: not sent: the turn was stopped; type it again:")
+        await client.until("  say after the stop")
         await client.until("-- done")
+        client.type("/queue")
+        await client.until("note: nothing waits")
 
 
 async def test_text_that_a_lost_host_did_not_run_is_shown_again_in_plain_mode(user: UserHere) -> None:
@@ -62,7 +64,7 @@ async def test_text_that_a_lost_host_did_not_run_is_shown_again_in_plain_mode(us
         await client.until("-- done")
 
 
-async def test_steered_text_is_in_the_turn_or_the_next_prompt_in_inline_mode(user: UserHere) -> None:
+async def test_steered_text_is_in_the_turn_or_given_back_in_inline_mode(user: UserHere) -> None:
     async with user.host_here(), user.inline(**SCRIPTED) as client:
         await client.until(READY)
         client.type("edit a.txt hello => bye\\\rsay then\r")
@@ -78,6 +80,9 @@ async def test_steered_text_is_in_the_turn_or_the_next_prompt_in_inline_mode(use
         client.type("say after the stop\x13")
         await client.until("it is the next prompt if")
         client.type("\x1b")
+        await client.until("❯ say after the stop")
+        await client.until(READY)
+        client.type("\r")
         await client.until("│ after the stop")
 
 

@@ -113,10 +113,10 @@ def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: lis
     assert (place.project / "a.txt").read_text() == "bye\n"
     while "answered: " in terminal.text:  # the place of the question stays empty for a moment, and takes the keys
         assert terminal.read(SECONDS), terminal.text
-    terminal.type("x\x04")
-    terminal.until("there is a draft")
+    terminal.type("xy\x01\x04")
+    terminal.until("\n  y")  # Ctrl+D deletes in a draft
     assert terminal.text.index("❯ edit a.txt") < terminal.text.index("✔ edit"), "the prompt stands before its turn"
-    terminal.type("\x15\x1a")
+    terminal.type("\x05\x15\x1a")
     while os.waitpid(terminal.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
         terminal.read(0.05)
         assert monotonic() < end, terminal.text

@@ -152,6 +152,22 @@ def test_rules_that_were_made_in_the_worktree_keep_files_from_a_merge_until_they
     ]
 
 
+def test_folders_of_installed_files_are_one_change_and_stay_in_the_worktree(tmp_path: Path) -> None:
+    project = make_project(tmp_path, is_git=True)
+    worktree = make_worktree(str(project), "one")
+    sh(worktree.folder, "mkdir -p node_modules/a .venv/lib target; echo x | tee node_modules/a/x .venv/lib/x target/x")
+    sh(worktree.folder, "echo node_modules >> .gitignore; echo '*' > .venv/.gitignore")
+    assert kinds(worktree) == {
+        ".gitignore": "modified",
+        ".venv": "created",
+        "node_modules": "created",
+        "target/x": "created",
+    }
+    plan = plan_merge(worktree, changes_of(worktree), takes_ignored=True)
+    assert {each.path for each in plan.left} == {".venv", "node_modules"}
+    assert b"node_modules/" not in patch_of(changes_of(worktree))
+
+
 def test_files_of_git_never_reach_the_project(tmp_path: Path) -> None:
     project = make_project(tmp_path, is_git=False)
     git(project / "sub", "init", "-q")

@@ -64,7 +64,10 @@ def _ask_about_unchecked(provider: Provider, why: str) -> None:
     """Ask whether a key that could not be checked is stored; without a terminal it is. Raises: CliError if not."""
     if not _is_terminal():
         return
+    import termios
+
     write_note(f"{provider.title} could not be asked: {why}")
+    termios.tcflush(sys.stdin, termios.TCIFLUSH)  # what was typed before the question does not answer it
     sys.stderr.write("Store the key unchecked? [y/N] ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

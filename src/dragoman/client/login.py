@@ -16,7 +16,7 @@ from dragoman.schema import Unknown, v1
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from typing import TypeAlias
 
@@ -29,6 +29,11 @@ T = TypeVar("T")
 
 # Where agents put a terminal login before the protocol had a type for it (copilot, kimi-cli, and others still do).
 _LEGACY = "terminal-auth"
+API_KEY = "api-key"
+"""The member of `_meta` of a method that takes a key, and of the `authenticate` that passes one."""
+_GATEWAY = "gateway"
+# Gemini CLI takes the key as a text; Codex and the built-in agent take an object.
+_TAKE_TEXT = ("gemini-api-key",)
 
 
 class LoginMethod(Struct, frozen=True):
@@ -37,6 +42,9 @@ class LoginMethod(Struct, frozen=True):
     The kinds: `agent`, the agent does it when `authenticate` is called. `terminal`, `argv` is run on the user's
     terminal with `env` added; show it first, because some agents name a program of their own. `environment`,
     `variables` have to be set for the agent before it is started. `unknown`, a kind this version does not know.
+
+    A method of kind `agent` that `takes_key` is used with a key that the user types: `authenticate(id, key=...)`.
+    `provider` is whose key it is, in the words of the agent; empty if the agent does not state it.
     """
 
     id: str
@@ -46,6 +54,8 @@ class LoginMethod(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     env: dict[str, str] = {}
     variables: tuple[str, ...] = ()
+    takes_key: bool = False
+    provider: str = ""
 
 
 def login_methods(
@@ -73,7 +83,19 @@ def _read(method: v1.AuthMethod, command: tuple[str, ...]) -> LoginMethod:
     if legacy is not None:
         argv, env = legacy
         return LoginMethod(method.id, method.name, "terminal", description, argv, env)
-    return LoginMethod(method.id, method.name, "agent", description)
+    meta = method.meta if isinstance(method.meta, dict) else {}
+    if _GATEWAY in meta:  # it takes an address and headers, which no user types
+        return LoginMethod(method.id, method.name, "unknown", description)
+    about_key = meta.get(API_KEY)
+    provider = about_key.get("provider") if isinstance(about_key, dict) else None
+    return LoginMethod(
+        method.id,
+        method.name,
+        "agent",
+        description,
+        takes_key=isinstance(about_key, dict),
+        provider=provider if isinstance(provider, str) else "",
+    )
 
 
 def _read_legacy(meta: Any) -> tuple[tuple[str, ...], dict[str, str]] | None:
@@ -103,6 +125,44 @@ def _read_unknown(raw: Mapping[str, Any]) -> LoginMethod:
         variables = tuple(name for name in names if isinstance(name, str))
     kind: Literal["environment", "unknown"] = "environment" if variables else "unknown"
     return LoginMethod(text("id"), text("name") or text("id"), kind, text("description"), variables=variables)
+
+
+def usable_methods(
+    methods: Iterable[LoginMethod], *, has_terminal: bool, can_type: bool | None = None
+) -> tuple[LoginMethod, ...]:
+    """Return the methods that can succeed from here.
+
+    Args:
+        methods: those that the agent offers.
+        has_terminal: whether a program can run on a terminal of the user.
+        can_type: whether the user can type a key; by default, if there is a terminal.
+    """
+    types = has_terminal if can_type is None else can_type
+
+    def is_usable(method: LoginMethod) -> bool:
+        match method.kind:
+            case "agent":
+                return types or not method.takes_key
+            case "terminal":
+                return has_terminal and bool(method.argv)
+            case "environment":
+                return types and len(method.variables) == 1
+            case _:
+                return False
+
+    return tuple(method for method in methods if is_usable(method))
+
+
+def key_member(method_id: str, key: str) -> dict[str, Any]:
+    """Return the `_meta` of an `authenticate` that passes a key, in the form that the method takes."""
+    return {API_KEY: key if method_id in _TAKE_TEXT else {"apiKey": key}}
+
+
+def passed_key(meta: Any) -> str | None:
+    """Return the key that the `_meta` of an `authenticate` passes, in either form; None if it passes none."""
+    found = meta.get(API_KEY) if isinstance(meta, dict) else None
+    key = found.get("apiKey") if isinstance(found, dict) else found
+    return key if isinstance(key, str) else None
 
 
 async def terminal_login(

@@ -298,8 +298,12 @@ class RemoteAgent:
 
     # Login
 
-    async def authenticate(self, method_id: str) -> None:
+    async def authenticate(self, method_id: str, *, key: str | None = None) -> None:
         """Log in by one of `auth_methods`.
+
+        Args:
+            method_id: the method.
+            key: the key of a provider, for a method that takes one (`LoginMethod.takes_key`).
 
         Raises: LocalProtocolError for a method that was not advertised, or one that runs in a terminal: use
         `terminal_login`, which starts the agent again with the method's arguments (rule 68).
@@ -311,7 +315,12 @@ class RemoteAgent:
             raise LocalProtocolError(f"the agent has no login method {method_id!r}; it offers: {names}")
         if isinstance(method, v1.AuthMethodTerminal):
             raise LocalProtocolError(f"login method {method_id!r} runs in a terminal; use terminal_login")
-        await self._connection.call("authenticate", v1.AuthenticateRequest(method_id))
+        request = v1.AuthenticateRequest(method_id)
+        if key is not None:
+            from dragoman.client.login import key_member
+
+            request = v1.AuthenticateRequest(method_id, meta=key_member(method_id, key))
+        await self._connection.call("authenticate", request)
 
     async def logout(self) -> None:
         """Log out; new sessions may need a login again (needs `auth.logout`)."""

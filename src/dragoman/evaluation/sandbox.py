@@ -19,6 +19,7 @@ from msgspec import Struct
 from dragoman.errors import ConfigError
 from dragoman.evaluation.history import bare_environment, git_environment, make_repository, run_git
 from dragoman.evaluation.manifest import list_files, list_git
+from dragoman.registry.facts import addresses_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -178,7 +179,8 @@ def agent_environment(
         passed: more variables of the user that are passed on.
     """
     named = set(passed)
-    kept = {name: value for name, value in user.items() if _PASSED.fullmatch(name) or name in named}
+    names = {name for name in user if _PASSED.fullmatch(name) or name in named}
+    kept = {name: value for name, value in user.items() if name in names | addresses_of(names, user)}
     git = git_environment(sandbox.home)
     if keeps_home:
         kept |= {name: value for name, value in user.items() if _HOME_VARIABLES.fullmatch(name)}

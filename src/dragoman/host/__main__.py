@@ -15,10 +15,13 @@ def program(words: list[str]) -> "NoReturn":
         raise SystemExit(2)
     if os.fork():  # before anything is loaded: no thread is there yet, and it costs little
         os._exit(0)
+    from dragoman.host.local.build import build_stamp, clone_stamp
+
+    started_from = build_stamp(), clone_stamp()  # before the other modules: none is loaded that the stamps do not know
     from dragoman.host.local.daemon import run_host
 
     folder, mark, lock, ready = words
-    code = run_host(folder, mark, int(lock), int(ready))
+    code = run_host(folder, mark, int(lock), int(ready), started_from)
     sys.stderr.flush()
     raise SystemExit(code)
 

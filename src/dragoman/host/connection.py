@@ -137,7 +137,7 @@ class HostConnection:
             self._cancel(await self._host.find(id, self.visitor))
 
     def _cancel(self, session: HostedSession | None) -> None:
-        if session is not None and self.may("prompt", session.id):
+        if session is not None and self.may("prompt", session.id) and not self.sessions.cancel_held(session.id):
             session.prompts.cancel(self)
 
     def on_close(self, reason: ConnectionClosed) -> None:
@@ -221,14 +221,18 @@ class HostConnection:
                 may_log_in=self._host.may_log_in(self.visitor),
                 is_local=self.visitor.is_local,
                 forks=self.settings.unstable or self.settings.forks,
+                is_outdated=self._host.is_outdated,
             )
         return self._hello
 
     async def _authenticate(self, call: Call) -> object:
+        from dragoman.client.login import passed_key
+
         request = read(call, v1.AuthenticateRequest)
         name, method = self._login_agent(call.method, request.method_id)
         scope = RequestScope(self, call.id)
-        await self._host.logins.log_in(name, method, scope, is_local=self.visitor.is_local)
+        key = passed_key(request.meta)
+        await self._host.logins.log_in(name, method, scope, is_local=self.visitor.is_local, key=key)
         return {}
 
     async def _log_out(self, call: Call) -> object:

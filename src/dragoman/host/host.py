@@ -103,6 +103,10 @@ class Host:
 
     keeps_traffic = False
     """Whether the last lines to and from each agent are kept for its user."""
+    is_outdated = False
+    """Whether its files are of another version than what it has loaded."""
+    is_retiring = False
+    """Whether it begins no turn and no session any more: those are for the host after it."""
 
     def __init__(
         self,

@@ -31,13 +31,16 @@ class AgentLogins:
     def __init__(self, host: Host) -> None:
         self._host = host
         self._locks: dict[str, asyncio.Lock] = {}
-        self._methods: dict[str, str] = {}
+        self._methods: dict[str, tuple[str, str | None]] = {}
+        """The method that worked, and the key that the user typed for it, which is in memory only."""
 
-    async def log_in(self, name: str, method: str, scope: RequestScope, *, is_local: bool) -> None:
-        """Forward `authenticate`. Raises: RequestError."""
+    async def log_in(
+        self, name: str, method: str, scope: RequestScope, *, is_local: bool, key: str | None = None
+    ) -> None:
+        """Forward `authenticate`, with the key that the user typed for it. Raises: RequestError."""
         async with self._locks.setdefault(name, asyncio.Lock()), self.short_agent(name, scope, scope.env) as agent:
             try:
-                await agent.authenticate(method)
+                await agent.authenticate(method, key=key)
             except DragomanError as found:
                 error = as_request_error(found)
                 if is_local:
@@ -48,7 +51,7 @@ class AgentLogins:
                     "machine of the host)",
                     error.data,
                 ) from None
-        self._methods[name] = method
+        self._methods[name] = (method, key)
 
     async def log_out(self, name: str, scope: RequestScope) -> None:
         """Forward `logout`. Raises: RequestError."""
@@ -64,10 +67,10 @@ class AgentLogins:
         try:
             return await work()
         except AuthRequired:
-            method = self._methods.get(name)
-            if method is None:
+            if name not in self._methods:
                 raise
-            await agent.authenticate(method)
+            method, key = self._methods[name]
+            await agent.authenticate(method, key=key)
             return await work()
 
     @asynccontextmanager

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _RESTORED_EVENTS: Final = 2000
 _PAGE: Final = 1000
+_AWAITED_SECONDS: Final = 30.0  # half of what a client may be behind before it is cut off
 _TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
 
 
@@ -112,6 +113,14 @@ class HostedSession:
     @property
     def is_busy(self) -> bool:
         return self.prompts.is_busy or bool(self.questions)
+
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a client has still to get updates, or the report of its turn; not one that is too slow."""
+        is_recent = monotonic() - self.last_used < _AWAITED_SECONDS
+        is_behind = any(attachment.cursor < self.head for attachment in self.attachments)
+        clients = {attachment.client.key for attachment in self.attachments}
+        return is_recent and (is_behind or self.agent.reports.are_awaited_by(clients))
 
     @property
     def has_agent(self) -> bool:

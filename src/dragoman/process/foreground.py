@@ -59,6 +59,15 @@ async def run_in_foreground(
     return process.returncode
 
 
+def has_terminal(terminal: str = TERMINAL) -> bool:
+    """Return whether a program can be run on the terminal now."""
+    try:
+        with _open_terminal(terminal):
+            return True
+    except DragomanError:
+        return False
+
+
 @contextmanager
 def _open_terminal(path: str) -> Iterator[int]:
     try:

@@ -21,7 +21,7 @@ from dragoman._version import __version__
 from dragoman.errors import ConfigError
 from dragoman.process.own_program import own_command
 from dragoman.registry.elsewhere import connect_command, header_variable, host_of
-from dragoman.registry.facts import AgentFacts, facts_of, foreign_keys
+from dragoman.registry.facts import AgentFacts, addresses_of, facts_of, foreign_keys
 from dragoman.registry.installed import Installed, InstalledAgents
 from dragoman.registry.quirks import PLAIN, Quirks, overridden, quirks_of
 from dragoman.settings.acceptances import fingerprint
@@ -100,9 +100,8 @@ class AgentEntry(Struct, frozen=True, kw_only=True):
             from dragoman.process.command import is_kept
 
             patterns = self.env_allow
-            removed = [
-                name for name in inherited if not is_kept(name) and not any(fnmatchcase(name, p) for p in patterns)
-            ]
+            kept = {name for name in inherited if is_kept(name) or any(fnmatchcase(name, p) for p in patterns)}
+            removed = [name for name in inherited if name not in kept | addresses_of(kept, inherited)]
         else:
             removed = [] if facts is None else [name for name in foreign_keys(facts) if name in inherited]
         return {**dict.fromkeys(removed), **self.env}
@@ -195,8 +194,27 @@ class Agents:
             if entry is not None:
                 if source != "project":
                     self._note_redefinition(name, entry)
-                return entry
+                return self._with_typed_keys(entry)
         return None
+
+    def _with_typed_keys(self, entry: AgentEntry) -> AgentEntry:
+        """Return the agent with the keys that the user typed for its variables; its own settings come first."""
+        if entry.source in ("built-in", "project"):  # the first has stored keys of its own, the second none
+            return entry
+        from dragoman.settings.credentials import Credentials
+
+        try:
+            keys = Credentials(self.settings.user.path.parent).variables_of(entry.name)
+        except ConfigError as error:
+            self._note(f"stored keys are not used: {error}")
+            return entry
+        if not keys:
+            return entry
+        from dragoman.text.secrets import remember_key
+
+        for variable, key in keys.items():
+            remember_key(variable, key)
+        return replace(entry, env={**keys, **entry.env})
 
     def _find_in(self, source: AgentSource, name: str) -> AgentEntry | None:
         entries = self._from(source)

@@ -8,14 +8,16 @@ started with the whole environment and in the mode it chooses.
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from dragoman.registry.quirks import programs
+from dragoman.text.secrets import KEY_VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _OPENAI: Final = ("OPENAI_API_KEY",)
 _GOOGLE: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
@@ -243,3 +245,42 @@ def state_folders(facts: AgentFacts, environment: Mapping[str, str]) -> tuple[st
 def foreign_keys(facts: AgentFacts) -> frozenset[str]:
     """Return the variables with keys of providers that this agent does not use."""
     return frozenset() if facts.keys is None else frozenset(MODEL_KEYS) - frozenset(facts.keys)
+
+
+_KEY: Final = re.compile(r"(.+?)_(?:(?:API|AUTH|OAUTH|ACCESS|BEARER|SECRET|OIDC|INFERENCE)_)*(?:KEY|TOKEN)(?:_\w+)?")
+_ADDRESS: Final = r"(?:(?:API|BASE|SERVER)_)?(?:URL|BASE|ENDPOINT|HOST|PORT|PATH|VERSION|REGION)"
+# Keys that are sent to the addresses of another name.
+_SHARED: Final = {
+    "CLAUDE": ("ANTHROPIC",),
+    "CODEX": ("OPENAI",),
+    "GEMINI": ("GOOGLE",),
+    "GOOGLE": ("GEMINI",),
+    "DASHSCOPE": ("ALIBABA", "QWEN"),
+    "ALIBABA": ("DASHSCOPE", "QWEN"),
+    "CO": ("COHERE",),
+    "GITHUB": ("GH", "COPILOT"),
+    "GH": ("GITHUB", "COPILOT"),
+    "AWS": ("BEDROCK", "ANTHROPIC"),
+    "PAIG": ("PYDANTIC", "GATEWAY"),
+    "PYDANTIC": ("PAIG", "GATEWAY"),
+    "HF": ("HUGGINGFACE",),
+}
+
+
+def addresses_of(keys: Iterable[str], names: Iterable[str]) -> set[str]:
+    """Return those of `names` that decide where these keys are sent: `OPENAI_BASE_URL` for `OPENAI_API_KEY`.
+
+    A key without its address would be sent to another server than the one it is for. Other variables among `keys` have
+    none. Of a key that is not known the address has exactly its name, so that `MY_API_KEY` does not lead to other
+    services of its owner.
+    """
+    forms = []
+    for key in keys:
+        found = _KEY.fullmatch(key)
+        if key in KEY_VARIABLES:
+            first = key.partition("_")[0]
+            forms += [rf"{name}_(?:\w+_)?{_ADDRESS}" for name in (first, *_SHARED.get(first, ()))]
+        elif found is not None:
+            forms.append(f"{re.escape(found[1])}_{_ADDRESS}")
+    pattern = re.compile("|".join(forms) or r"(?!)")
+    return {name for name in names if pattern.fullmatch(name)}

@@ -1,8 +1,8 @@
 """Stored keys of model providers: `credentials.json` in the configuration folder, which only the user can read.
 
 Owns the file. A key is in the file itself, or in the keyring of the system (Secret Service, KWallet, Keychain) through
-the package `keyring`, and the file then only names its provider. Does not know which providers there are, or what a
-key is used for.
+the package `keyring`, and the file then only names its provider. A key that the user typed for a variable of another
+agent stands under `AGENT/VARIABLE`. Does not know which providers there are, or what a key is used for.
 """
 
 from __future__ import annotations
@@ -77,6 +77,16 @@ class Credentials:
         self._forget_other_place(keys.get(provider), place)
         added = datetime.now(UTC).isoformat(timespec="seconds")
         self._write({**keys, provider: StoredKey(provider, place, key if place == "file" else "", added)})
+
+    def put_variable(self, agent: str, variable: str, key: str) -> None:
+        """Store a key for a variable of an agent, in place of an earlier one. Raises: ConfigError."""
+        self.put(f"{agent}/{variable}", key)
+
+    def variables_of(self, agent: str) -> dict[str, str]:
+        """Return the keys that were stored for variables of an agent. Raises: ConfigError."""
+        start = f"{agent}/"
+        found = {id.removeprefix(start): stored.key for id, stored in self.keys().items() if id.startswith(start)}
+        return {name: key for name, key in found.items() if key}
 
     def remove(self, provider: str) -> StoredKey | None:
         """Delete a key and return what was stored, None if there was none. Raises: ConfigError."""

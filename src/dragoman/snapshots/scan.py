@@ -20,12 +20,13 @@ from dragoman.snapshots.git_index import IndexDeclined
 from dragoman.snapshots.limits import RACY_NS, SLICE_SECONDS
 from dragoman.snapshots.reading import Reader
 from dragoman.snapshots.tree import FolderRow, Tree
-from dragoman.workspace.ignore import IgnoreStack
+from dragoman.workspace.ignore import GENERATED, IgnoreStack
 
 if TYPE_CHECKING:
     from dragoman.snapshots.entries import FileEntry
     from dragoman.snapshots.keeper import Keeper
     from dragoman.snapshots.limits import SnapshotLimits
+    from dragoman.workspace.ignore import RuleReader
 
 _SLICE_FILES: Final = 1024
 # With more changed files than this, git's index is read: the blobs of a checkout need not be stored again.
@@ -68,9 +69,18 @@ class TreeRules:
         root: the real path of the tree.
         left_out: absolute paths that never belong to it, such as the store itself.
         uses_index: whether git's index is read. Without it every name that ignore files exclude is left out.
+        read: reads ignore files as they were; None reads them as they are. With it, what only the present ones exclude
+            belongs to the snapshot, except well-known folders of installed and generated files.
     """
 
-    def __init__(self, root: str, *, left_out: frozenset[str] = frozenset(), uses_index: bool = True) -> None:
+    def __init__(
+        self,
+        root: str,
+        *,
+        left_out: frozenset[str] = frozenset(),
+        uses_index: bool = True,
+        read: RuleReader | None = None,
+    ) -> None:
         self._root = root
         self._left_out = frozenset(path for path in left_out if is_strictly_below(path, root))
         self._uses_index = uses_index
@@ -78,7 +88,9 @@ class TreeRules:
         self._bases: dict[str, GitBase | None] = {}
         self.repository: Repository | None = find_repository(root)
         self.declined: list[str] = []
-        stack = IgnoreStack.above(root, IGNORE_FILES)
+        self._read = read
+        self._present = None if read is None else TreeRules(root, left_out=left_out, uses_index=False)
+        stack = IgnoreStack.above(root, IGNORE_FILES, read=read)
         self._has_built_in = not stack
         self._top_stack = stack
 
@@ -108,7 +120,7 @@ class TreeRules:
         if has_rules or is_repository:
             place = os.path.join(self._root, folder)
             stack = above.stack.inside(
-                place, folder, has_rules=has_rules, is_repository=is_repository, names=IGNORE_FILES
+                place, folder, has_rules=has_rules, is_repository=is_repository, names=IGNORE_FILES, read=self._read
             )
             rules = rules._replace(stack=stack, is_open=not above.is_ignored and self._is_open(stack))
             if is_repository:
@@ -145,14 +157,22 @@ class TreeRules:
         inner = rules.tracked_path(path)
         return (base.has_below(inner) if is_folder else inner in base.entries), True
 
+    def ignores_folder(self, path: str) -> bool:
+        """Whether ignore files exclude a folder."""
+        folder, _, name = path.rpartition("/")
+        rules = self.of(folder)
+        return rules.is_ignored or self._is_ignored(rules, path, name, is_folder=True)
+
     def _is_open(self, stack: IgnoreStack) -> bool:
         return not stack and not self._left_out
 
     def _is_ignored(self, rules: FolderRules, path: str, name: str, *, is_folder: bool) -> bool:
         decision = rules.stack.decide(path, name, is_folder) if rules.stack else None
-        if decision is None:
-            return self._has_built_in and is_folder and name in BUILT_IN
-        return decision
+        if decision is None and self._has_built_in and is_folder and name in BUILT_IN:
+            return True
+        if not decision and self._present is not None and is_folder and name in GENERATED:
+            return self._present.ignores_folder(path)
+        return decision is True
 
     def _base(self, repository: Repository) -> GitBase | None:
         if not self._uses_index:
@@ -185,16 +205,25 @@ class Scanner:
         root: the real path of the tree.
         keeper: takes the contents that are read.
         left_out: absolute paths that do not belong to the tree.
+        read: reads ignore files as they were before a turn; None reads them as they are. With it, git's index is not
+            trusted either: the agent may have written it.
     """
 
     def __init__(
-        self, root: str, limits: SnapshotLimits, keeper: Keeper, *, left_out: frozenset[str] = frozenset()
+        self,
+        root: str,
+        limits: SnapshotLimits,
+        keeper: Keeper,
+        *,
+        left_out: frozenset[str] = frozenset(),
+        read: RuleReader | None = None,
     ) -> None:
         self._root = root
         self._prefix = root.rstrip("/") + "/"
         self._limits = limits
         self._rules: TreeRules | None = None
         self._left_out = left_out
+        self._read = read
         self._racy_after = time.time_ns() - RACY_NS
         self._reader = Reader(limits, keeper, self._racy_after)
         self._slice_end = time.monotonic() + SLICE_SECONDS
@@ -218,7 +247,7 @@ class Scanner:
     @property
     def rules(self) -> TreeRules:
         if self._rules is None:
-            self._rules = TreeRules(self._root, left_out=self._left_out, uses_index=self._uses_index)
+            self._rules = TreeRules(self._root, left_out=self._left_out, uses_index=self._uses_index, read=self._read)
         return self._rules
 
     def scan(self, base: Tree | None) -> Tree:
@@ -318,7 +347,7 @@ class Scanner:
         base = rules.base
         if base is not None:
             inner = rules.tracked_path(path)
-            blob = base.blob(inner, status)
+            blob = base.blob(inner, status) if self._read is None else None
             if blob is not None:
                 return self._reader.trusted(status, blob)
             return self._reader.look(self._prefix + path, status, None, base.named_blob(inner))
@@ -421,7 +450,7 @@ class Scanner:
             rules = self.rules.of(path.rpartition("/")[0])
             if rules.base is not None:
                 inner = rules.tracked_path(path)
-                blob = rules.base.blob(inner, status)
+                blob = rules.base.blob(inner, status) if self._read is None else None
                 if blob is not None:
                     return self._reader.trusted(status, blob)
                 blob = rules.base.named_blob(inner)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Final
 
@@ -29,12 +30,14 @@ from dragoman.snapshots.reading import Reader
 from dragoman.snapshots.records import LiveTurn, TreeChange, TurnChanges
 from dragoman.snapshots.scan import Scanner, ScanRefused, ScanStopped
 from dragoman.snapshots.storage import make_room
+from dragoman.workspace.ignore import GENERATED, read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dragoman.snapshots.keeper import Keeper
     from dragoman.snapshots.tree import Tree
+    from dragoman.workspace.ignore import RuleReader
 
 NAMED_ONLY: Final = "changes are tracked only for files the agent names"
 # A tree that was too large is not looked at again for this long: every turn would begin with the same wait.
@@ -42,6 +45,8 @@ _REFUSAL_SECONDS: Final = 3600.0
 _MOST_EARLIER: Final = 1000
 _MOST_PINNED: Final = 5000
 _PROMPT_CHARS: Final = 500
+_MOST_RULES_BYTES: Final = 1 << 20
+_CLOCK_NS: Final = 20_000_000  # file systems take their times from a coarser clock
 
 
 class _Named:
@@ -84,6 +89,7 @@ class FolderTracker:
         self._live: LiveTurn | None = None
         self._lock_fd = -1
         self._started_ns = 0
+        self._excludes: tuple[str, bytes | None] = ("", None)
         self._named: dict[str, _Named] = {}
         self._notes: list[str] = []
         self.reason = ""
@@ -105,6 +111,10 @@ class FolderTracker:
         make_room(self._base, self._store, self._limits)
         self.reason = self._refusal()
         self._started_ns = time.time_ns()
+        repository = find_repository(self.root)
+        if repository is not None:
+            place = os.path.join(repository.worktree, ".git", "info", "exclude")
+            self._excludes = place, read_plain(place, _MOST_RULES_BYTES)
         keeper = self._store.keeper()
         earlier: list[TreeChange] = []
         number = 0
@@ -240,8 +250,8 @@ class FolderTracker:
         with suppress(OSError), open(os.path.join(self._store.folder, "refused"), "w", encoding="utf-8") as file:
             file.write(self.reason)
 
-    def _scan(self, last_tree: Tree | None, keeper: Keeper) -> Tree:
-        self._scanner = Scanner(self.root, self._limits, keeper, left_out=self._left_out)
+    def _scan(self, last_tree: Tree | None, keeper: Keeper, read: RuleReader | None = None) -> Tree:
+        self._scanner = Scanner(self.root, self._limits, keeper, left_out=self._left_out, read=read)
         tree = self._scanner.scan(last_tree)
         for path in self._scanner.unstable:
             self._notes.append(f"{path} was being written all the time; its last whole content is used")
@@ -252,7 +262,8 @@ class FolderTracker:
         changes: list[TreeChange] = []
         if self._tree is not None:
             try:
-                tree = self._scan(self._tree, keeper)
+                with Contents(self.root, self._store.packs) as contents:
+                    tree = self._scan(self._tree, keeper, partial(self._rules_before, contents))
             except ScanRefused as error:
                 self._notes.append(f"the folder grew too large while the turn ran: {error}; {NAMED_ONLY}")
                 self.reason = str(error)
@@ -272,6 +283,25 @@ class FolderTracker:
             if now != named.state:
                 changes.append(TreeChange(name=os.fsencode(path), before=named.state, after=now, is_sure=named.is_sure))
         return sorted(changes, key=lambda change: change.name), tree
+
+    def _rules_before(self, contents: Contents, path: str, largest_bytes: int) -> bytes | None:
+        """Read an ignore file as it was before the turn: an agent must not decide what is seen of its work."""
+        inner = os.path.relpath(path, self.root)
+        try:
+            is_changed = os.lstat(path).st_ctime_ns >= self._started_ns - _CLOCK_NS
+        except OSError:
+            is_changed = True
+        if not is_changed or not GENERATED.isdisjoint(inner.split("/")):
+            return read_plain(path, largest_bytes)
+        if path == self._excludes[0]:
+            return self._excludes[1]
+        state = None if self._tree is None else self._tree.state(inner)
+        if state is None or not state.is_file:
+            return None
+        try:
+            return contents.read(inner, state)
+        except ContentMissing:
+            return None  # what it excluded is seen then
 
     def _is_known(self, path: str) -> bool:
         """Whether the first look has saved a path already, or would have if it had been there."""

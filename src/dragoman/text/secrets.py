@@ -31,6 +31,7 @@ KEY_VARIABLES = (
 
 
 _remembered: "list[Mapping[str, str | None]]" = []
+_typed: "dict[str, str]" = {}
 
 
 def remember_keys(keys: "Mapping[str, str | None]") -> None:
@@ -44,6 +45,12 @@ def remember_keys(keys: "Mapping[str, str | None]") -> None:
         known_keys.learn(keys)
 
 
+def remember_key(variable: str, key: str) -> None:
+    """Mask a key, too, that the user typed for a variable, whatever that is called."""
+    _typed[key] = f"[{variable}]"
+    known_keys.add(_typed)
+
+
 class Secrets:
     """The keys of one environment, with the text that replaces each: `[ANTHROPIC_API_KEY]`."""
 
@@ -52,6 +59,8 @@ class Secrets:
         self._masks_bytes: list[tuple[bytes, bytes]] = []
         for environment in (*environments, *_remembered):
             self.learn(environment)
+        if _typed:
+            self.add(_typed)
 
     def __bool__(self) -> bool:
         """Whether any key is known."""

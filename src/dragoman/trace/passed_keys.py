@@ -1,6 +1,7 @@
 """Keys that a client passes to an agent in a request: in no environment, so that they are found in the conversation.
 
-Owns the places: `_meta["api-key"]` of `authenticate`, and the headers of `providers/set` and of a gateway.
+Owns the places: `_meta["api-key"]` of `authenticate` and of a host's login, and the headers of `providers/set` and of
+a gateway.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MASK: Final = "[passed key]"
-_METHODS: Final = (b'"authenticate"', b'"providers/set"', b'"providers\\/set"')
+_METHODS: Final = ("authenticate", "_dragoman/log_in", "providers/set")
+_SPELLINGS: Final = tuple(f'"{name}"'.encode() for method in _METHODS for name in (method, method.replace("/", "\\/")))
 
 
 def passed_keys(line: bytes) -> dict[str, str]:
     """Return the keys in a line of the conversation, each with its mask; empty for almost every line."""
-    if not any(method in line for method in _METHODS):
+    if not any(method in line for method in _SPELLINGS):
         return {}
     try:
         message = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return {}
     params = message.get("params") if isinstance(message, dict) else None
-    if not isinstance(params, dict) or message.get("method") not in ("authenticate", "providers/set"):
+    if not isinstance(params, dict) or message.get("method") not in _METHODS:
         return {}
     return dict.fromkeys(_passed(params), MASK)
 

@@ -1,7 +1,8 @@
 """What can be completed in a prompt: slash commands, and files of the project behind `@`.
 
-Owns which word is completed, what matches it and in which order, and the list of the project's files. Pure but for
-`FileIndex`, which walks a folder on a thread, with limits. Does not know a screen: several forms of the client use it.
+Owns which word is completed, what matches it and in which order, the list of the project's files, and whether a text
+that begins with a slash is a command. Pure but for `FileIndex`, which walks a folder on a thread, with limits. Does not
+know a screen: several forms of the client use it.
 """
 
 from __future__ import annotations
@@ -13,16 +14,21 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from dragoman.schema import v1
+from dragoman.settings.documents import did_you_mean
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from dragoman.workspace.ignore import IgnoreStack
 
 T = TypeVar("T")
 MOST_SHOWN: Final = 50
+MOST_FREQUENT: Final = 8
+"""Rows of the menu behind a slash alone: what is used often; the others are found by typing."""
+FREQUENT: Final = ("model", "mode", "resume", "new", "help", "diff", "rewind", "exit")
+_OWN_FREQUENT: Final = 5  # so many of ours are in the menu in any case; the rest of it is the agent's
 MOST_FILES: Final = 50_000  # more than most projects have; about 5 MB of names
 WALK_SECONDS: Final = 3.0
 FRESH_SECONDS: Final = 15.0
@@ -34,6 +40,8 @@ _BOUNDARIES: Final = frozenset("/_-. ")
 _LONGEST_QUERY: Final = 200
 _MOST_SCORED: Final = 5_000  # the nearest of the names that match
 _TRAILING: Final = ".,;:!?)]}'\""
+_COMMAND: Final = re.compile(r"/[\w?:.-]*")
+"""The first word of a text that is meant as a command; with a second slash in it, it is a path."""
 
 
 class CompletedWord(NamedTuple):
@@ -59,7 +67,7 @@ class Suggestion(NamedTuple):
 
 
 class ClientCommand(NamedTuple):
-    """A slash command of this client."""
+    """A slash command of this client, or another name of one."""
 
     name: str
     help: str
@@ -121,10 +129,44 @@ def mention(path: str) -> str:
     return f'@"{path}"' if re.search(r'[\s"]', path) else f"@{path}"
 
 
+def literal_text(raw: str) -> str | None:
+    """Return the prompt that is sent as it is: behind a blank, or `//name`, which stands for `/name`; else None."""
+    text = raw.strip()
+    if text.startswith("//") and _COMMAND.fullmatch(text.split(maxsplit=1)[0][1:]) and text[2:3].strip():
+        return text[1:]
+    return text if text.startswith("/") and raw[:1].isspace() else None
+
+
+def unknown_command(text: str, known: Collection[str], *, is_agent_known: bool = True) -> str:
+    """Return what to say about an unknown slash command; empty if the text is a prompt, or the command is known.
+
+    A text whose first word has a second slash is a prompt about a path, as is `/tmp is full`: a file of that name, with
+    words behind it.
+
+    Args:
+        text: As it was typed.
+        known: The names of all commands, of the agent and of this client.
+        is_agent_known: The agent is there, so that its commands are known.
+    """
+    word, *words = text.split(maxsplit=1) or [""]
+    if not _COMMAND.fullmatch(word) or word[1:] in known or (words and len(word) > 1 and os.path.exists(word)):
+        return ""
+    if word == "/":
+        return "type the name of a command behind /, or /help for all of them"
+    near = did_you_mean(word, [f"/{name}" for name in known])
+    more = "" if is_agent_known else "those of the agent are not known until it is there"
+    ending = "; ".join(part for part in (near, more) if part)
+    shown = label(word, 40)
+    return f"not sent: there is no command {shown}{f'; {ending}' if ending else ''} (/{shown} sends it as it is)"
+
+
 def command_suggestions(
     query: str, agent: Iterable[AgentCommand], client: Iterable[ClientCommand], agent_name: str = "agent"
 ) -> list[Suggestion]:
-    """Return the commands that match. The agent's own wins where both have a name; ours is `/dragoman:NAME` then."""
+    """Return the commands that match; without a query the frequent ones, at most eight.
+
+    The agent's own wins where both have a name; ours is `/dragoman:NAME` then.
+    """
     theirs = list(agent)
     taken = {command.name for command in theirs}
     rows: list[tuple[str, Suggestion]] = []
@@ -134,10 +176,22 @@ def command_suggestions(
             f"/{command.name} ", f"/{label(command.name, 40)}", label(detail, 200, ""), label(agent_name, 20)
         )
         rows.append((command.name, row))
+    own: dict[str, Suggestion] = {}
     for ours in client:
         name = f"dragoman:{ours.name}" if ours.name in taken else ours.name
-        rows.append((ours.name, Suggestion(f"/{name} ", f"/{name}", ours.help, "client")))
-    return ranked(query, rows)
+        own[ours.name] = Suggestion(f"/{name} ", f"/{name}", ours.help, "client")
+    if query:
+        return ranked(query, [*rows, *own.items()])
+    often = [own[name] for name in FREQUENT if name in own]
+    some = often[: max(_OWN_FREQUENT, MOST_FREQUENT - len(rows))]
+    return [*some, *(row for _, row in rows)][:MOST_FREQUENT]
+
+
+def is_whole_name(word: CompletedWord, rows: Sequence[Suggestion], paths: Collection[str] = ()) -> bool:
+    """Return whether a word is typed to its end: the name of a command, or the path of a file."""
+    if word.kind == "command":
+        return any(row.inserted.strip() == f"/{word.query}" for row in rows)
+    return any(path in paths for path in spoken(word.query))
 
 
 def file_suggestions(query: str, paths: Sequence[str]) -> list[Suggestion]:
@@ -234,6 +288,11 @@ class FileIndex:
         if is_fresh or (self._making is not None and not self._making.done()):
             return
         self._making = asyncio.ensure_future(self._make(done))
+
+    @property
+    def is_made_now(self) -> bool:
+        """Whether a walk is under way."""
+        return self._making is not None and not self._making.done()
 
     def close(self) -> None:
         """Stop a walk that is under way."""

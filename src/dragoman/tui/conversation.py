@@ -19,6 +19,7 @@ from dragoman.errors import ConnectionClosed, DragomanError, RequestError
 from dragoman.host.local.start import NoHost
 from dragoman.schema import v1
 from dragoman.state import SessionState
+from dragoman.text.visible import label
 from dragoman.tui.background import in_turn
 from dragoman.tui.local_host.loaded_turns import LoadedTurns, read_turns
 from dragoman.tui.local_host.older_blocks import TAIL_EVENTS, is_too_long, read_older
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, Phase, TypedPrompt
 
 _RETRY_SECONDS: Final = (0.1, 0.5, 1.0, 2.0)
+_TAKE_BACK_SECONDS: Final = 2.0
+_STOP_SECONDS: Final = 5.0
+"""So long an agent may take to end its turn when the client is left with it."""
 _MOST_TRIES: Final = 20  # about 40 seconds: a host that is restarted on a busy machine is back by then
 
 
@@ -89,6 +93,8 @@ class HostedConversation:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
         self._turn_id: str | None = None  # of the prompt whose turn began last, if it is known
+        self._turn_over = asyncio.Event()
+        self._stopped: tuple[str | None] | None = None  # the turn that was asked to stop last
         self._sent = SentPrompts(self, interface, self._start)
         self._is_leaving = False
         self.accepts = AgentInput()
@@ -106,6 +112,16 @@ class HostedConversation:
     def is_running(self) -> bool:
         """Whether a turn runs in the session."""
         return self.is_foreign_turn or any(prompt.has_started for prompt in self._sent.items)
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the turn that runs was asked to stop."""
+        return self.is_running and self._stopped == (self._turn_id,)
+
+    @property
+    def turn_id(self) -> str | None:
+        """The id of the prompt whose turn runs; None if none runs, or it is not known."""
+        return self._turn_id if self.is_running else None
 
     @property
     def prompts(self) -> list[TypedPrompt]:
@@ -269,6 +285,7 @@ class HostedConversation:
             task.cancel()
         self.asking.lose("the connection was lost")
         self.is_foreign_turn, self.started_at = False, None
+        self.note_end()
         for prompt in self.prompts:
             prompt.is_steered = False  # sent again, it is the same prompt
         if had_session and self.phase == "ready":
@@ -327,6 +344,60 @@ class HostedConversation:
             with suppress(ConnectionClosed):
                 await session.cancel()
 
+    def stop(self) -> asyncio.Task[None] | None:
+        """Stop the turn that runs, and give back to the user what waits behind it, so that nothing begins by itself.
+
+        Returns: what sends it; None if there is nothing to stop, or it was asked to stop before.
+        """
+        is_running = self.is_running and not self.is_stopping
+        waiting = self._sent.take_waiting()
+        if not is_running and not waiting:
+            return None
+        if is_running:
+            self._stopped = (self._turn_id,)
+        return self._start(self._stop(waiting, is_running=is_running))
+
+    async def _stop(self, waiting: Sequence[TypedPrompt], *, is_running: bool) -> None:
+        # The prompts leave the queue of the host first: the end of the turn begins whatever waits then.
+        sending = [prompt.sending for prompt in waiting if prompt.sending is not None]
+        if sending:
+            _ = await asyncio.wait(sending, timeout=_TAKE_BACK_SECONDS)
+        if is_running:
+            await self.cancel()
+
+    async def stop_and_wait(self) -> None:
+        """Stop the turn that runs, and wait for its end, which an agent may not come to: bounded."""
+        stopping = self.stop()
+        if stopping is not None:
+            _ = await asyncio.wait([stopping], timeout=_STOP_SECONDS)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STOP_SECONDS):
+                while self.is_running:
+                    self._turn_over.clear()
+                    await self._turn_over.wait()
+
+    def note_end(self) -> None:
+        """Wake what waits for the end of the turn."""
+        self._turn_over.set()
+
+    def farewell(self, *, was_running: bool) -> str:
+        """Return how to come back, and how to stop what goes on; empty without a session.
+
+        Args:
+            was_running: a turn ran when the client was left.
+        """
+        if self.session_id is None:
+            return ""
+        id = label(self.session_id, 80)
+        back = f"dragoman attach {id} brings you back"
+        if not was_running:
+            return back
+        if self.is_stopping:
+            return f"the turn is being stopped; {back}"
+        # The end of a turn begins what waits behind it.
+        end, what = ("close", "ends it, with what waits") if self.queued else ("cancel", "stops it")
+        return f"still running; {back}, dragoman sessions {end} {id} {what}"
+
     def take_back(self, prompt: TypedPrompt) -> bool:
         """Take a queued prompt back; False if its turn runs already, or the agent has it."""
         return self._sent.take_back(prompt)
@@ -373,6 +444,7 @@ class HostedConversation:
         if self._sent.find(id) is not None or (self._turn_id is not None and id not in (None, self._turn_id)):
             return  # the answer to it follows; or it never had a turn
         self.is_foreign_turn, self.started_at = False, None
+        self.note_end()
         self._sent.end_steering()
         result = params.get("result")
         reason = result.get("stopReason") if isinstance(result, dict) else None

@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
@@ -88,16 +88,9 @@ def run(
         os.write(sys.stdout.fileno(), app.around.notifier.ending().encode())
     for line in app.last_exchange:
         sys.stdout.write(f"{line}\n")
-    _print_way_back(app.conversation)
+    if app.farewell:
+        sys.stdout.write(f"{app.farewell}\n")
     return app.return_code or 0  # of a defect, which Textual has printed
-
-
-def _print_way_back(conversation: Any) -> None:
-    from dragoman.text.visible import label
-
-    if conversation.session_id is not None:
-        state = "still running; " if conversation.is_running else ""
-        sys.stdout.write(f"{state}dragoman attach {label(conversation.session_id, 80)} brings you back\n")
 
 
 def _warm() -> None:

@@ -16,7 +16,7 @@ from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.colour import Painter
-from dragoman.tui.lines.client import LineClient, is_leaving
+from dragoman.tui.lines.client import LineClient, leaving_words
 from dragoman.tui.terminal.terminal_facts import ascii_signs
 from dragoman.view.appended import AppendedLines
 
@@ -30,9 +30,11 @@ if TYPE_CHECKING:
 
 KEYS: Final = (
     ("NUMBER", "answer the question that is open"),
-    ("Ctrl-C", "stop the turn; without one, leave"),
-    ("Ctrl-D", "leave; the work goes on"),
+    ("Ctrl+C", "stop what runs; else clear the line; else, twice, leave"),
+    ("Ctrl+D", "leave; the work goes on"),
 )
+_TWICE_SECONDS: Final = 2.0
+"""So soon after the first Ctrl+C the second one leaves."""
 
 
 class PlainTerminal:
@@ -46,6 +48,8 @@ class PlainTerminal:
     def __init__(self, paint: Painter, *, is_ascii: bool = False) -> None:
         self.paint = paint
         self._is_ascii = is_ascii
+        self._kept = ""  # the lines of a prompt that goes on
+        self._asked_about: tuple[str | None] | None = None  # the turn that the user was asked about
 
     def write(self, lines: Sequence[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)
@@ -73,22 +77,43 @@ class PlainTerminal:
     def changed(self) -> None:
         pass
 
-    def lent(self) -> AbstractAsyncContextManager[None]:
-        return nullcontext()  # nothing is read or drawn while a line is taken
+    def handed_over(self) -> AbstractAsyncContextManager[None]:
+        return nullcontext()  # no line is read while one is taken
 
     async def read(self, client: LineClient) -> None:
         """Take lines until the user leaves."""
-        kept = ""
         while (line := await self._line()) is not None:
             if line.endswith("\\"):
-                kept += line[:-1] + "\n"
+                self._kept += line[:-1] + "\n"
                 continue
-            text, kept = (kept + line).strip(), ""
-            if is_leaving(text):
-                return
-            # An empty line keeps the value of a field, and takes the first row of the welcome.
-            if text or client.answers.is_filling or client.is_choosing:
-                await client.take(text)
+            raw, self._kept = self._kept + line, ""
+            words = leaving_words(raw.strip())
+            if words is not None:
+                if await self._may_leave(client, words):
+                    return
+            # An empty line keeps the value of a field, and takes the best row of the welcome.
+            elif raw.strip() or client.answers.is_filling or client.is_choosing:
+                await client.take(raw)
+
+    async def _may_leave(self, client: LineClient, words: str) -> bool:
+        """Return whether the client is left now; says once for each turn that it goes on, and how to stop it."""
+        conversation = client.conversation
+        if words == "stop":
+            await conversation.stop_and_wait()
+            return True
+        if words not in ("", "detach"):
+            client.write("note: /exit leaves, /exit stop stops the turn and leaves")
+            return False
+        if words or not client.runs_on or self._asked_about == (conversation.turn_id,):
+            return True
+        self._asked_about = (conversation.turn_id,)
+        client.write("note: the turn is still running: /exit stop stops it and leaves, /exit again lets it go on")
+        return False
+
+    def clear(self) -> bool:
+        """Drop the lines of a prompt that was not ended; False if there are none. The terminal drops the last line."""
+        was_kept, self._kept = bool(self._kept), ""
+        return was_kept
 
     async def _line(self) -> str | None:
         """Return the next line of stdin, None at its end."""
@@ -142,9 +167,20 @@ async def _work(
     reading = asyncio.ensure_future(terminal.read(client))
     working = asyncio.ensure_future(client.run(reading, first))
 
+    interrupted_at = -_TWICE_SECONDS
+
     def interrupt() -> None:
-        stopping = asyncio.ensure_future(client.interrupt())
-        stopping.add_done_callback(lambda done: None if done.cancelled() or done.result() else working.cancel())
+        nonlocal interrupted_at
+        now, before, interrupted_at = loop.time(), interrupted_at, -_TWICE_SECONDS
+        if client.interrupt():
+            return
+        if terminal.clear():
+            client.write("note: the lines of the prompt are dropped")
+        elif now - before < _TWICE_SECONDS:
+            working.cancel()
+        else:
+            interrupted_at = now
+            client.write("note: Ctrl+C again to leave")
 
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGINT, interrupt)

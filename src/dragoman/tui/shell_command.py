@@ -59,6 +59,8 @@ class ShellCommand:
         shell = os.environ.get("SHELL") or "/bin/sh"
         env = {**os.environ, "TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}
         started = monotonic()
+        if self.ending:  # it was stopped before it began
+            return
         try:
             self._terminal = terminal = Terminal.start(
                 [shell, "-c", self.command], cwd=folder, env=env, columns=max(20, columns), on_output=self._read
@@ -78,7 +80,10 @@ class ShellCommand:
 
     def stop(self) -> None:
         """End it with everything it started."""
-        if self._terminal is not None and not self.ending:
+        if self._terminal is None:
+            self.ending = self.ending or "stopped"
+            self._changed()
+        elif not self.ending:
             self._is_stopped = True
             self._terminal.begin_release()
 

@@ -16,10 +16,20 @@ from msgspec import Struct
 from dragoman.workspace.wildcards import to_regex
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    RuleReader = Callable[[str, int], bytes | None]
+    """Reads an ignore file, given the largest size that is one; None if there is none."""
 
 RULES_FILE: Final = ".gitignore"
 _LARGEST_BYTES: Final = 1 << 20  # a larger file is not a list of rules
+# Folders that tools fill with thousands of installed or generated files, and have git ignore in the same step.
+GENERATED: Final = frozenset(
+    (
+        *("node_modules", ".venv", "venv", "__pycache__", "target", ".tox", ".nox", ".gradle", ".next"),
+        *(".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis"),
+    )
+)
 
 
 class IgnoreRule(Struct, frozen=True):
@@ -97,15 +107,19 @@ class IgnoreStack:
         self._layers = layers
 
     @classmethod
-    def above(cls, start: str, names: tuple[str, ...] = (RULES_FILE,)) -> IgnoreStack:
+    def above(
+        cls, start: str, names: tuple[str, ...] = (RULES_FILE,), *, read: RuleReader | None = None
+    ) -> IgnoreStack:
         """Return the rules for `start` itself: those of its folders, up to the root of its repository.
 
-        `names` are the names of ignore files, lowest precedence first.
+        Args:
+            names: the names of ignore files, lowest precedence first.
+            read: reads them, by default as they are on the disk.
         """
         layers: list[tuple[str, int, IgnoreFile]] = []
         folder, before = os.path.realpath(start), ""
         while True:
-            layers += [(before, 0, rules) for rules in reversed(_rules_of(folder, names=names))]
+            layers += [(before, 0, rules) for rules in reversed(_rules_of(folder, names=names, read=read))]
             parent = os.path.dirname(folder)
             if parent == folder or os.path.lexists(os.path.join(folder, ".git")):
                 break
@@ -124,11 +138,12 @@ class IgnoreStack:
         has_rules: bool,
         is_repository: bool,
         names: tuple[str, ...] = (RULES_FILE,),
+        read: RuleReader | None = None,
     ) -> IgnoreStack:
         """Return the rules below one more folder. Rules from outside a repository do not apply inside it."""
         if not has_rules and not is_repository:
             return self
-        found = _rules_of(folder, is_repository=is_repository, names=names)
+        found = _rules_of(folder, is_repository=is_repository, names=names, read=read)
         added = [("", len(relative) + 1, rules) for rules in found]
         return IgnoreStack((*(() if is_repository else self._layers), *added))
 
@@ -146,10 +161,13 @@ class IgnoreStack:
         return None
 
 
-def _rules_of(folder: str, *, is_repository: bool = True, names: tuple[str, ...] = (RULES_FILE,)) -> list[IgnoreFile]:
+def _rules_of(
+    folder: str, *, is_repository: bool = True, names: tuple[str, ...], read: RuleReader | None
+) -> list[IgnoreFile]:
     """Return the ignore files of a folder, lowest precedence first."""
+    read = read or read_plain
     exclude = [os.path.join(folder, ".git", "info", "exclude")] if is_repository else []
-    contents = [read_plain(path, _LARGEST_BYTES) for path in (*exclude, *(os.path.join(folder, n) for n in names))]
+    contents = [read(path, _LARGEST_BYTES) for path in (*exclude, *(os.path.join(folder, n) for n in names))]
     return [rules for data in contents if data is not None and (rules := IgnoreFile(os.fsdecode(data)))]
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from dragoman.workspace.ignore import RULES_FILE, IgnoreStack, read_plain
+from dragoman.workspace.ignore import GENERATED, RULES_FILE, IgnoreStack, read_plain
 from dragoman.worktrees.git import WorktreeError, run_git
 from dragoman.worktrees.worktree import content_of, entries_of, mode_of
 
@@ -168,6 +168,8 @@ class Found(Struct, frozen=True):
     path: str
     is_newly_ignored: bool = False
     """Whether git ignores it, but only by rules that were changed in the worktree."""
+    is_generated: bool = False
+    """Whether it is such a folder, with thousands of files that some tool made. They are not listed."""
 
 
 def files_in(worktree: Worktree, base: Base) -> Iterator[Found]:
@@ -205,6 +207,11 @@ def files_in(worktree: Worktree, base: Base) -> Iterator[Found]:
                 if before is now and was_ignored == is_ignored
                 else (is_ignored or now.decide(path, entry.name, is_folder) is True)
             )
+            if is_folder and is_git and entry.name in GENERATED and not was and path not in folders:
+                own = read_plain(os.path.join(worktree.folder, path, RULES_FILE), MOST_RULES_BYTES) or b""
+                if is_now or b"*" in own.split():
+                    yield Found(path, is_newly_ignored=True, is_generated=True)
+                    continue
             if is_folder:
                 if not (was and is_now) or path in folders:
                     waiting.append((path, before, now, was, is_now))

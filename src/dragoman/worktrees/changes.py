@@ -27,9 +27,10 @@ class WorktreeChange(Struct, frozen=True):
     after: FileVersion | None
     base_is_known: bool = True
     """False if the old content is lost, because the project's own file has changed since. `before` is None then."""
-    aside: Literal["git", "ignored"] | None = None
-    """Why a merge leaves it: it stands for a folder of git with all that is in it, or git ignores it, but only by rules
-    that were changed in the worktree. None if a merge takes it."""
+    aside: Literal["git", "generated", "ignored"] | None = None
+    """Why a merge leaves it: it stands for a folder of git with all that is in it; for a folder with installed or
+    generated files; or git ignores it. The last two only by rules that were changed in the worktree. None if a merge
+    takes it."""
 
     @property
     def kind(self) -> Literal["created", "modified", "deleted"]:
@@ -52,7 +53,9 @@ def changes_of(worktree: Worktree) -> list[WorktreeChange]:
             f"forget it with: dragoman worktrees discard {worktree.name}"
         )
     base = base_of(worktree)
+    nothing = FileVersion(b"", 0o100644)
     found = {file.path: file for file in files_in(worktree, base)}
+    generated = [WorktreeChange(path, None, nothing, aside="generated") for path in found if found[path].is_generated]
     differing: dict[str, FileVersion | None] = {}
     for path in found.keys() | {os.fsdecode(name) for name in base.files}:
         # What was there and is not found is gone, or behind a link.
@@ -73,7 +76,7 @@ def changes_of(worktree: Worktree) -> list[WorktreeChange]:
         for path, now in plain.items()
     ]
     changes = [seen for change in changes if (seen := _in_submodule(worktree, base, change)) is not None]
-    return sorted([*own, *changes], key=lambda change: change.path)
+    return sorted([*own, *generated, *changes], key=lambda change: change.path)
 
 
 def _of_git(worktree: Worktree, base: Base, differing: Iterable[str]) -> Iterator[WorktreeChange]:
@@ -106,8 +109,11 @@ def _in_submodule(worktree: Worktree, base: Base, change: WorktreeChange) -> Wor
 
 
 def patch_of(changes: Iterable[WorktreeChange]) -> bytes:
-    """Return the changes as one patch for `git apply`, with renames, modes and binary files, without files of git."""
-    shown = [change for change in changes if change.aside != "git"]
+    """Return the changes as one patch for `git apply`, with renames, modes and binary files.
+
+    Folders of git and of generated files are not in it.
+    """
+    shown = [change for change in changes if change.aside not in ("git", "generated")]
     gone = {change.before: change for change in shown if change.after is None and change.before is not None}
     pieces: list[tuple[str, bytes]] = []
     renamed = set()

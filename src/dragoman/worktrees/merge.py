@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LEFT = {
     "git": "files of git are not merged",
+    "generated": "installed and generated files that git ignores are not merged",
     "ignored": "only a rule that was changed in the worktree ignores it; name it to merge it",
 }
 
@@ -78,8 +79,7 @@ def plan_merge(worktree: Worktree, changes: Iterable[WorktreeChange], *, takes_i
     """
     paths = []
     for change in changes:
-        is_left = change.aside == "git" or (change.aside == "ignored" and not takes_ignored)
-        if is_left and change.aside is not None:
+        if change.aside is not None and not (change.aside == "ignored" and takes_ignored):
             paths.append(MergedPath(change.path, "leave", None, None, _LEFT[change.aside]))
         else:
             paths.append(_planned(worktree.project, change))

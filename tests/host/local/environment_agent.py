@@ -1,6 +1,6 @@
 """An agent that appends the environment of each of its processes to the file of its first argument, when prompted.
 
-It can load sessions. What it says tells nothing about the environment.
+It can load sessions. What it writes has nothing of the environment, but for a prompt with `repeat` or `die`.
 """
 
 import json
@@ -24,9 +24,12 @@ for line in sys.stdin:
     if method == "session/prompt":
         with open(sys.argv[1], "a", encoding="ascii") as file:
             file.write(json.dumps({"pid": os.getpid(), **os.environ}) + "\n")
-        content = {"type": "text", "text": "noted"}
+        key = os.environ.get("OPENAI_API_KEY", "none")
+        content = {"type": "text", "text": f"noted {key}" if "repeat" in line else "noted"}
         update = {"sessionUpdate": "agent_message_chunk", "content": content}
         send({"method": "session/update", "params": {"sessionId": params["sessionId"], "update": update}})
+        if "die" in line:
+            sys.exit(f"refused: {key}")
         result = {"stopReason": "end_turn"}
     if "id" in call and method is not None:
         send({"id": call["id"], "result": result})

@@ -9,17 +9,23 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from dragoman.host.environment import block_for, differing, machine_mark, read_block, read_members
+from dragoman.host.environment import METHOD, block_for, differing, machine_mark, read_block, read_members
+from dragoman.host.local.build import hello
+from dragoman.host.local.place import HostPlace
+from dragoman.host.local.thin import HostRefused, begin, begun, connect_to
+from tests.builtin.providers.server import ProviderServer, text_answer
 from tests.cli.exec_kit import PROGRAM
 from tests.cli.terminal_kit import at_terminal
 from tests.host.local.kit import HostPlaceKit, scripted, wait_for
@@ -50,6 +56,11 @@ class Forms(HostPlaceKit):
     """A client with its own environment, and a host that was started with another."""
 
     hosts = 0
+    url = ""
+
+    @property
+    def settings_file(self) -> Path:
+        return self.home / "dragoman" / "config" / "settings.json"
 
     def prepare(self) -> None:
         self.noted = self.temporary / "environments"
@@ -58,7 +69,10 @@ class Forms(HostPlaceKit):
             "args": ["-IS", str(AGENT), str(self.noted)],
             "env": {"FROM_SETTINGS": "yes", "OVERRIDDEN": "by the settings"},
         }
-        self.settings(agent_servers={"notes": entry}, default_agent="notes", host={"env": ["NOT_NEEDED"]})
+        narrow = {**entry, "env_allow": ["OPENAI_API_KEY"]}
+        self.settings(
+            agent_servers={"notes": entry, "narrow": narrow}, default_agent="notes", host={"env": ["NOT_NEEDED"]}
+        )
         self.theirs = {**self.environment, "OPENAI_API_KEY": "key-of-the-host", "OVERRIDDEN": "by the host"}
         self.mine = {**self.environment, **MINE, "OVERRIDDEN": "by the client"}
         self.start_host()
@@ -163,6 +177,16 @@ def test_an_agent_has_the_environment_of_its_client_in_every_form(forms: Forms, 
     assert len(forms.pids()) == 1
 
 
+@pytest.mark.parametrize("words", [(), ("--session", "narrow")], ids=["exec", "exec --session"])
+def test_a_key_that_the_settings_allow_has_its_address(forms: Forms, words: tuple[str, ...]) -> None:
+    done = forms.run(*words, "-a", "narrow", "hi")
+    (found,) = forms.lines()
+    forms.noted.unlink()
+    inherited = {"OPENAI_API_KEY", "OPENAI_BASE_URL", "SSL_CERT_FILE"}
+    assert {name for name in MINE if name in found} == inherited, done
+    assert found["OVERRIDDEN"] == "by the settings"
+
+
 def test_values_of_the_environment_are_in_no_file_and_in_nothing_that_is_shown(forms: Forms) -> None:
     recorded = forms.temporary / "recorded.jsonl"
     shown = [
@@ -170,8 +194,12 @@ def test_values_of_the_environment_are_in_no_file_and_in_nothing_that_is_shown(f
         forms.run("show", "last", "--full", verb="sessions"),
         forms.run("export", "last", "--format", "json", verb="sessions"),
         forms.run("report", "last", "-o", str(forms.temporary / "report.zip"), verb="sessions"),
+        forms.run("--session", "recorded", "repeat it"),
+        forms.run("--session", "recorded", "die of it"),
     ]
-    assert [done.code for done in shown] == [0, 0, 0, 0], shown
+    assert [done.code for done in shown] == [0, 0, 0, 0, 0, 4], shown
+    assert [done.out for done in shown[4:]] == ["noted [OPENAI_API_KEY]\n", "noted\n"]
+    assert "refused: [OPENAI_API_KEY]" in shown[5].err
     assert "session/prompt" in recorded.read_text()
     forms.noted.unlink()
     files = [path for path in (forms.home, forms.temporary) for path in path.rglob("*") if path.is_file()]
@@ -181,6 +209,17 @@ def test_values_of_the_environment_are_in_no_file_and_in_nothing_that_is_shown(f
     for secret in (*SECRETS, *encoded):
         assert not [path for path in files if secret.encode() in path.read_bytes()]
         assert not [done for done in shown if secret in done.out + done.err]
+
+
+def test_a_client_with_another_environment_is_not_shown_the_key_that_an_agent_repeats(forms: Forms) -> None:
+    assert forms.run("--session", "repeated", "repeat it").code == 0
+    try:
+        forms.environment = forms.theirs
+        with at_terminal(forms, "sessions", "watch", "repeated") as terminal:
+            terminal.until("noted [OPENAI_API_KEY]")
+    finally:
+        forms.environment = forms.mine
+        forms.noted.unlink(missing_ok=True)
 
 
 def test_commands_of_agents_get_no_keys(forms: Forms) -> None:
@@ -224,11 +263,57 @@ def test_the_terminal_client_shows_that_a_session_has_another_key(forms: Forms) 
         forms.noted.unlink(missing_ok=True)
 
 
-def test_a_host_on_another_machine_is_sent_no_environment() -> None:
-    assert read_block(block_for({"machine": machine_mark()})) == dict(os.environ)
-    others: list[object] = [{}, {"machine": ""}, {"machine": "00000000"}, {"machine": None}, None, [], {"version": "1"}]
-    for hello in others:
-        assert block_for(hello) == ""
+@pytest.mark.parametrize("way", ["connect", "the socket of the local host"])
+@pytest.mark.parametrize("machine", [machine_mark(), "00000000", "", None])
+def test_a_host_on_another_machine_is_sent_no_environment(tmp_path: Path, way: str, machine: str | None) -> None:
+    """A socket that leads to another machine, as `ssh -L` makes it: what is behind it answers as hosts do."""
+    own = {**hello(), "agents": ["x"], "machine": machine}
+    answer = {"protocolVersion": 1, "agentCapabilities": {"_meta": {"dragoman": own}}}
+    with _forwarded(HostPlace(str(tmp_path), "a"), answer) as (place, received):
+        if way == "connect":
+            words = [*PROGRAM, "exec", "--no-ledger", "--url", f"unix:{place.socket}", "hi"]
+            env = {**os.environ, "DRAGOMAN_HOME": str(tmp_path / "home"), "PGPASSWORD": "secret"}
+            done = subprocess.run(words, env=env, capture_output=True, text=True, check=False, timeout=60)
+            assert "not today" in done.stderr
+        else:
+            client = connect_to(place)
+            assert client is not None
+            begun(client, begin(client))
+            with pytest.raises(HostRefused, match="not today"):
+                client.call("session/new", cwd="/", mcpServers=[])
+            client.close()
+    methods = [message["method"] for message in received]
+    expected = ["initialize", *([METHOD] if machine == machine_mark() else []), "session/new"]
+    assert methods == expected
+
+
+@contextmanager
+def _forwarded(place: HostPlace, hello: dict[str, Any]) -> Iterator[tuple[HostPlace, list[dict[str, Any]]]]:
+    """A host at a place that answers `initialize` with `hello` and refuses all else; gives what it receives, too."""
+    received: list[dict[str, Any]] = []
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(place.socket)
+        listening.listen()
+
+        def serve() -> None:
+            with suppress(OSError), listening.accept()[0] as client, client.makefile("rw", encoding="utf-8") as lines:
+                for line in lines:
+                    message = json.loads(line)
+                    received.append(message)
+                    if "id" in message:
+                        answer = {"result": hello} if message["method"] == "initialize" else {"error": refusal}
+                        lines.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
+                        lines.flush()
+
+        refusal = {"code": -32603, "message": "not today"}
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield place, received
+        finally:
+            with suppress(OSError):
+                listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
 
 
 def test_any_environment_travels_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,3 +346,90 @@ def test_what_is_not_a_variable_is_not_taken_from_a_client() -> None:
 def test_only_keys_addresses_and_proxies_are_worth_a_notice(name: str, matters: bool) -> None:
     assert differing({"SAME": "1", name: "1"}, {"SAME": "1", name: "2"}) == ((name,) if matters else ())
     assert differing({name: ""}, {}) == ()
+
+
+# Agents elsewhere, and the providers of models
+
+
+REMOTE_FORMS: Final[dict[str, Callable[[Forms], object]]] = {
+    "exec": lambda place: place.run("-a", "far", "hi"),
+    "exec --session": lambda place: place.run("--session", "far", "-a", "far", "hi"),
+    "plain": lambda place: _in_terminal(place, "--plain", "-a", "far"),
+    "compare": lambda place: place.run("far", "hi", verb="compare"),
+    "guard": lambda place: place.run("hi", "--", *PROGRAM, "guard", "-a", "far"),
+    "connect": lambda place: place.run("hi", "--", *PROGRAM, "connect", place.url, "--token-env", "FAR_TOKEN"),
+}
+
+
+@pytest.fixture(scope="module")
+def far(forms: Forms) -> Iterator[Forms]:
+    """The same, with an agent that is reached by a URL and a token."""
+    with forms.serving("--listen", "127.0.0.1:0", "-a", "notes", "--folder", "/") as forms.url:
+        token = (forms.home / "dragoman/data/serve/first.token").read_text().strip()
+        entry = {"url": forms.url, "token_env": "FAR_TOKEN"}
+        kept = json.loads(forms.settings_file.read_text())
+        forms.settings(**{**kept, "agent_servers": {**kept["agent_servers"], "far": entry}})
+        forms.environment = forms.mine = {**forms.mine, "FAR_TOKEN": token}
+        yield forms
+
+
+@pytest.mark.parametrize("form", REMOTE_FORMS)
+def test_the_token_of_a_remote_agent_is_found_in_every_form_and_nothing_else_is_sent(far: Forms, form: str) -> None:
+    done = REMOTE_FORMS[form](far)
+    found = far.lines()
+    far.noted.unlink(missing_ok=True)
+    assert len(found) == 1, done
+    assert found[0]["OPENAI_API_KEY"] == "key-of-the-host"
+    assert not [name for name in (*MINE, "FAR_TOKEN") if found[0].get(name) == far.mine[name]]
+
+
+class _Trap:
+    """A proxy that everything would go through that is not for this machine; it only counts."""
+
+    def __init__(self, listening: socket.socket) -> None:
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self.count = 0
+
+
+@contextmanager
+def _counted() -> Iterator[_Trap]:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        trap = _Trap(listening)
+
+        def accept() -> None:
+            with suppress(OSError):
+                while True:
+                    listening.accept()[0].close()
+                    trap.count += 1
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield trap
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+@pytest.mark.parametrize("form", ["plain", "exec --session"])
+def test_a_prompt_goes_to_the_server_that_the_client_names_and_nowhere_else(forms: Forms, form: str) -> None:
+    with ProviderServer(play=lambda asked: text_answer("from the stand-in")) as provider, _counted() as trap:
+        own = {"OPENAI_API_KEY": "key-of-my-server", "OPENAI_BASE_URL": f"{provider.url}/v1"}
+        proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), trap.url)
+        forms.environment = {**forms.theirs, **own, **proxies, "NO_PROXY": "127.0.0.1"}
+        try:
+            words = ("-a", "dragoman", "--model", "openai:gpt-5")
+            if form == "plain":
+                with at_terminal(forms, "attach", "--plain", *words, "--prompt", "hi") as terminal:
+                    terminal.until("from the stand-in")
+            else:
+                done = forms.run("--session", "own server", *words, "hi")
+                assert done.out == "from the stand-in\n", done
+        finally:
+            forms.environment = forms.mine
+    assert provider.asked
+    for asked in provider.asked:
+        assert {name.lower(): value for name, value in asked.headers.items()}[
+            "authorization"
+        ] == "Bearer key-of-my-server"
+    assert trap.count == 0

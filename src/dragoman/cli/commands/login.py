@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 from dragoman.cli import exits
@@ -11,7 +10,6 @@ from dragoman.cli.command import JSON, Argument, CliCall, CliCommand, CliOption
 from dragoman.cli.named_agent import AGENT, find_agent, folder, short_connection
 
 if TYPE_CHECKING:
-    from dragoman.client import RemoteAgent
     from dragoman.client.login import LoginMethod
     from dragoman.registry.agents import AgentEntry
 
@@ -42,66 +40,25 @@ async def _offered(entry: AgentEntry, cwd: str) -> tuple[LoginMethod, ...]:
 
 async def _log_in(entry: AgentEntry, cwd: str, wanted: str | None) -> int:
     from dragoman.cli.console import write_note
+    from dragoman.cli.login_here import choose, use, user_here
     from dragoman.client.login import login_methods, terminal_login
-    from dragoman.errors import LoginFailed, RequestError
+    from dragoman.errors import LoginFailed
 
+    user = user_here(entry)
     async with short_connection(entry, cwd, terminal_login=True) as agent:
-        method = await _choose(entry, agent, login_methods(agent.auth_methods, entry.command), wanted)
-        if method.kind == "agent":
+        method = await choose(entry, login_methods(agent.auth_methods, entry.command), wanted, user)
+        if method.kind != "terminal":
             write_note(f"logging in: {method.name}")
-            try:
-                await agent.authenticate(method.id)
-            except RequestError as error:
-                raise exits.CliError(f"the login failed: {error}", exit_code=exits.AUTH_REQUIRED) from None
-    if method.kind == "terminal":
-        # After the agent has ended: it is the same program, and two instances could disturb each other.
-        write_note(f"running {shlex.join(method.argv)}")
-        try:
-            await terminal_login(entry.command, method, cwd=cwd, env=entry.env)
-        except LoginFailed as error:
-            raise exits.CliError(str(error), exit_code=exits.AUTH_REQUIRED) from None
+            write_note(await use(entry, agent, method, user))
+            return exits.OK
+    # After the agent has ended: it is the same program, and two instances could disturb each other.
+    write_note(f"running {shlex.join(method.argv)}")
+    try:
+        await terminal_login(entry.command, method, cwd=cwd, env=entry.env)
+    except LoginFailed as error:
+        raise exits.CliError(str(error), exit_code=exits.AUTH_REQUIRED) from None
     write_note(f"logged in to {entry.name}")
     return exits.OK
-
-
-async def _choose(
-    entry: AgentEntry, agent: RemoteAgent, methods: tuple[LoginMethod, ...], wanted: str | None
-) -> LoginMethod:
-    """Return the login method to use.
-
-    Raises:
-        CliError: there is none, several are possible, or it cannot be used from here.
-    """
-    if not methods:
-        raise exits.CliError(f"{entry.name} offers no login method", hint="log in with the agent's own program")
-    known = ", ".join(method.id for method in methods)
-    if wanted is None and len(methods) > 1:
-        wanted = await _ask(entry, agent)
-        if wanted is None:
-            raise exits.CliError(f"{entry.name} offers several login methods", hint=f"choose one of them: {known}")
-    found = [method for method in methods if wanted in (None, method.id)]
-    if not found:
-        raise exits.CliError(f"{entry.name} has no login method {wanted!r}", hint=f"it has: {known}")
-    method = found[0]
-    if method.kind == "environment":
-        names = " and ".join(method.variables)
-        raise exits.CliError(f"for {method.name} set {names}", hint="set it in your shell, or in the agent's `env`")
-    if method.kind == "unknown":
-        raise exits.CliError(f"login method {method.id!r} is of a kind this version does not support")
-    return method
-
-
-async def _ask(entry: AgentEntry, agent: RemoteAgent) -> str | None:
-    from dragoman.cli.console import uses_colour
-    from dragoman.cli.prompt.user import UserPrompt
-
-    if not UserPrompt.is_available():
-        return None
-    chosen = await UserPrompt(agent=entry.name, colour=uses_colour(sys.stderr)).choose_auth(agent.auth_methods)
-    if chosen is None:
-        raise exits.CliError("no login method was chosen", exit_code=exits.CANCELLED)
-    method_id: Any = getattr(chosen, "id", None)
-    return str(method_id)
 
 
 def _list(methods: tuple[LoginMethod, ...], *, is_json: bool) -> int:
@@ -138,7 +95,8 @@ COMMAND = CliCommand(
     run=run,
     description=(
         "Logs in to an agent. Some agents log in by themselves on request, some run a program on this terminal, and\n"
-        "some only need an environment variable; --list shows the methods. Exit code 7 if the login failed."
+        "some take a key, which you type here without showing it; --list shows the methods. Exit code 7 if the login\n"
+        "failed."
     ),
     arguments=(Argument("method", "the login method, if there are several", is_optional=True),),
     options=(AGENT, CliOption("--list", "list the login methods and do not log in"), JSON),

@@ -145,8 +145,9 @@ def _diff(worktree: Worktree, changes: Sequence[WorktreeChange], *, as_json: boo
         write_note(f"worktree {worktree.name} is as it was made")
         return exits.OK
     for change in changes:
-        if change.aside == "git":
-            write_note(f"{_shown(change.path)} was {change.kind}; files of git are not in the patch")
+        if change.aside in ("git", "generated"):
+            what = "files of git" if change.aside == "git" else "installed and generated files that git ignores"
+            write_note(f"{_shown(change.path)} was {change.kind}; {what} are not in the patch")
     patch = patch_of(changes)
     if sys.stdout.isatty():
         from dragoman.text.terminal import plain

@@ -87,9 +87,12 @@ class Run:
     def work(self) -> None:
         """Run the turn; its result is written as soon as the agent has answered, before the agent is ended.
 
-        A run that failed for a reason that may pass is tried again, as far as `--retries` allows.
+        A run that failed for a reason that may pass is tried again, as far as `--retries` allows; one that wants a
+        login, once after the user at this terminal has logged in.
         """
         self._try_once()
+        if self.facts.is_login_needed and self._begin_after_login():
+            self._try_once()
         while self._begin_retry():
             self._try_once()
 
@@ -192,13 +195,31 @@ class Run:
         self._retries.append(RunRetry(KINDS[code], message, round(seconds * 1000)))  # type: ignore[arg-type]
         self._view.retrying(self._retries[-1], number, self._request.options.retries)
         sleep(seconds)  # a signal ends it with an exception
+        self._start_again(again(self._request, number, self._view))
+        return True
+
+    def _begin_after_login(self) -> bool:
+        """Let the user log in on this terminal, and start the agent again; return False if there was no login."""
+        request, has_run = self._request, self._run is not None and self._run.record.may_have_changed
+        if request is None or self._result is not None or has_run:
+            return False
+        if self._view.form not in ("text", "json") or request.options.recording is not None:
+            return False  # a stream of events and a recording are of one try
+        from dragoman.cli.exec.login import log_in_on_terminal
+
+        message = self._explain(exit_code_of(self.facts), self._known_result()).message
+        if not log_in_on_terminal(request.entry, message, self._view.note):
+            return False
+        self._start_again(request)
+        return True
+
+    def _start_again(self, request: RunRequest) -> None:
         self._close_ledger()
         self.facts, self._error, self._run, self._view.run = RunFacts(), None, None, None
         self._activity.restart()
-        self._request = again(self._request, number, self._view)
-        self._program = start_program(self._request)
-        self._view.starting(self._request.entry.name, self._request.described_agent)
-        return True
+        self._request = request
+        self._program = start_program(request)
+        self._view.starting(request.entry.name, request.described_agent)
 
     # How a run ends
 

@@ -11,6 +11,7 @@ from dragoman.text.colour import DIM, RED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from contextlib import AbstractContextManager
 
     from dragoman.cli.prompt.keyboard import Keyboard
     from dragoman.text.colour import Painter
@@ -55,6 +56,15 @@ class Dialogue:
             await self._keyboard.write("\n")
             raise InputEnded
         return line
+
+    async def ask_again(self, prompt: str) -> str:
+        """Ask after something else was waited for: what was typed meanwhile does not count. Raises: InputEnded."""
+        self._keyboard.forget()
+        return await self.ask(prompt)
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Show nothing of what is typed until this is left."""
+        return self._keyboard.hidden()
 
     async def refuse(self, reason: str) -> None:
         """Show why a line was not accepted."""

@@ -10,14 +10,14 @@ import asyncio
 import errno
 import os
 import termios
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from dragoman.text.secrets import known_keys
 from dragoman.text.terminal import printed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 TERMINAL: Final = "/dev/tty"
@@ -124,6 +124,25 @@ class Keyboard:
             self._typed += piece
         line, _, self._typed = self._typed.partition(b"\n")
         return line.decode(errors="replace").rstrip("\r")
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Show nothing of what is typed until this is left: it must be off before the prompt for a secret is seen."""
+        mode = termios.tcgetattr(self._fd)
+        hidden = [*mode]
+        hidden[_LFLAG] &= ~termios.ECHO
+        termios.tcsetattr(self._fd, termios.TCSANOW, hidden)
+        try:
+            yield
+        finally:
+            with suppress(termios.error):  # the terminal is gone
+                termios.tcsetattr(self._fd, termios.TCSANOW, mode)
+
+    def forget(self) -> None:
+        """Drop what was typed: it must not answer a question that was not visible yet."""
+        self._typed = b""
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcflush(self._fd, termios.TCIFLUSH)
 
     async def _ready(self, watch: Callable[..., Any], unwatch: Callable[[int], Any]) -> None:
         ready = asyncio.Event()

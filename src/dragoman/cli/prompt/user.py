@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from dragoman.cli.prompt.progress import Progress
     from dragoman.client.elicitation.form import Outcome
+    from dragoman.client.login import LoginMethod
     from dragoman.client.permission import Question
     from dragoman.client.session import Session
 
@@ -94,11 +95,25 @@ class UserPrompt:
         if self._progress is not None:
             self._progress.note(f"{self._agent} reports that the page you opened is done")
 
-    async def choose_auth(self, methods: Sequence[v1.AuthMethod]) -> v1.AuthMethod | None:
+    async def choose_login(self, methods: Sequence[LoginMethod]) -> LoginMethod | None:
         """Ask for a login method; return None if none was chosen."""
         from dragoman.cli.prompt.login_choice import choose_method
 
         return await self._talk(lambda dialogue: choose_method(methods, dialogue), None)
+
+    async def type_key(self, method: LoginMethod) -> str | None:
+        """Ask for the key of a login method and check it; "" for the key that the agent has, None for no login."""
+        from dragoman.cli.prompt.login_choice import ask_key
+
+        return await self._talk(lambda dialogue: ask_key(method, dialogue), None)
+
+    async def confirm(self, question: str) -> bool:
+        """Ask a question whose answer is yes if the user only presses Enter."""
+
+        async def ask(dialogue: Dialogue) -> bool:
+            return (await dialogue.ask(f"{question} [Y/n] ")).strip().lower() in ("", "y", "yes")
+
+        return await self._talk(ask, False)
 
     async def _talk(self, talk: Callable[[Dialogue], Awaitable[Answer]], nothing: Answer) -> Answer:
         """Return the answer of `talk`; `nothing` if the user ends the input or cannot be asked after all."""

@@ -29,6 +29,7 @@ def initialize_answer(
     may_log_in: bool,
     is_local: bool,
     forks: bool = False,
+    is_outdated: bool = False,
 ) -> dict[str, Any]:
     """Return the answer for one client.
 
@@ -39,8 +40,11 @@ def initialize_answer(
         may_log_in: Whether this client may log in and out.
         is_local: Whether it runs on this machine.
         forks: Whether the host copies sessions, which is unstable, for clients that use unstable methods.
+        is_outdated: Whether the files of the host have changed since it was started.
     """
-    own = {**hello(), "agents": sorted(agents), **({"machine": machine_mark()} if is_local else {})}
+    own: dict[str, Any] = {**hello(), "agents": sorted(agents), **({"machine": machine_mark()} if is_local else {})}
+    if is_outdated:
+        own["isOutdated"] = True
     described = None if bound is None else agents.get(bound)
     capabilities = _capabilities(kind, agents, bound, may_log_in=may_log_in)
     if forks and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):

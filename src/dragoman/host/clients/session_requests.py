@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REPLAY_PAGE: Final = 512
+HELD: Final = (
+    "dragoman was updated: this waits for the turns that run in the host before it (dragoman sessions lists them), "
+    "and then goes to the new one"
+)
 _BLOCKS: Final = ("image", "audio", "embeddedContext")
 # What a client may ask for after its turn, by the name in the `_meta` of its prompt.
 _WANTED: Final = ("report", "result", "patch", "events")
@@ -48,6 +52,7 @@ class SessionRequests:
         self._attachments: dict[str, Attachment] = {}
         self._observed: set[str] = set()
         self._noted: set[tuple[str, ...]] = set()
+        self._held: dict[str, list[asyncio.Future[None]]] = {}  # by their session; those that open one by ""
         self._older = OlderHistory(host, client)
         self.methods: dict[str, Callable[[Call], Coroutine[Any, Any, object]]] = {
             "session/new": self._new,
@@ -83,6 +88,8 @@ class SessionRequests:
     async def _new(self, call: Call) -> object:
         client, request = self._client, read(call, v1.NewSessionRequest)
         client.require("prompt")
+        if self._host.is_retiring:
+            await self._hold(call, "")
         meta = own_meta(request.meta)
         key = read_key(meta.get("key"))
         async with self._host.opening_keys.opening(client.visitor, key) as earlier:
@@ -144,6 +151,8 @@ class SessionRequests:
         client, request = self._client, read(call, v1.ForkSessionRequest)
         parent = await self.find(request.session_id)
         client.require("prompt", parent.id)
+        if self._host.is_retiring:
+            await self._hold(call, "")
         may_fork = client.kind.unstable and (client.settings.unstable or client.settings.forks)
         if not may_fork or not parent.agent_can("sessionCapabilities.fork"):
             raise RequestError.method_not_found(call.method)
@@ -273,6 +282,8 @@ class SessionRequests:
         wanted = own.get("promptId")
         if own.get("queue") is False and session.is_busy:
             raise RequestError(-32603, "a turn of this session runs", {"reason": "busy"})
+        if self._host.is_retiring and not (isinstance(wanted, str) and session.prompts.knows(wanted)):
+            return self._hold(call, session.id)
         self._use_environment(None, session, {})
         attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
         attachment.takes_events = attachment.takes_events or own.get("events") is True
@@ -297,6 +308,30 @@ class SessionRequests:
         if known is not None and known["seq"] > attachment.cursor:
             known = None  # its answer must not overtake the updates that were not sent yet
         return self._outcome(call, session, id, known, attachment.await_outcome(id))
+
+    def _hold(self, call: Call, session: str) -> Coroutine[Any, Any, object]:
+        """Keep a request that the host after this one shall get: the client sends it there, once this one has ended.
+
+        Noted here and now, so that a cancel behind a prompt finds it, and not the turn of another client.
+        """
+        client, held = self._client, asyncio.get_running_loop().create_future()
+        self._held.setdefault(session, []).append(held)
+        call.after_response(lambda: self._held[session].remove(held))
+        if client.kind.knows_us and client.peer.is_open:
+            client.peer.post(notice_frame(session, HELD))
+
+        async def wait() -> object:
+            await held
+            return v1.PromptResponse("cancelled")
+
+        return wait()
+
+    def cancel_held(self, session: str) -> bool:
+        """End the prompts for a session that are held for this client; False if none is."""
+        found = [held for held in self._held.get(session, ()) if not held.done()]
+        for held in found:
+            held.set_result(None)
+        return bool(found)
 
     async def _outcome(
         self,

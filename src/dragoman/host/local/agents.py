@@ -20,7 +20,7 @@ from dragoman.process.launch import launch
 from dragoman.registry.agents import BUILT_IN, load_agents, resolve_command
 from dragoman.settings import find_project, load_settings
 from dragoman.settings.places import cache_dir, config_dir, data_dir
-from dragoman.text.secrets import remember_keys
+from dragoman.text.secrets import KEY_VARIABLES, remember_keys
 from dragoman.transports.process import ProcessTransport
 
 if TYPE_CHECKING:
@@ -105,8 +105,9 @@ class MachineAgent(EntrySource):
 
     async def start(self, cwd: str, env: Mapping[str, str] | None) -> Transport:
         entry = self._entry = find_entry(self.name, cwd, env)[0]
-        remember_keys(entry.env)
         whole = {**self.environment(env), HOSTED_VARIABLE: self._mark}
+        # Of the variables only the keys: they are kept for as long as the host lives.
+        remember_keys({name: whole[name] for name in KEY_VARIABLES if name in whole})
         from dragoman.process.sandbox.apart import keep_apart
 
         apart = keep_apart(entry.command, cwd, cwd=cwd, env=whole)

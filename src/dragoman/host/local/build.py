@@ -1,7 +1,7 @@
 """Which dragoman this is: its version, the version of its own methods, and a stamp of its files.
 
-A running host and a new client compare them. The stamp changes when the package is installed again, so that a host
-whose files were replaced under it can leave.
+A host compares the stamp of the files that it was started from with that of the files which are there now: after an
+update it leaves to a host of the new code. Clients compare nothing but the version of the methods.
 """
 
 import os
@@ -33,6 +33,34 @@ def build_stamp() -> str:
     except OSError:
         return ""
     return "-".join(f"{state.st_mtime_ns:x}.{state.st_size:x}" for state in files)
+
+
+def clone_stamp() -> str:
+    """Return what all files of a clone are now; empty for a package that was installed.
+
+    An installer writes every file of a package again, so two of them show it. In a clone any file changes by itself.
+    To look at 1,300 files takes 6 ms, which is why a host does it, and not each of its clients.
+    """
+    if "/site-packages/" in package_folder() or "/dist-packages/" in package_folder():
+        return ""
+    from binascii import crc32
+
+    found = []
+    folders = [package_folder()]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    if entry.name.startswith(".") or entry.name == "__pycache__":
+                        continue
+                    if entry.is_dir():
+                        folders.append(entry.path)
+                    elif not entry.name.endswith("~"):
+                        state = entry.stat()
+                        found.append(f"{entry.path} {state.st_mtime_ns} {state.st_size}")
+        except OSError:  # it is being changed at this moment
+            found.append("")
+    return f"{crc32(os.fsencode(chr(0).join(sorted(found)))):08x}"
 
 
 def hello() -> "dict[str, object]":

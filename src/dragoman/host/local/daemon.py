@@ -7,9 +7,17 @@ Theory of operation
 The host lives while a client is connected, a turn runs or waits, or a question is open; `host.idle` seconds after
 that it ends, unless it has a session that would be lost (`LocalHost.keeps_sessions`). Ends come from the idle timer,
 SIGTERM, `_dragoman/retire`, the removal of its folder (a logout removes it, and then no client can find the socket any
-more), or new files of its own package. All but SIGTERM wait for an idle moment. `_end` is the one way out: it stops to
-listen first, so that a client that is not accepted yet finds the end of the file and asks for another host, and only
-then looks whether there is anything to close.
+more), or new files of its own package. All but SIGTERM wait for an idle moment.
+
+*After an update.* The host looks at its files when a client comes, and says in `initialize` that it is outdated. A
+client that wants to begin something then sends `_dragoman/retire`. From there on the host begins nothing: new sessions
+and prompts are held, with a line to their clients, and never get an answer here. Turns that run, and prompts that wait
+behind them, go on to their ends, with their questions; their clients get all of it. Then the host ends, also if clients
+are attached: they connect again, to the host that the first of them starts, load their sessions from the log, and send
+what was held once more, under the same id. The log has one writer at any moment, so no session has two hosts.
+
+`_end` is the one way out: it stops to listen first, so that a client that is not accepted yet finds the end of the file
+and asks for another host, and only then looks whether there is anything to close.
 Timers use the monotonic clock, which stands still while a laptop sleeps: not all of them fire when it wakes.
 """
 
@@ -28,7 +36,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import DragomanError
 from dragoman.host.host import Visitor, collect_rarely
-from dragoman.host.local.build import build_stamp, hello
+from dragoman.host.local.build import build_stamp, clone_stamp, hello, package_folder
 from dragoman.host.local.local_host import open_local_host
 from dragoman.host.local.log_file import claim_log
 from dragoman.host.local.place import HostPlace
@@ -48,6 +56,10 @@ _log = logging.getLogger("dragoman.host")
 _LOG_BYTES: Final = 5 * 1024 * 1024
 DRAIN_SECONDS: Final = 10.0
 WATCH_SECONDS: Final = 2.0
+RETIRE_SECONDS: Final = 0.1
+"""How often a host that retires looks whether its turns have ended: clients of the next one wait for it."""
+CLONE_SECONDS: Final = 1.0
+"""How often the files of a clone are looked at, at most; see `clone_stamp`."""
 # An older host whose folder was removed notices it after WATCH_SECONDS, and writes the log until then.
 _OWNER_SECONDS: Final = 4.0
 # Write-ahead logging needs memory that all users of the file share.
@@ -59,8 +71,15 @@ _NETWORK: Final = frozenset(
 )
 
 
-def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
-    """Be the host until it is not needed any more; gives the exit code of the program."""
+def run_host(folder: str, mark: str, lock: int, ready: int, started_from: tuple[str, str]) -> int:
+    """Be the host until it is not needed any more; gives the exit code of the program.
+
+    Args:
+        folder, mark: Where the socket is.
+        lock: The descriptor of the lock, which is held.
+        ready: The descriptor that gets a byte when the host listens.
+        started_from: The stamps of the package's files when the program began.
+    """
     place = HostPlace(folder, mark)
     settle_process(lock, ready)
     keep_short_log()
@@ -76,16 +95,16 @@ def run_host(folder: str, mark: str, lock: int, ready: int) -> int:
         _log.error("the host cannot start: %s", error)
         return 1
     try:
-        asyncio.run(_serve(host, place, lock, ready))
+        asyncio.run(_serve(host, place, lock, ready, started_from))
     finally:
         if host.ledger is not None:
             host.ledger.close()
     return 0
 
 
-async def _serve(host: LocalHost, place: HostPlace, lock: int, ready: int) -> None:
+async def _serve(host: LocalHost, place: HostPlace, lock: int, ready: int, started_from: tuple[str, str]) -> None:
     try:
-        await _Daemon(host, place, lock, ready).run()
+        await _Daemon(host, place, lock, ready, started_from).run()
     finally:
         await host.log.close()
 
@@ -158,7 +177,7 @@ def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> tuple[int, Path]:
 class _Daemon:
     """One running host with its socket."""
 
-    def __init__(self, host: LocalHost, place: HostPlace, lock: int, ready: int) -> None:
+    def __init__(self, host: LocalHost, place: HostPlace, lock: int, ready: int, started_from: tuple[str, str]) -> None:
         self._host = host
         self._place = place
         self._lock = lock
@@ -170,7 +189,8 @@ class _Daemon:
         self._is_leaving_soon = False
         self._is_terminated = False
         self._has_stayed = False
-        self._build = build_stamp()
+        self._build, self._clone = started_from
+        self._looked_at = time.monotonic()
 
     async def run(self) -> None:
         """Serve until the end."""
@@ -210,11 +230,21 @@ class _Daemon:
     # Clients
 
     def _opened(self, transport: UnixTransport) -> None:
-        if build_stamp() != self._build:
-            self._is_leaving_soon = True  # what we have not loaded yet would be of another version
+        if not self._host.is_outdated and self._is_changed():
+            _log.info("the files of %s were changed; this host leaves to another one", package_folder())
+            self._host.is_outdated = self._is_leaving_soon = True
         task = asyncio.get_running_loop().create_task(self._host.serve(transport, Visitor()))
         self._serving.add(task)
         task.add_done_callback(self._closed)
+
+    def _is_changed(self) -> bool:
+        """Whether the files of the package are others than when this program began."""
+        if build_stamp() != self._build:
+            return True
+        if time.monotonic() - self._looked_at < CLONE_SECONDS:
+            return False
+        self._looked_at = time.monotonic()
+        return clone_stamp() != self._clone
 
     def _closed(self, task: asyncio.Task[None]) -> None:
         self._serving.discard(task)
@@ -253,20 +283,23 @@ class _Daemon:
         if not is_found and not self._is_leaving_soon:
             _log.info("the socket is gone; this host ends when it is idle")
             self._is_leaving_soon = True
-        if self._is_leaving_soon and self._is_idle:
+        if self._host.is_retiring and self._host.is_drained:
+            self._stop_listening()
+            self._over.set()
+        elif self._is_leaving_soon and self._is_idle:
             self._over.set()
         self._host.end_old_questions()
         self._host.end_unused_sessions()
-        self._watch = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._look)
+        seconds = RETIRE_SECONDS if self._host.is_retiring else WATCH_SECONDS
+        self._watch = asyncio.get_running_loop().call_later(seconds, self._look)
 
     def _retire(self) -> bool:
-        """Leave when idle, because a newer client wants another host; whether that is at once."""
-        self._is_leaving_soon = True
-        is_now = len(self._serving) <= 1 and not self._host.has_work
-        if is_now:
-            self._stop_listening()
-            self._over.set()
-        return is_now
+        """Begin nothing more and leave when what runs has ended, for a client of the new code; whether that is now."""
+        self._is_leaving_soon = self._host.is_retiring = True
+        if self._watch is not None:
+            self._watch.cancel()
+        self._look()
+        return self._over.is_set()
 
     def _terminate(self) -> None:
         self._is_terminated = True
@@ -284,6 +317,8 @@ class _Daemon:
             if timer is not None:
                 timer.cancel()
         why = "The host was asked to end." if self._is_terminated else "The host ends."
+        if self._host.is_retiring and not self._is_terminated:
+            why = "The host ends, because dragoman was updated; the next one goes on with the session."
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._host.close(why)

@@ -103,6 +103,11 @@ class LocalHost(Host):
         """Whether a turn runs or waits, or a question is open."""
         return any(session.is_busy for session in self.live_sessions())
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether no turn runs or waits, no question is open, and every client has got what it waits for."""
+        return not any(session.is_busy or session.is_awaited for session in self.live_sessions())
+
     def end_old_questions(self, now: float | None = None) -> None:
         """Cancel the turns whose questions wait for more than a day."""
         moment = time.time() if now is None else now
@@ -308,12 +313,15 @@ class LocalHost(Host):
         return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
 
     async def _log_in(self, client: HostConnection, call: Call) -> object:
-        """Log in to an agent by a method that the agent carries out itself."""
+        """Log in to an agent by a method that the agent carries out itself, with a key of the user if it takes one."""
+        from dragoman.client.login import passed_key
+
         params = _params(call)
         agent, method = self.require_agent(params.get("agent")), str(params.get("method", ""))
         if not self.may_log_in(client.visitor):
             raise RequestError.method_not_found(call.method)
-        await self.logins.log_in(agent, method, RequestScope(client, call.id), is_local=client.visitor.is_local)
+        scope, key = RequestScope(client, call.id), passed_key(params.get("_meta"))
+        await self.logins.log_in(agent, method, scope, is_local=client.visitor.is_local, key=key)
         return {}
 
     async def _traffic(self, client: HostConnection, call: Call) -> object:
@@ -347,11 +355,23 @@ class LocalHost(Host):
             "sessions": len(sessions),
             "agents": sum(session.has_agent for session in sessions),
             "idleSeconds": self.idle_seconds,
+            "isOutdated": self.is_outdated,
         }
 
     async def _retire(self, client: HostConnection, call: Call) -> object:
-        """Leave when idle; `now` if that is as soon as this connection ends."""
-        return {"now": self.on_retire()}
+        """Begin nothing more and leave when what runs has ended: `now`, or behind the sessions in `work`."""
+        is_now = self.on_retire()
+        work = [
+            {
+                "name": session.facts.get("name"),
+                "sessionId": session.id,
+                "cwd": session.record.cwd,
+                "state": session.state,
+            }
+            for session in self.live_sessions()
+            if session.is_busy
+        ]
+        return {"now": is_now, "work": work}
 
 
 def _span(seconds: float) -> str:

@@ -74,6 +74,10 @@ class PromptQueue:
 
     # From the clients
 
+    def knows(self, id: str) -> bool:
+        """Whether a prompt with this id was accepted, as far as that is in memory."""
+        return id in self.outcomes or id in self._ending or any(item.id == id for item in self._all())
+
     def submit(
         self,
         client: HostConnection,
@@ -100,7 +104,7 @@ class PromptQueue:
         """
         session = self._session
         id = prompt_id or f"prompt-{secrets.token_hex(8)}"
-        if id in self.outcomes or id in self._ending or any(item.id == id for item in self._all()):
+        if self.knows(id):
             return id
         if session.is_ending:
             raise RequestError.not_found("the session is being closed")
@@ -268,7 +272,7 @@ class PromptQueue:
             try:
                 outcome = await self._run(item)
             except RequestError as error:
-                outcome = error_outcome(error)
+                outcome = session.agent.mask(error_outcome(error))
             finally:
                 session.agent.end_turn()
                 self.passed.end_turn()

@@ -95,6 +95,7 @@ class SessionAgent:
         """It died, and was not started again yet."""
         self.env: Mapping[str, str] | None = None
         """The environment of the client that it was started for, which it keeps until it is started again."""
+        self._secrets = Secrets()
         self._session = session
         self._host = host
         self._starting = asyncio.Lock()
@@ -125,6 +126,11 @@ class SessionAgent:
         if not isinstance(source, EntrySource):
             return ()
         return differing(source.environment(self.env), source.environment(env))
+
+    def mask(self, body: dict[str, Any]) -> dict[str, Any]:
+        """Return what is to be logged without the keys of the agent's environment: it may repeat them anywhere."""
+        masked: dict[str, Any] = msgspec.json.decode(self._secrets.mask_bytes(msgspec.json.encode(body)))
+        return masked
 
     @property
     def can_come_back(self) -> bool:
@@ -261,6 +267,7 @@ class SessionAgent:
         try:
             async with start_limit(source.name):
                 self.env = session.env
+                self._secrets = Secrets(os.environ, self.env or {})
                 transport = await source.start(session.record.cwd, self.env)
                 self._transport = transport
                 if host.keeps_traffic:
@@ -287,7 +294,7 @@ class SessionAgent:
             getattr(source, "ledger_name", None) or session.record.agent,
             command_of(source),
             run.terms.roots,
-            secrets=Secrets(os.environ, self.env or {}),
+            secrets=self._secrets,
             note=partial(_log.warning, "session %s: %s", session.id),
             state=lambda: run.state,
             find=lambda: host.ledger_for(session),
@@ -373,7 +380,7 @@ class SessionAgent:
         self.run = self._watching = None
         self.is_stuck, self.is_lost = False, True
         self._last_end = reason
-        session.append("agent", {"ended": str(reason), "exitCode": end_members(reason)["exitCode"]})
+        session.append("agent", self.mask({"ended": str(reason), "exitCode": end_members(reason)["exitCode"]}))
         session.is_read_only = not run.can_come_back
         _ = self._host.run(_close(run))
 
@@ -459,11 +466,13 @@ class SessionAgent:
 
     def take(self, agent_session: str, updates: Sequence[v1.SessionUpdate], lines: Sequence[bytes]) -> None:
         """Log updates of the agent, which came one after another, as it wrote them."""
+        # The log is on the disk, and clients have other environments: a key that the agent repeats is in neither.
+        masked = [self._secrets.mask_bytes(line) for line in lines] if self._secrets else lines
         if self._early is None:
-            for update, line in zip(updates, lines, strict=True):
+            for update, line in zip(updates, masked, strict=True):
                 self._take_one(agent_session, update, line)
         else:
-            self._keep_early(agent_session, updates, lines)
+            self._keep_early(agent_session, updates, masked)
         if self._judge is not None:  # behind the log: what is found in the updates is shown after them
             self._judge(agent_session, updates, lines)
 

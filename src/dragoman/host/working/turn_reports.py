@@ -35,7 +35,7 @@ from dragoman.schema import v1
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from dragoman.host.session import HostedSession
     from dragoman.host.working.prompts import HostedPrompt
@@ -75,6 +75,7 @@ class TurnReports:
     def __init__(self, session: HostedSession) -> None:
         self._session = session
         self._reports: OrderedDict[str, dict[str, Any]] = OrderedDict()  # by the id of the prompt
+        self._unread: dict[str, str] = {}  # the ids of prompts, with the keys of the clients that want their reports
         self._initialized: Initialized | None = None
         self._opened: Opened | None = None
         self._events_for: str | None = None  # the key of the client that gets the events of the turn
@@ -174,11 +175,17 @@ class TurnReports:
             result.kept_seconds = self._session.kept_seconds
             report["result"] = msgspec.to_builtins(result)
         self._reports[prompt.id] = report
+        self._unread[prompt.id] = prompt.by
         while len(self._reports) > _MOST_REPORTS:
-            self._reports.popitem(last=False)
+            self._unread.pop(self._reports.popitem(last=False)[0], None)
+
+    def are_awaited_by(self, clients: Collection[str]) -> bool:
+        """Whether one of these clients has not asked for its report yet."""
+        return any(client in clients for client in self._unread.values())
 
     def find(self, prompt_id: str) -> dict[str, Any]:
         """Return the report of a prompt; empty for none."""
+        self._unread.pop(prompt_id, None)
         return self._reports.get(prompt_id, {})
 
 

@@ -21,16 +21,16 @@ from dragoman.tui.attachments import (
     written_out,
 )
 from dragoman.tui.completion import (
-    ClientCommand,
     FileIndex,
     agent_commands,
     command_suggestions,
     file_suggestions,
+    is_whole_name,
     word_at,
 )
 from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
-from dragoman.tui.lines.commands import COMMANDS
+from dragoman.tui.lines.commands import client_commands
 from dragoman.tui.values import short_agent
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from dragoman.tui.completion import CompletedWord, Suggestion
     from dragoman.tui.lines.client import LineClient
 
-_CLIENT_COMMANDS = [ClientCommand(command.name, f"{command.words}  {command.help}".strip()) for command in COMMANDS]
-
 
 class InlineEditor:
     """The text that is being typed. `changed` is called when the live region is to be drawn again."""
@@ -50,7 +48,8 @@ class InlineEditor:
         self.buffer = Buffer(multiline=True, on_text_changed=self._text_changed)
         self.rows: Sequence[Suggestion] = ()
         """What the word at the cursor can be completed to."""
-        self.chosen: int | None = None
+        self.marked = 0
+        self._was_moved = False
         self._client = client
         self._conversation = client.conversation
         self._changed = changed
@@ -121,15 +120,24 @@ class InlineEditor:
         lead = " " if before and not before[-1].isspace() else ""
         self.buffer.insert_text(f"{lead}{chip.word} ")
 
+    def take_back_last(self) -> bool:
+        """Take the prompt that waits last back into the input; False if none can be."""
+        for prompt in reversed(self._conversation.queued):
+            if self._conversation.take_back(prompt):
+                self.put(prompt.text)
+                return True
+        return False
+
     def take(self) -> str:
-        """Take the text out of the input, into the history."""
+        """Take the text out of the input, into the history; a blank before a slash stays, which has a meaning."""
         text = self.text.strip()
+        lead = " " if text.startswith("/") and self.text[:1].isspace() else ""
         if text:
             self._history.add(text, written_out(text, self.chips, LONGEST_ENTRY // 4))
         self.put("")
         self._keeper.changed("", ())
         self._keeper.flush()
-        return text
+        return f"{lead}{text}"
 
     def paste(self, data: str) -> None:
         """Put in what was pasted: a long text as an attachment, the path of an image as a mention."""
@@ -202,22 +210,24 @@ class InlineEditor:
         elif word.kind == "command":
             theirs = agent_commands(self._conversation.state.commands)
             name = short_agent(self._conversation.agent) or "agent"
-            self._show(word, command_suggestions(word.query, theirs, _CLIENT_COMMANDS, name))
+            self._show(word, command_suggestions(word.query, theirs, client_commands(), name))
         else:
             self._show(word, file_suggestions(word.query, self._index().paths))
 
     def move(self, step: int) -> None:
-        """Choose the next row, or the one before."""
-        count = len(self.rows)
-        self.chosen = (0 if step > 0 else count - 1) if self.chosen is None else (self.chosen + step) % count
+        """Mark the next row, or the one before."""
+        self.marked, self._was_moved = (self.marked + step) % len(self.rows), True
         self._changed()
 
-    def accept(self, *, is_first_enough: bool) -> bool:
-        """Put the chosen row into the text; Tab takes the first one without a choice. False if there is none."""
+    def accept(self, *, by_enter: bool = False) -> bool:
+        """Put the marked row into the text; False if there is none, or Enter is to send a name that is whole."""
         word = self._word
-        if word is None or not self.rows or (self.chosen is None and not is_first_enough):
+        if word is None or not self.rows:
             return False
-        inserted, text, end = self.rows[self.chosen or 0].inserted, self.text, word.end
+        paths = self._files.paths if self._files is not None and word.kind == "file" else ()
+        if by_enter and not self._was_moved and is_whole_name(word, self.rows, paths):
+            return False
+        inserted, text, end = self.rows[self.marked].inserted, self.text, word.end
         if inserted.endswith(" ") and text[end : end + 1] == " ":
             end += 1
         self.put(text[: word.start] + inserted + text[end:])
@@ -235,7 +245,7 @@ class InlineEditor:
         return True
 
     def _show(self, word: CompletedWord | None, rows: Sequence[Suggestion]) -> None:
-        self._word, self.rows, self.chosen = word, rows, None
+        self._word, self.rows, self.marked, self._was_moved = word, rows, 0, False
         self._changed()
 
     def _index(self) -> FileIndex:
@@ -248,4 +258,18 @@ class InlineEditor:
 
     def _listed(self) -> None:
         if self._word is None or self._word.kind == "file":
+            marked, was_moved = self.marked, self._was_moved
             self.look()
+            if was_moved and marked < len(self.rows):
+                self.marked, self._was_moved = marked, True
+
+    def stop_listing(self) -> bool:
+        """Stop a list of files that is being made for the word at the cursor; False if none is."""
+        word = word_at(self.text, self.buffer.cursor_position)
+        if self._files is None or not self._files.is_made_now or word is None or word.kind != "file":
+            return False
+        self._files.close()
+        self._files = None
+        self._closed_at = (word.kind, word.start)
+        self._show(None, ())
+        return True

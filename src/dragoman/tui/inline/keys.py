@@ -6,6 +6,7 @@ that came too soon after the question, or after another question left its place,
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from prompt_toolkit.filters import Condition
@@ -20,21 +21,28 @@ if TYPE_CHECKING:
     from dragoman.tui.inline.terminal import InlineTerminal
 
 TWICE_SECONDS: Final = 2.0
+"""So soon after the first Ctrl+C the second one leaves."""
+_TAKING_SECONDS: Final = 0.02  # until a key behind Enter looks again whether its line was taken
+_MOST_TRIES: Final = 25
 EMPTY_SECONDS: Final = 1.0
 """For so long the place of a question that was closed stays empty: a key meant for it must not hit the next one."""
 HELP: Final = (
     ("Tab, then 1-9", "answer the question that is open"),
     ("Alt+number", "the same from the input"),
-    ("Esc", "close the menu, leave the answers, stop the turn"),
+    ("Esc", "close what is open; else stop the turn: what waits is back in the input"),
+    ("Ctrl+C", "stop what runs; else clear the draft; else, twice, leave"),
     ("Ctrl+J, Alt+Enter", "new line; also \\ before Enter"),
-    ("/ @ !", "commands, files, a shell command; Tab takes a row of the menu"),
-    ("Up Down", "what was sent before; Ctrl+R finds what contains the words of the input"),
+    ("/ @ !", "commands, files, a shell command; Enter or Tab takes the marked row of the menu"),
+    ("Up Down", "the prompt that waits last; what was sent before; Ctrl+R finds the words of the input"),
     ("Ctrl+T", "print the last thought or long output whole"),
     ("Shift+Tab", "the next mode"),
     ("Ctrl+G", "edit the draft in $VISUAL or $EDITOR"),
     ("Ctrl+S", "pass the text to the turn that runs"),
+    ("Ctrl+V, Alt+V", "attach the image in the clipboard"),
+    ("Ctrl+L", "draw the live lines again"),
     ("Ctrl+Z", "stop this program; fg brings it back"),
-    ("Ctrl+C twice, Ctrl+D", "leave; the work goes on"),
+    ("Ctrl+D", "leave, with an empty input; the work goes on, or is stopped, as you choose"),
+    ("?, F1", "this list; ? in an empty input"),
 )
 
 
@@ -42,16 +50,23 @@ def key_bindings(terminal: InlineTerminal) -> KeyBindings:
     """Return the keys. Those of a shell (Ctrl+A E K U W Y, Alt+B F) are prompt_toolkit's own."""
     keys = KeyBindings()
     acts = _Acts(terminal)
-    answering = Condition(lambda: terminal.is_answering)
+    answering = Condition(lambda: terminal.is_answering and not terminal.is_leaving)
+    leaving = Condition(lambda: terminal.is_leaving)
+    typing = ~answering & ~leaving
     for digit in "123456789":
         _ = keys.add("escape", digit)(lambda event, number=int(digit): acts.answer(number))
         _ = keys.add(digit, filter=answering)(lambda event, number=int(digit): acts.answer(number))
     for key in (Keys.Any, "enter", "backspace"):
         _ = keys.add(key, filter=answering)(lambda event: acts.remind())
+        _ = keys.add(key, filter=leaving)(lambda event: None)
     _ = keys.add("tab", filter=answering)(lambda event: acts.leave_answers())
+    for key in ("d", "s"):
+        _ = keys.add(key, filter=leaving)(lambda event, key=key: terminal.leave_as_answered(key))
+    is_empty = Condition(lambda: not terminal.editor.text)
+    _ = keys.add("?", filter=typing & is_empty)(acts.help)
     for name, sequences in _TYPING.items():
         for sequence in sequences:
-            _ = keys.add(*sequence, filter=~answering)(getattr(acts, name))
+            _ = keys.add(*sequence, filter=typing)(getattr(acts, name))
     for name, sequences in _ALWAYS.items():
         for sequence in sequences:
             _ = keys.add(*sequence)(getattr(acts, name))
@@ -76,6 +91,9 @@ _ALWAYS: Final[dict[str, list[tuple[str, ...]]]] = {
     "whole": [("c-t",)],
     "mode": [("s-tab",)],
     "edit": [("c-g",)],
+    "attach_image": [("c-v",), ("escape", "v")],
+    "redraw": [("c-l",)],
+    "help": [("f1",)],
     "suspend": [("c-z",)],
 }
 
@@ -113,7 +131,7 @@ class _Acts:
     # In the input
 
     def enter(self, event: Any) -> None:
-        if self._editor.accept(is_first_enough=False) or self._editor.begin_line():
+        if self._editor.accept(by_enter=True) or self._editor.begin_line():
             return
         text = self._editor.take()
         if text or self._client.answers.is_filling or self._client.is_choosing:
@@ -123,7 +141,7 @@ class _Acts:
         self._editor.buffer.insert_text("\n")
 
     def tab(self, event: Any) -> None:
-        if not self._editor.accept(is_first_enough=True) and self._client.conversation.questions:
+        if not self._editor.accept() and self._client.conversation.questions:
             self._terminal.is_answering = True
 
     def up(self, event: Any) -> None:
@@ -131,7 +149,8 @@ class _Acts:
         if editor.rows:
             editor.move(-1)
         elif editor.buffer.document.on_first_line:
-            editor.older()
+            if editor.text or not editor.take_back_last():
+                editor.older()
         else:
             editor.buffer.cursor_up()
 
@@ -158,24 +177,52 @@ class _Acts:
         self._editor.paste(event.data)
 
     def escape(self, event: Any) -> None:
-        if self._terminal.is_answering:
-            self._terminal.is_answering = False
-        elif not self._editor.dismiss():
-            self._terminal.start(self._client.interrupt())
-
-    def interrupt(self, event: Any) -> None:
         terminal = self._terminal
-        if terminal.client.conversation.clock() - terminal.interrupted_at < TWICE_SECONDS:
-            terminal.leave()
+        if terminal.is_leaving:
+            terminal.stay()
+        elif terminal.is_answering:
+            terminal.is_answering = False
+        elif not self._editor.dismiss():
+            _ = self._client.interrupt()
+
+    def interrupt(self, event: Any, tries: int = 0) -> None:
+        """Stop what runs; else clear the draft; else leave at the second time."""
+        terminal = self._terminal
+        if terminal.has_lines and tries < _MOST_TRIES:  # what Enter sent before this key is what runs
+            later = asyncio.get_running_loop().call_later
+            _ = later(_TAKING_SECONDS, self.interrupt, event, tries + 1)
             return
-        terminal.interrupted_at = terminal.client.conversation.clock()
-        terminal.hint("Ctrl+C again leaves; the work goes on. Esc stops the turn")
+        now, before = self._client.conversation.clock(), terminal.interrupted_at
+        terminal.interrupted_at = -TWICE_SECONDS
+        terminal.stay()
+        if self._client.interrupt() or self._editor.stop_listing():
+            terminal.is_answering = False
+        elif self._editor.take():
+            terminal.hint("cleared; Up brings it back", TWICE_SECONDS)
+        elif now - before < TWICE_SECONDS:
+            terminal.leave()
+        else:
+            terminal.interrupted_at = now
+            terminal.hint("Ctrl+C again to leave", TWICE_SECONDS)
 
     def end(self, event: Any) -> None:
-        if self._editor.text:
+        if self._terminal.is_leaving:
+            self._terminal.leave_as_answered("d")
+        elif self._editor.text:
             _ = self._editor.buffer.delete()
         else:
-            self._terminal.leave()
+            self._terminal.ask_to_leave("")
+
+    def help(self, event: Any) -> None:
+        self._terminal.submit("/help")
+
+    def attach_image(self, event: Any) -> None:
+        self._terminal.submit("/dragoman:paste")
+
+    def redraw(self, event: Any) -> None:
+        """Draw the live lines again; what was printed above them is the terminal's."""
+        event.app.renderer.erase()
+        event.app.invalidate()
 
     def steer(self, event: Any) -> None:
         text = self._editor.take()

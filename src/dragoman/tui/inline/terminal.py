@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-from prompt_toolkit.application import Application
+from prompt_toolkit.application import Application, in_terminal
+from prompt_toolkit.application.current import set_app
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
@@ -32,7 +33,7 @@ from dragoman.tui.inline.coloured import text_of_line
 from dragoman.tui.inline.editor import InlineEditor
 from dragoman.tui.inline.keys import HELP, key_bindings
 from dragoman.tui.inline.printed import PrintedBlocks
-from dragoman.tui.lines.client import LineClient, is_leaving
+from dragoman.tui.lines.client import LineClient, leaving_words
 from dragoman.tui.mode_gate import unasked_words
 from dragoman.tui.screen.header import HeaderFacts, current_mode, current_value, usage_words
 from dragoman.tui.terminal.terminal_facts import ascii_signs
@@ -88,9 +89,14 @@ class InlineTerminal:
         self.glyphs = ASCII if is_ascii else UNICODE
         self.is_answering = False
         """The keyboard is in the question, where digits answer it."""
-        self.interrupted_at = 0.0
+        self.is_leaving = False
+        """It is asked whether the turn goes on after this client."""
+        self.interrupted_at = -_HINT_SECONDS
+        self._asked_at = 0  # how often was drawn when it was asked
         self._has_colour = has_colour
         self._hint = ("", 0.0)
+        self._held: list[str] | None = None
+        """What is written while another program has the terminal."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._lines = asyncio.Queue[str | None]()
         self._blocks: PrintedBlocks | None = None
@@ -103,6 +109,9 @@ class InlineTerminal:
     # What the client calls
 
     def write(self, lines: Sequence[str]) -> None:
+        if self._held is not None:
+            self._held += lines
+            return
         # Once more past the filter: nothing but our own colours acts on the terminal.
         safe = "".join(f"{printed(line, has_colour=self._has_colour, can_redraw=False)}\r\n" for line in lines)
         safe = self._signs(safe)
@@ -142,26 +151,37 @@ class InlineTerminal:
             self._app.invalidate()
 
     @asynccontextmanager
-    async def lent(self) -> AsyncIterator[None]:
-        from prompt_toolkit.application.run_in_terminal import in_terminal
-
+    async def handed_over(self) -> AsyncIterator[None]:
         self.save()
-        async with in_terminal():
-            yield
+        assert self._app is not None
+        with set_app(self._app):
+            async with in_terminal():
+                self._held = []
+                try:
+                    yield
+                finally:
+                    held, self._held = self._held, None
+        self.write(held)
 
     # What keys do
 
-    def hint(self, text: str) -> None:
+    def hint(self, text: str, seconds: float = _HINT_SECONDS) -> None:
         """Show a sentence in the status line for a moment."""
-        self._hint = (one_line(text), self.client.conversation.clock() + _HINT_SECONDS)
+        self._hint = (one_line(text), self.client.conversation.clock() + seconds)
         self.changed()
 
     def submit(self, text: str) -> None:
         """Take a line that was sent; lines are taken in the order in which they were typed."""
-        if is_leaving(text):
-            self.leave()
+        words = leaving_words(text)
+        if words is not None:
+            self.ask_to_leave(words)
         else:
             self._lines.put_nowait(text)
+
+    @property
+    def has_lines(self) -> bool:
+        """Whether lines that were sent were not taken yet."""
+        return not self._lines.empty()
 
     def start(self, work: Coroutine[Any, Any, Any]) -> None:
         """Do something in the background; an error is printed."""
@@ -183,6 +203,35 @@ class InlineTerminal:
     def save(self) -> None:
         """Keep the draft: another program gets the terminal."""
         self.editor.tick()
+
+    def ask_to_leave(self, words: str) -> None:
+        """Leave, if the words say how, or nothing runs; else ask once what becomes of the turn."""
+        if words == "stop":
+            self.start(self._stop_and_leave())
+        elif words == "detach" or (not words and not self.client.runs_on):
+            self.leave()
+        elif words:
+            self.hint("/exit leaves, /exit stop stops the turn and leaves, /exit detach lets it go on")
+        elif self._app is not None:
+            self.is_leaving, self._asked_at = True, self._app.render_counter
+            self.changed()
+
+    def leave_as_answered(self, key: str) -> None:
+        """Leave as the user answered; a key that was typed before it was asked does not count."""
+        if self._app is None or self._app.render_counter <= self._asked_at:
+            return
+        self.is_leaving = False
+        self.ask_to_leave("stop" if key == "s" else "detach")
+
+    def stay(self) -> None:
+        """Close the question how to leave."""
+        self.is_leaving = False
+        self.changed()
+
+    async def _stop_and_leave(self) -> None:
+        self.hint("stopping the turn, then leaving")
+        await self.client.conversation.stop_and_wait()
+        self.leave()
 
     def leave(self) -> None:
         """End the client; the work goes on."""
@@ -220,11 +269,11 @@ class InlineTerminal:
         rows = self.editor.rows
         if not rows:
             return [] if self._blocks is None else self._blocks.open_lines(self.client.conversation.state, min(room, 3))
-        chosen = self.editor.chosen
-        top = max(0, min((chosen or 0) - room // 2, len(rows) - room))
+        marked = self.editor.marked
+        top = max(0, min(marked - room // 2, len(rows) - room))
         lines: list[RailLine] = []
         for number in range(top, min(len(rows), top + room)):
-            row, is_chosen = rows[number], number == chosen
+            row, is_chosen = rows[number], number == marked
             lead = f"{self.glyphs.you} " if is_chosen else "  "
             name = fit(row.shown, 28) if row.detail else row.shown
             more = f"  {row.detail}" if row.detail else ""
@@ -245,6 +294,7 @@ class InlineTerminal:
             self.glyphs,
             self.width(),
             is_answering=self.is_answering,
+            is_leaving=self.is_leaving,
             hint=text if self.client.conversation.clock() < until else "",
         )
         return ANSI(self._signs(text_of_line(line, has_colour=self._has_colour)))
@@ -319,11 +369,19 @@ def work_inline(
 
 
 def status_line(
-    conversation: HostedConversation, glyphs: Glyphs, width: int, *, is_answering: bool, hint: str
+    conversation: HostedConversation,
+    glyphs: Glyphs,
+    width: int,
+    *,
+    is_answering: bool,
+    hint: str,
+    is_leaving: bool = False,
 ) -> RailLine:
     """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
     text, style = _status(conversation, glyphs, is_answering=is_answering)
-    if hint:
+    if is_leaving:
+        text, style = f"{glyphs.needs_you} still running: d detach, s stop and leave, Esc stay", "warn"
+    elif hint:
         text, style = f"{glyphs.note} {hint}", "warn"
     unasked = unasked_words(conversation.state, conversation.agent)
     if not unasked:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from dragoman.errors import DragomanError, LoginFailed
@@ -24,6 +25,7 @@ from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
 
     from dragoman.client.elicitation.form import Outcome
     from dragoman.client.login import LoginMethod
@@ -45,12 +47,15 @@ class LineAnswers:
         paint: Painter,
         *,
         by_line: bool = True,
+        hand_over: Callable[[], AbstractAsyncContextManager[None]] = nullcontext,
     ) -> None:
         """Ask for one conversation.
 
         Args:
             by_line: a permission is answered by a line with its number; otherwise only `answer` does it.
+            hand_over: gives the terminal to another program.
         """
+        self._hand_over = hand_over
         self._by_line = by_line
         self._conversation = conversation
         self._write = write
@@ -196,12 +201,17 @@ class LineAnswers:
     # Logins
 
     async def _log_in(self) -> None:
-        from dragoman.tui.questions.logins import method_lines, methods_of
+        from dragoman.process.foreground import has_terminal
+        from dragoman.tui.questions.logins import login_command, method_lines, methods_of, shown_command
 
         try:
-            self._methods = await methods_of(self._conversation)
+            self._methods = await methods_of(self._conversation, has_terminal=has_terminal())
         except (NoHost, DragomanError, OSError) as error:
             self._write(f"error: the login methods are not known: {one_line(str(error))}")
+            return
+        if not self._methods:
+            command = shown_command(login_command(self._conversation.agent, ""))
+            self._write(f"error: no login is possible here without a terminal; run this in one: {command}")
             return
         self._write("question: how do you want to log in?", *method_lines(self._methods))
         self._write("answer with a number and Enter; /cancel does not log in")
@@ -215,7 +225,12 @@ class LineAnswers:
         method, self._methods = self._methods[number - 1], []  # before anything is awaited: a second line is a prompt
         self._write(f"note: logging in: {label(method.name, 60)}")
         try:
-            await (log_in_by_terminal if method.kind == "terminal" else use)(self._conversation, method)
+            is_typed = method.takes_key or method.kind != "agent"
+            if is_typed:
+                async with self._hand_over():
+                    await log_in_by_terminal(self._conversation, method)
+            else:
+                await use(self._conversation, method)
         except (LoginFailed, NoHost, DragomanError, OSError) as error:
             self._write(f"error: {one_line(str(error))}", "note: /login tries again")
             return
@@ -290,7 +305,8 @@ class LineAnswers:
     async def _install(self, program: tuple[str, ...]) -> None:
         from dragoman.process.foreground import run_in_foreground
 
-        code = await run_in_foreground(own_command(*program), cwd=self._conversation.folder)
+        async with self._hand_over():
+            code = await run_in_foreground(own_command(*program), cwd=self._conversation.folder)
         if code:
             self._write(f"error: it was not installed: exit code {code}")
         else:

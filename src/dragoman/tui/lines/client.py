@@ -19,10 +19,10 @@ from dragoman.text.colour import YELLOW
 from dragoman.text.terminal import duration, one_line
 from dragoman.text.visible import label
 from dragoman.tui.attachments import build, chips_in, output_chip
-from dragoman.tui.completion import mentions
+from dragoman.tui.completion import literal_text, mentions, unknown_command
 from dragoman.tui.conversation import HostedConversation
 from dragoman.tui.lines.answers import LineAnswers
-from dragoman.tui.lines.commands import client_command, load_function
+from dragoman.tui.lines.commands import client_command, client_commands, load_function
 from dragoman.tui.mode_gate import ModeGate, unasked_words
 from dragoman.tui.remembered_values import prepare_by
 from dragoman.tui.shell_command import ShellCommand
@@ -101,8 +101,8 @@ class LineTerminal(Protocol):
     def changed(self) -> None:
         """Note that the state of the conversation changed."""
 
-    def lent(self) -> AbstractAsyncContextManager[None]:
-        """Give the terminal to another program while this is entered."""
+    def handed_over(self) -> AbstractAsyncContextManager[None]:
+        """Give the terminal to another program while this is entered; what is written meanwhile comes afterwards."""
 
 
 class LineClient:
@@ -135,7 +135,12 @@ class LineClient:
         self._announcing: asyncio.Task[None] | None = None
         self.conversation = HostedConversation(opening, self, session_id=session_id, clock=clock)
         self.answers = LineAnswers(
-            self.conversation, self.write, terminal.width, terminal.paint, by_line=terminal.answers_by_line
+            self.conversation,
+            self.write,
+            terminal.width,
+            terminal.paint,
+            by_line=terminal.answers_by_line,
+            hand_over=terminal.handed_over,
         )
         self.prompts = PromptSender(self)
         self.preferences = Preferences(data_dir() / FILE_NAME)
@@ -292,9 +297,9 @@ class LineClient:
                 self.write(f"note: still working, {duration(self.conversation.clock() - started)}")
 
     def _farewell(self, *, running: bool) -> None:
-        if self.conversation.session_id is not None:
-            state = "still running; " if running else ""
-            self.write(f"note: {state}dragoman attach {label(self.conversation.session_id, 80)} brings you back")
+        words = self.conversation.farewell(was_running=running)
+        if words:
+            self.write(f"note: {words}")
 
     # What the conversation calls
 
@@ -360,45 +365,60 @@ class LineClient:
 
     # Typed lines
 
-    async def take(self, text: str) -> None:
+    async def take(self, raw: str) -> None:
         """Do what a typed line means; errors are written, and end nothing."""
         try:
-            await self._take(text)
+            await self._take(raw.strip(), raw)
         except (DragomanError, OSError) as error:
             self.write(f"error: {one_line(str(error))}")
 
-    async def _take(self, text: str) -> None:
+    async def _take(self, text: str, raw: str) -> None:
         if self._welcome is not None and self.is_choosing and await self._welcome.take(text):
             return
         if await self.answers.take(text):
             return
         if self._changes is not None and await self._changes.takes(text):
             return
-        if text.startswith("/"):
-            word, _, rest = text[1:].partition(" ")
-            command = client_command(word, [theirs.name for theirs in self.conversation.state.commands])
-            function = None if command is None else load_function(command.name)
-            if function is not None:
-                await function(self, rest.strip())
-                return
-        if text.startswith("!"):
+        literal = literal_text(raw)
+        if literal is not None:
+            await self.prompts.send(literal)
+        elif text.startswith("/") and await self._run_command(text):
+            return
+        elif text.startswith("!"):
             await self.prompts.shell(text[1:])
         elif text:
             await self.prompts.send(text)
 
-    async def interrupt(self) -> bool:
-        """Stop the command or the turn that runs, as Ctrl-C does. False if there is none."""
-        if self.prompts.stop_shell():
+    async def _run_command(self, text: str) -> bool:
+        """Run a slash command of this client, or say that there is none; False if the text goes to the agent."""
+        word, _, rest = text[1:].partition(" ")
+        theirs = [command.name for command in self.conversation.state.commands]
+        command = client_command(word, theirs)
+        function = None if command is None else load_function(command.name)
+        if function is not None:
+            await function(self, rest.strip())
             return True
-        if not self.conversation.is_running:
-            return False
-        await self.conversation.cancel()
-        return True
+        known = {*theirs, *(ours.name for ours in client_commands())}
+        problem = unknown_command(text, known, is_agent_known=self.conversation.phase == "ready")
+        if problem:
+            self.write(f"note: {problem}")
+            _ = self.terminal.give_back(text)
+        return bool(problem)
+
+    def interrupt(self) -> bool:
+        """Stop the command or the turn that runs, as Ctrl+C does; what waits is given back. False if there is none."""
+        return self.prompts.stop_shell() or self.conversation.stop() is not None
+
+    @property
+    def runs_on(self) -> bool:
+        """Whether a turn would go on after this client is left, and was not asked to stop."""
+        return self.conversation.is_running and not self.conversation.is_stopping
 
 
-def is_leaving(text: str) -> bool:
-    """Return whether a line leaves the client."""
-    return text in ("/leave", "/quit", "/exit")
+def leaving_words(text: str) -> str | None:
+    """Return the words behind a command that leaves the client; None for any other line."""
+    word, _, rest = text.partition(" ")
+    return rest.strip() if word in ("/leave", "/quit", "/exit") else None
 
 
 class PromptSender:
@@ -445,7 +465,7 @@ class PromptSender:
         is_shared = words.startswith("!")
         command = words.removeprefix("!").strip()
         if self._running is not None and not self._running.done():
-            self._client.write("note: a command of yours still runs; Ctrl-C stops it")
+            self._client.write("note: a command of yours still runs; Ctrl+C stops it")
         elif command:
             self._shell = ShellCommand(command, lambda: None)
             self._running = asyncio.ensure_future(self._run(self._shell, is_shared=is_shared))
@@ -496,7 +516,10 @@ class PromptSender:
         return min(len(lines), _OUTPUT_LINES)
 
     def _share(self, command: ShellCommand) -> None:
-        chip = output_chip(command.command, command.output, command.ending, self.chips)
+        self.attach(output_chip(command.command, command.output, command.ending, self.chips))
+
+    def attach(self, chip: Chip) -> None:
+        """Attach something to the prompt that is being typed, or to the next one."""
         self.chips[chip.word] = chip
         if not self._client.terminal.attach(chip):
             self._next.append(chip)

@@ -22,6 +22,7 @@ from dragoman.tui.lines.commands import client_command
 from dragoman.tui.local_host.session_rows import in_order, is_gone, searched_text
 from dragoman.tui.option_values import known_options, models_of, modes_of, named, values_of
 from dragoman.tui.remembered_values import set_and_remember
+from dragoman.tui.screen.header import cost_sentence
 from dragoman.tui.start.preferences import agent_key
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ _PLACE: Final = 50  # of a longer path the end says more
 
 async def stop(client: LineClient, words: str) -> None:
     """Stop the turn that runs."""
-    if not await client.interrupt():
+    if not client.interrupt():
         client.write("note: nothing runs")
 
 
@@ -116,7 +117,7 @@ async def steer(client: LineClient, words: str) -> None:
         client.write("note: passed to the turn that runs; it is the next prompt if the agent does not take it")
     else:
         _ = client.terminal.give_back(words)
-        client.write("note: this agent takes no text while it works; type it as a prompt, and /stop runs it at once")
+        client.write("note: this agent takes no text while it works; type it as a prompt after /stop, or let it wait")
 
 
 def _chosen(client: LineClient, number: str, otherwise: str) -> TypedPrompt | None:
@@ -144,6 +145,26 @@ async def copy_answer(client: LineClient, words: str) -> None:
         client.note(copied_sentence(await copy(text, os.environ, client.terminal.write_sequence), text))
     else:
         client.write("note: there is nothing to copy")
+
+
+async def paste(client: LineClient, words: str) -> None:
+    """Attach the image in the clipboard of this machine."""
+    from dragoman.tui.attachments import image_chip
+    from dragoman.tui.clipboard import paste_image
+
+    if not client.conversation.accepts.image:
+        client.write("note: the agent does not take images")
+        return
+    image = await paste_image(os.environ)
+    if isinstance(image, str):
+        client.note(image)
+    else:
+        client.prompts.attach(image_chip(*image, client.prompts.chips))
+
+
+async def show_cost(client: LineClient, words: str) -> None:
+    """Write what the session cost so far."""
+    client.write(f"note: {cost_sentence(client.conversation.state)}")
 
 
 async def show_thought(client: LineClient, words: str) -> None:
@@ -367,6 +388,8 @@ FUNCTIONS: Final[Mapping[str, LineFunction]] = {
     "drop": drop,
     "steer": steer,
     "copy": copy_answer,
+    "paste": paste,
+    "cost": show_cost,
     "thought": show_thought,
     "traffic": show_traffic,
     "sessions": list_sessions,

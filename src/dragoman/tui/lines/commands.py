@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from dragoman.tui.completion import ClientCommand
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
 
@@ -28,7 +30,7 @@ class LineCommand(NamedTuple):
 
 
 COMMANDS: Final = (
-    LineCommand("stop", "", "stop the turn that runs"),
+    LineCommand("stop", "", "stop the turn that runs; what waits is given back"),
     LineCommand("queue", "", "list the prompts that wait"),
     LineCommand("edit", "N [TEXT]", "change a prompt that waits"),
     LineCommand("move", "N TO", "let a prompt that waits come earlier or later"),
@@ -38,24 +40,26 @@ COMMANDS: Final = (
     LineCommand("thought", "", "write the last thought whole"),
     LineCommand("traffic", "[N]", "the last messages between host and agent"),
     LineCommand("diff", "[TURN]", "show what a turn changed"),
-    LineCommand("rewind", "[TURN]", "list the turns; with a number, take some back"),
+    LineCommand("rewind", "[TURN]", "list the turns; with a number, take some back", aliases=("undo",)),
     LineCommand("redo", "", "bring back what the last rewind took, and ask"),
     LineCommand("export", "md|html|json [FILE]", "write the session to a file"),
     LineCommand("report", "[FILE]", "a report for a bug, without private contents"),
     LineCommand("sessions", "[all]", "list the sessions of this folder, or of all"),
     LineCommand("open", "N", "go to a session of the list"),
     LineCommand("resume", "[N|WORDS]", "go on with an earlier session: list them, by number, or by words"),
-    LineCommand("new", "[AGENT]", "begin a new session"),
+    LineCommand("new", "[AGENT]", "begin a new session", aliases=("clear",)),
     LineCommand("mode", "[MODE]", "show or change the mode"),
     LineCommand("model", "[MODEL]", "show or change the model"),
     LineCommand("options", "[KEY VALUE]", "show or set what the agent offers", aliases=("set",)),
+    LineCommand("cost", "", "what the session cost so far"),
+    LineCommand("paste", "", "attach the image in the clipboard"),
     LineCommand("settings", "", "show the settings of this client"),
     LineCommand("agents", "", "agents, keys and models of this machine, to choose from"),
     LineCommand("login", "", "log in to the agent"),
     LineCommand("retry", "", "try again after a failure"),
     LineCommand("why", "TEXT", "reject the open question, and say why"),
     LineCommand("help", "", "this list"),
-    LineCommand("leave", "", "leave; the work goes on", aliases=("quit", "exit")),
+    LineCommand("leave", "[stop]", "leave; the work goes on, or is stopped first", aliases=("exit", "quit")),
 )
 
 
@@ -77,6 +81,15 @@ def client_command(word: str, taken: Iterable[str]) -> LineCommand | None:
     command = command_named(name)
     is_ours = command is not None and (name != word or command.name in _ALWAYS_OURS or word not in set(taken))
     return command if is_ours else None
+
+
+def client_commands() -> list[ClientCommand]:
+    """Return the commands for the menu: each one, then its other names."""
+    named = [(command, f"{command.words}  {command.help}".strip()) for command in COMMANDS]
+    return [
+        *(ClientCommand(command.name, words) for command, words in named),
+        *(ClientCommand(alias, f"{words} (/{command.name})") for command, words in named for alias in command.aliases),
+    ]
 
 
 def load_function(name: str) -> LineFunction | None:
@@ -112,9 +125,10 @@ def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
     for command in COMMANDS:
         also = f" (also {', '.join(f'/{alias}' for alias in command.aliases)})" if command.aliases else ""
         yield f"  {f'/{command.name} {command.words}'.rstrip():<27} {command.help}{also}"
-    yield "Other lines that begin with / are commands of the agent, and are sent to it. Where the agent has one of the"
+    yield "Commands of the agent are sent to it; where it has one of the same name, /dragoman:NAME is the one of this"
     ours = ", ".join(f"/{name}" for name in _ALWAYS_OURS)
-    yield f"same name, /dragoman:NAME is the one of this list; always ours are {ours}."
+    yield f"list; always ours are {ours}."
+    yield "An unknown one is not sent; //NAME, or a blank before the slash, sends it as it is."
 
 
 async def show_help(client: LineClient, words: str) -> None:

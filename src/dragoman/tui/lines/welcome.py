@@ -117,7 +117,7 @@ class LineWelcome:
         from dragoman.process.foreground import run_in_foreground
 
         client = self._client
-        async with client.terminal.lent():
+        async with client.terminal.handed_over():
             code = await run_in_foreground(own_command(*words), cwd=client.conversation.folder)
         if code:
             client.note(f"dragoman {one_line(' '.join(words))} ended with code {code}; choose again")

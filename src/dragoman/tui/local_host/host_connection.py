@@ -6,13 +6,14 @@ Owns what this client announces, and which handler of the conversation gets a re
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.connect import connect
 from dragoman.host.environment import METHOD, block_for
 from dragoman.host.local.build import hello
 from dragoman.host.local.place import find_places
-from dragoman.host.local.start import reach_host
+from dragoman.host.local.start import NoHost, reach_host
+from dragoman.host.local.thin import HostLost, begin, begun
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from dragoman.schema import v1
     from dragoman.tui.conversation import HostedConversation
     from dragoman.tui.questions.open_questions import OpenQuestions
+
+_TRIES: Final = 4
 
 
 class HostLink:
@@ -94,10 +97,20 @@ class _Forms:
 
 
 def _reach(note: Callable[[str], None]) -> str:
-    """Connect to the local host, which is started if none runs. Raises: NoHost."""
-    places = find_places()
-    client = reach_host(places, note=note)
-    try:
-        return client.place.socket
-    finally:
-        client.close()
+    """Connect to the local host, which is started if none runs, and replaced after an update. Raises: NoHost."""
+    for tries_left in reversed(range(_TRIES)):
+        client = reach_host(find_places(), note=note)
+        try:
+            if begun(client, begin(client)).get("isOutdated"):
+                from dragoman.host.local.succession import left_in, retire
+
+                client, work = retire(client, note)
+                if work:
+                    note(f"dragoman was updated; new prompts wait for the host before it: {left_in(work)}")
+            return client.place.socket
+        except HostLost as error:  # it ended just now
+            if tries_left == 0:
+                raise NoHost(str(error)) from None
+        finally:
+            client.close()
+    raise AssertionError

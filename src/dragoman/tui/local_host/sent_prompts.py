@@ -122,6 +122,18 @@ class SentPrompts:
         self._interface.changed()
         return True
 
+    def take_waiting(self) -> list[TypedPrompt]:
+        """Take every prompt back that waits, also text for the turn that runs: the turn is being stopped."""
+        waiting = self.queued
+        self.items = [prompt for prompt in self.items if prompt not in waiting]
+        for prompt in waiting:
+            if prompt.sending is not None:
+                prompt.sending.cancel()
+        text = "\n".join(prompt.text for prompt in waiting if prompt.text)
+        if text:
+            self._interface.returned(text, "the turn was stopped")
+        return waiting
+
     def reorder(self, wanted: Sequence[TypedPrompt]) -> asyncio.Task[None]:
         """Put prompts that wait into another order: here at once, in the host when the task is done."""
         waiting = [prompt for prompt in dict.fromkeys(wanted) if prompt in self.queued]
@@ -169,6 +181,7 @@ class SentPrompts:
         if prompt not in self.items:  # taken back, or forgotten with its session, while the answer was on its way
             return
         self.items.remove(prompt)
+        conversation.note_end()
         if _is_refused(prompt, stop_reason, error):
             why = "it was cancelled before its turn" if error is None else _words(error)
             self._give_back(prompt, why)

@@ -24,19 +24,20 @@ from dragoman._version import __version__
 from dragoman.errors import DragomanError
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
+from dragoman.tui.completion import unknown_command
 from dragoman.tui.local_host.older_blocks import is_too_long
 from dragoman.tui.mode_gate import ModeGate
 from dragoman.tui.remembered_values import prepare_by
 from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.frame import LEFT_FROM, LEFT_WIDTH, RIGHT_FROM, RIGHT_WIDTH, Column, FrameLines
-from dragoman.tui.screen.input.input_hint import note
+from dragoman.tui.screen.input.input_hint import InputHint, note
 from dragoman.tui.screen.input.prompt_input import PromptInput, input_parts
 from dragoman.tui.screen.input.shell_panel import ShellPanel
-from dragoman.tui.screen.keys.actions import ACTIONS, action_named, client_action, load_function
+from dragoman.tui.screen.keys.actions import ACTIONS, action_named, client_action, client_commands, load_function
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import type_keys
 from dragoman.tui.screen.keys.textual_keys import adapt_keys
-from dragoman.tui.screen.parts import LeftOnce, OneLine
+from dragoman.tui.screen.parts import KeyQuestion, LeftOnce, OneLine
 from dragoman.tui.screen.questions.card import CardView, QuestionCard
 from dragoman.tui.screen.questions.cards import ActionCard, Cards
 from dragoman.tui.screen.sessions.attached import AttachedSessions
@@ -63,6 +64,7 @@ _PAINTS: Final = 20
 _REMOTE_PAINTS: Final = 8
 _LOW: Final = 20  # lines, below which a question may not take its usual room
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
+_SENDING_SECONDS: Final = 0.02  # until a key behind Enter looks again whether its prompt was sent
 _ESCAPES_SECONDS: Final = 0.6  # between two times Esc, which open the rewind menu
 _LIST_SECONDS: Final = 3.0
 _BRANCH_SECONDS: Final = 5.0
@@ -109,12 +111,14 @@ class TerminalApp(App[None]):
         self._start = start
         self.last_exchange: list[str] = []
         """The last question and its answer, when the screen was left."""
+        self.farewell = ""
+        """How to come back, when the screen was left."""
         self._first = first
         self._is_dirty = True
         self._painted_width = 0
         self._is_reloaded = True
         self.notes: list[tuple[float, str]] = [(monotonic(), note) for note in start.notes]
-        self._interrupted_at = 0.0
+        self._interrupted_at = -_LEAVE_SECONDS
         self._escaped_at = 0.0
         self._work: set[asyncio.Task[Any]] = set()
         self.seconds = -1
@@ -140,10 +144,10 @@ class TerminalApp(App[None]):
     # Textual
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return whether an action is possible: behind another screen only leaving; no question is answered unseen."""
+        """Return whether an action is possible: above another screen only two; no question is answered unseen."""
         if len(self.screen_stack) > 1 and action in ("do", "answer"):
             takes_interrupt = isinstance(self.screen, LeftOnce) and self.screen.takes_interrupt
-            return parameters[:1] == ("interrupt",) and not takes_interrupt
+            return parameters[:1] == ("redraw",) or (parameters[:1] == ("interrupt",) and not takes_interrupt)
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
@@ -206,6 +210,7 @@ class TerminalApp(App[None]):
         # Before the connection ends: that would look like the end of the agent.
         view = RailView(self.size.width, self.glyphs)
         self.last_exchange = last_exchange(self.conversation.state, view)
+        self.farewell = self._farewell()
         await self.attached.leave_all()
         for task in self._work:
             task.cancel()
@@ -238,15 +243,27 @@ class TerminalApp(App[None]):
         await super().on_event(event)
 
     def on_prompt_input_sent(self, event: PromptInput.Sent) -> None:
-        word, _, argument = event.text[1:].partition(" ") if event.text.startswith("/") else ("", "", "")
-        theirs = {command.name for command in self.conversation.state.commands}
-        action = client_action(word, argument, theirs) if word else None
-        if action is not None:
-            self.action_do(action.name, argument.strip())
+        self.prompt_input.on_their_way -= 1
+        if event.text.startswith("/") and not event.is_literal and self._run_command(event.text):
             return
         _ = self.conversation.send(event.text, event.blocks)
         self.query_one(ShellPanel).close()
         self.query_one(Transcript).follow()
+
+    def _run_command(self, text: str) -> bool:
+        """Run a slash command of this client, or say that there is none; False if the text goes to the agent."""
+        word, _, argument = text[1:].partition(" ")
+        theirs = {command.name for command in self.conversation.state.commands}
+        action = client_action(word, argument, theirs)
+        if action is not None:
+            self.action_do(action.name, argument.strip())
+            return True
+        known = theirs | {command.name for command in client_commands()}
+        problem = unknown_command(text, known, is_agent_known=self.conversation.phase == "ready")
+        if problem:
+            self.prompt_input.give_back(self.conversation, text)
+            note(self, problem)
+        return bool(problem)
 
     def on_transcript_reached_top(self, event: Transcript.ReachedTop) -> None:
         self.start(self._show_older())
@@ -489,9 +506,8 @@ class TerminalApp(App[None]):
 
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""
-        if self.conversation.is_running or self.query_one(PromptInput).text:
+        if self.stop_work() or self.conversation.is_running or self.query_one(PromptInput).text:
             self._escaped_at = 0.0
-            self.start(self.conversation.cancel())
             return
         now = monotonic()
         if now - self._escaped_at < _ESCAPES_SECONDS:
@@ -500,24 +516,72 @@ class TerminalApp(App[None]):
         else:
             self._escaped_at = now
 
+    def stop_work(self) -> bool:
+        """Stop the turn, and give what waits behind it back to the input; False if there is nothing to stop."""
+        return self.conversation.stop() is not None
+
     def action_interrupt(self, argument: str = "") -> None:
-        """Leave at the second time; a draft is kept."""
-        now = monotonic()
-        if now - self._interrupted_at < _LEAVE_SECONDS:
+        """Stop what runs; else close what is open; else clear the draft; else leave at the second time."""
+        prompt = self.prompt_input
+        if prompt.on_their_way:  # Enter came before this key, and what it sent is what runs
+            self.set_timer(_SENDING_SECONDS, self.action_interrupt)
+        elif prompt.stop_shell() or self.stop_work():
+            self._interrupted_at = -_LEAVE_SECONDS
+            if len(self.screen_stack) > 1:
+                self.notify("stopping", timeout=_LEAVE_SECONDS, markup=False)
+        elif len(self.screen_stack) > 1:
+            self.post_message(Key("escape", None))
+        elif prompt.end_search() or prompt.stop_completion():
+            self._interrupted_at = -_LEAVE_SECONDS
+        elif prompt.clear_draft():
+            self._interrupted_at = -_LEAVE_SECONDS
+            self.query_one(InputHint).noted("cleared; Up brings it back", _LEAVE_SECONDS)
+        elif self.cards.clock() - self._interrupted_at < _LEAVE_SECONDS:
             self.exit()
-            return
-        self._interrupted_at = now
-        self.note(f"{self.keymap.shown('interrupt')} again leaves; the work goes on")
+        else:
+            self._interrupted_at = self.cards.clock()
+            self.query_one(InputHint).noted(f"{self.keymap.shown('interrupt')} again to leave", _LEAVE_SECONDS)
 
     def action_leave(self, argument: str = "") -> None:
-        """Leave, if the input is empty; in the conversation the key scrolls."""
-        transcript = self.query_one(Transcript)
+        """Leave, and let the turn that runs go on, or stop it, as the user says. With a draft, delete a character."""
+        transcript, prompt = self.query_one(Transcript), self.prompt_input
         if transcript.has_focus and transcript.shown is not None:
             transcript.walk.page(0.5)
-        elif self.query_one(PromptInput).text:
-            self.note(f"there is a draft: {self.keymap.shown('interrupt')} twice leaves, Ctrl+U removes it")
-        else:
+        elif prompt.text and not argument:
+            prompt.action_delete_right()
+        elif argument == "stop":
+            self.start(self._stop_and_leave())
+        elif argument not in ("", "detach"):
+            note(self, "/exit leaves, /exit stop stops the turn and leaves, /exit detach lets it go on")
+        elif argument or not self.conversation.is_running or self.conversation.is_stopping:
             self.exit()
+        else:
+            answers = {"d": "detach: leave, and let it go on", "s": "stop it, and leave"}
+            question = KeyQuestion("the turn is still running", answers, same_keys={"ctrl+d": "d"})
+            _ = self.push_screen(question, self._leave_as_answered)
+
+    def _leave_as_answered(self, key: str | None) -> None:
+        if key == "s":
+            self.start(self._stop_and_leave())
+        elif key == "d":
+            self.exit()
+
+    async def _stop_and_leave(self) -> None:
+        self.note("stopping the turn, then leaving")
+        await self.conversation.stop_and_wait()
+        self.exit()
+
+    def _farewell(self) -> str:
+        conversation = self.conversation
+        others = sum(item.conversation.is_running for item in self.attached if not item.is_shown)
+        more = f"{others} other session{'s' if others > 1 else ''} still running: dragoman sessions lists them"
+        words = conversation.farewell(was_running=conversation.is_running)
+        return "\n".join(part for part in (more if others else "", words) if part)
+
+    def action_redraw(self, argument: str = "") -> None:
+        """Draw everything again: another program wrote to the terminal."""
+        self.write_terminal("\x1b[2J")
+        _ = self.refresh(layout=True)
 
     def action_columns(self, argument: str = "") -> None:
         """Fold the columns away, or show them again."""

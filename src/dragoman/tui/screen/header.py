@@ -82,6 +82,20 @@ def current_value(state: SessionState, category: str) -> str:
     return ""
 
 
+def cost_sentence(state: SessionState) -> str:
+    """Return what the session cost so far, and how full its context is, as far as the agent reported it."""
+    usage, cost = state.usage, state.cost
+    parts = []
+    if cost is not None and cost.amount:
+        parts.append(f"this session cost {shown_cost(cost.amount, cost.currency)} so far")
+    else:
+        parts.append("the agent has not reported a cost")
+    if usage is not None and usage.size:
+        share = round(100 * min(1.0, usage.used / usage.size))
+        parts.append(f"{usage.used:,} of {usage.size:,} tokens of the context are used ({share}%)")
+    return "; ".join(parts)
+
+
 def usage_words(state: SessionState, facts: HeaderFacts, width: int) -> list[str]:
     """Return how much of the context is used, the cost, and the time of the turn."""
     words = []

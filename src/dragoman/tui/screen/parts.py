@@ -1,22 +1,24 @@
-"""Small parts of the screen: a line of text, a list to choose from, and what every screen above the first one is."""
+"""Small parts of the screen: a line of text, lists and keys to choose from, and what every upper screen is."""
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.await_complete import AwaitComplete
 from textual.binding import Binding
 from textual.screen import ModalScreen, Screen, ScreenResultType
 from textual.strip import Strip
 from textual.widget import Widget
-from textual.widgets import OptionList
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from dragoman.tui.screen.strips import strip_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from textual.app import ComposeResult
 
@@ -96,3 +98,45 @@ class Choice(LeftOnce[int | None], ModalScreen[int | None]):
     def action_leave(self) -> None:
         """Choose nothing."""
         _ = self.dismiss(None)
+
+
+class KeyQuestion(LeftOnce[str | None], ModalScreen[str | None]):
+    """A question that one key answers; Esc answers nothing. What was typed before it was in sight does not count."""
+
+    DEFAULT_CSS = """
+    KeyQuestion { align: center middle; }
+    KeyQuestion Static { width: 90%; height: auto; border: round; padding: 0 1; }
+    """
+
+    def __init__(self, title: str, answers: Mapping[str, str], *, same_keys: Mapping[str, str]) -> None:
+        """Ask.
+
+        Args:
+            title: what is asked.
+            answers: key -> what it does.
+            same_keys: other keys that give an answer, which are not shown.
+        """
+        super().__init__()
+        self._title, self._answers, self._same_keys = title, answers, same_keys
+        self._shown_at: float | None = None
+
+    def compose(self) -> ComposeResult:
+        rows = [*(f"[{key}] {what}" for key, what in self._answers.items()), "[Esc] stay"]
+        box = Static(Text("\n".join(rows)))
+        box.border_title = Text(self._title)
+        yield box
+
+    def on_mount(self) -> None:
+        _ = self.call_after_refresh(self._note_shown)
+
+    def _note_shown(self) -> None:
+        self._shown_at = monotonic()
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        event.prevent_default()
+        if self._shown_at is None or event.time < self._shown_at:
+            return
+        key = self._same_keys.get(event.key, event.key)
+        if key == "escape" or key in self._answers:
+            _ = self.dismiss(None if key == "escape" else key)

@@ -1,57 +1,46 @@
-"""A host of another version: an idle one is replaced, a busy one is used by plain ACP, and never killed.
+"""A host of other code than this program: it is replaced when its turns have ended, and never killed.
 
 Loaded when there is such a host: a warm prompt starts without it.
 """
 
 from __future__ import annotations
 
-from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from dragoman._version import __version__
-from dragoman.cli.exits import CliError
 from dragoman.host.local.build import PROTOCOL
-from dragoman.host.local.place import find_places
-from dragoman.host.local.start import reach_host
-from dragoman.host.local.thin import HostLost, HostRefused, begin, begun
+from dragoman.host.local.succession import left_in, retire, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from dragoman.cli.exec.hosted.turn import TurnRequest
     from dragoman.host.local.thin import ThinClient
 
-_LEAVE_SECONDS: Final = 10.0
 
-
-def settle_versions(client: ThinClient, note: Callable[[str], None]) -> tuple[ThinClient, bool]:
-    """Ask the old host to leave, and start one of this version; a busy one stays.
+def settle_versions(
+    client: ThinClient, request: TurnRequest, note: Callable[[str], None], deadline: float | None
+) -> tuple[ThinClient, bool]:
+    """Ask the old host to leave, wait for the end of its turns, and meet the new one.
 
     Returns:
         The connection to use, and whether only plain ACP is spoken on it.
+
+    Raises:
+        NoHost, TimeoutError: the old host does not leave in time.
     """
     old = str(client.hello.get("version", "of another version"))
-    try:
-        is_leaving = bool(client.call("_dragoman/retire").get("now"))
-    except HostRefused:  # so old, or so new, that it does not know the method
-        is_leaving = False
-    if not is_leaving:
+    client, work = retire(client, note)
+    if work is None:
         note(f"host {old} is busy; this is {__version__}; it is replaced when idle")
         return client, True
-    client.close()
-    note(f"host {old} is replaced by {__version__}")
-    deadline = monotonic() + _LEAVE_SECONDS
-    while True:
-        found = reach_host(find_places())
-        try:
-            hello = begun(found, begin(found))
-        except HostLost:
-            hello = {}
-        if hello.get("protocol") == PROTOCOL:
-            return found, False
-        found.close()
-        if monotonic() > deadline:
-            raise CliError(f"host {old} does not leave", hint="end it: dragoman sessions --host shows its pid")
-        sleep(0.02)
+    if client.hello.get("protocol") == PROTOCOL and not client.hello.get("isOutdated"):
+        return client, False
+    is_wanted = any(session.get("name") == request.name and session.get("cwd") == request.cwd for session in work)
+    if is_wanted and not request.queue:
+        return client, client.hello.get("protocol") != PROTOCOL  # it refuses the prompt, as any session that works
+    note(f"dragoman was updated; the prompt waits for the host before it: {left_in(work)}")
+    return wait_for_end(client, work, deadline), False
 
 
 def listed_session(client: ThinClient, name: str, cwd: str) -> dict[str, Any] | None:

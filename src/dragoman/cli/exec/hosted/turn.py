@@ -190,16 +190,26 @@ class HostedTurn:
         if self.request.wants_events:
             wanted["events"] = True
         self.end.reached["working"] = monotonic()
-        self._prompt = client.request(
-            "session/prompt",
-            sessionId=self.session["sessionId"],
-            prompt=self.request.blocks,
-            _meta={"dragoman": wanted},
-        )
-        if not self.request.waits:
-            self._wait_until_queued(client)
-            return
-        self._follow(client)
+        for is_last in (False, True):
+            self._prompt = client.request(
+                "session/prompt",
+                sessionId=self.session["sessionId"],
+                prompt=self.request.blocks,
+                _meta={"dragoman": wanted},
+            )
+            try:
+                if not self.request.waits:
+                    self._wait_until_queued(client)
+                    return
+                self._follow(client)
+                break
+            except HostLost:
+                if is_last or self._is_ours:
+                    raise
+                # The host ended before the turn, because of an update: the next one gets it under the same id, and runs
+                # it if this one did not accept it.
+                client.close()
+                client = self._find_session()
         if self._is_plain:
             return
         answer = client.request(
@@ -232,7 +242,7 @@ class HostedTurn:
         if self._deadline is not None:
             client.set_timeout(max(0.001, self._deadline - monotonic()))
         hello = begun(client, begin(client, forms=os.isatty(2)))
-        if hello.get("protocol") != PROTOCOL:
+        if hello.get("protocol") != PROTOCOL or hello.get("isOutdated"):
             client, found = self._settle_versions(client)
         else:
             found = client.call("_dragoman/named", name=request.name, cwd=request.cwd)["session"]
@@ -244,7 +254,8 @@ class HostedTurn:
     def _settle_versions(self, client: ThinClient) -> "tuple[ThinClient, dict[str, Any] | None]":
         from dragoman.cli.exec.hosted.skew import listed_session, settle_versions
 
-        client, self._is_plain = settle_versions(client, self._view.note)
+        client, self._is_plain = settle_versions(client, self.request, self._view.note, self._deadline)
+        client.set_timeout(None if self._deadline is None else max(0.001, self._deadline - monotonic()))
         client.observers = self.request.observers
         self._client, request = client, self.request
         if self._is_plain:

@@ -14,6 +14,8 @@ from dragoman.text.visible import label
 from dragoman.tui.mode_gate import is_remembered, none_follows
 from dragoman.tui.option_values import all_values, models_of, modes_of, named
 from dragoman.tui.remembered_values import set_and_remember
+from dragoman.tui.screen.header import cost_sentence
+from dragoman.tui.screen.input.input_hint import note
 from dragoman.tui.screen.picker import Picker, PickRow
 from dragoman.tui.start.preferences import agent_key
 
@@ -58,6 +60,11 @@ def choose_option(app: TerminalApp, argument: str = "") -> None:
         app.note(_none(app, "the agent has neither modes nor options"))
         return
     _show(app, "modes and options", values)
+
+
+def show_cost(app: TerminalApp, argument: str = "") -> None:
+    """Show what the session cost so far."""
+    note(app, cost_sentence(app.conversation.state))
 
 
 def _none(app: TerminalApp, text: str) -> str:

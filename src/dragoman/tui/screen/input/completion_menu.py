@@ -1,7 +1,7 @@
 """The menu above the input: commands and files that complete the word at the cursor.
 
-It never has the keyboard, and nothing in it is chosen at first: Enter sends the prompt as it was typed, unless the user
-chose a row with Up or Down since the last letter. Tab takes the chosen row, or the first one.
+It never has the keyboard. The first row is marked at once: Enter and Tab take the marked row. A name that is typed to
+its end is not taken but sent, unless the user moved the mark with Up or Down since the last letter.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dragoman.tui.completion import (
     agent_commands,
     command_suggestions,
     file_suggestions,
+    is_whole_name,
     word_at,
 )
 from dragoman.tui.screen.strips import strip_of
@@ -38,7 +39,7 @@ _NAME_COLUMNS: Final = 28
 
 
 class CompletionMenu(Widget):
-    """A menu of what completes a word, with the row that the user chose."""
+    """A menu of what completes a word, with the marked row."""
 
     DEFAULT_CSS = "CompletionMenu { display: none; height: auto; max-height: 9; }"
 
@@ -52,7 +53,8 @@ class CompletionMenu(Widget):
         **settings: Any,
     ) -> None:
         super().__init__(**settings)
-        self.chosen: int | None = None
+        self.marked = 0
+        self._was_moved = False
         self._shown_conversation = shown_conversation
         self._client_commands = client_commands
         self._files: FileIndex | None = None
@@ -98,9 +100,10 @@ class CompletionMenu(Widget):
     def _listed(self) -> None:
         """Use a new list of files."""
         if self.is_attached and (self._word is None or self._word.kind == "file"):
-            chosen = self.chosen
+            marked, was_moved = self.marked, self._was_moved
             self.look(self._text, self._cursor)
-            self.chosen = chosen if chosen is not None and chosen < len(self._rows) else None
+            if was_moved and marked < len(self._rows):
+                self.marked, self._was_moved = marked, True
 
     def forget(self) -> None:
         """Close the menu: the text is another one."""
@@ -115,20 +118,31 @@ class CompletionMenu(Widget):
         self._show(None, ())
         return True
 
+    def stop_listing(self) -> bool:
+        """Stop a list of files that is being made for the word at the cursor; False if none is."""
+        word = word_at(self._text, self._cursor)
+        if self._files is None or not self._files.is_made_now or word is None or word.kind != "file":
+            return False
+        self._files.close()
+        self._files = None
+        self._closed_at = (word.kind, word.start)
+        self._show(None, ())
+        return True
+
     def move(self, step: int) -> None:
-        """Choose the next row, or the one before."""
-        count = len(self._rows)
-        if self.chosen is None:
-            self.chosen = 0 if step > 0 else count - 1
-        else:
-            self.chosen = (self.chosen + step) % count
+        """Mark the next row, or the one before."""
+        self.marked, self._was_moved = (self.marked + step) % len(self._rows), True
         self.refresh()
 
-    def take(self, *, is_first_enough: bool) -> tuple[CompletedWord, str] | None:
-        """Return the word and what replaces it, if a row was chosen; Tab takes the first row without that."""
-        if self._word is None or not self._rows or (self.chosen is None and not is_first_enough):
+    def take(self, *, by_enter: bool = False) -> tuple[CompletedWord, str] | None:
+        """Return the word and what replaces it; None if there is nothing to take, or Enter is to send a whole name."""
+        word = self._word
+        if word is None or not self._rows:
             return None
-        return self._word, self._rows[self.chosen or 0].inserted
+        paths = self._files.paths if self._files is not None and word.kind == "file" else ()
+        if by_enter and not self._was_moved and is_whole_name(word, self._rows, paths):
+            return None
+        return word, self._rows[self.marked].inserted
 
     def on_unmount(self) -> None:
         if self._files is not None:
@@ -138,13 +152,13 @@ class CompletionMenu(Widget):
         row = self._top() + event.y
         if event.y < min(_ROWS, len(self._rows)) and row < len(self._rows):
             event.stop()
-            self.chosen = row
+            self.marked = row
             self.post_message(self.Clicked())
 
     # Drawing
 
     def _show(self, word: CompletedWord | None, rows: Sequence[Suggestion]) -> None:
-        self._word, self._rows, self.chosen = word, rows, None
+        self._word, self._rows, self.marked, self._was_moved = word, rows, 0, False
         self.display = bool(rows)
         if rows:
             self.styles.height = min(_ROWS, len(rows)) + 1
@@ -152,7 +166,7 @@ class CompletionMenu(Widget):
 
     def _top(self) -> int:
         """Return the first row in sight."""
-        return max(0, min((self.chosen or 0) - _ROWS // 2, len(self._rows) - _ROWS))
+        return max(0, min(self.marked - _ROWS // 2, len(self._rows) - _ROWS))
 
     def render_line(self, y: int) -> Strip:
         width, shown = self.size.width, min(_ROWS, len(self._rows))
@@ -161,11 +175,13 @@ class CompletionMenu(Widget):
         if y > shown:
             return Strip.blank(width)
         more = f"{len(self._rows)} found · " if len(self._rows) > shown else ""
-        enter = "Enter takes it" if self.chosen is not None else "Enter sends as typed"
-        return strip_of(((f"  {more}Tab takes · Up, Down choose · {enter} · Esc closes", "dim"),), width)
+        if self._word is not None and self._word.kind == "command" and not self._word.query:
+            more = "type to find the others · "
+        enter = "Enter sends, Tab takes" if self.take(by_enter=True) is None else "Enter takes"
+        return strip_of(((f"  {more}{enter} · Up, Down choose · Esc closes", "dim"),), width)
 
     def _row(self, number: int, width: int) -> Strip:
-        row, is_chosen = self._rows[number], number == self.chosen
+        row, is_chosen = self._rows[number], number == self.marked
         lead = "❯ " if is_chosen else "  "
         style: Style = "bold" if is_chosen else ""
         room = width - len(lead) - len(row.source) - 2

@@ -50,12 +50,12 @@ class InputHint(OneLine):
         self._is_released = is_released
         self._draw()
 
-    def noted(self, text: str) -> None:
+    def noted(self, text: str, seconds: float = _NOTE_SECONDS) -> None:
         """Show a sentence about what the user did, for a few seconds: while a turn runs, the status shows the turn."""
         self._note = one_line(text)
         if self._clearing is not None:
             self._clearing.stop()
-        self._clearing = self.set_timer(_NOTE_SECONDS, self._clear)
+        self._clearing = self.set_timer(seconds, self._clear)
         self._draw()
 
     def _clear(self) -> None:

@@ -27,13 +27,13 @@ from dragoman.tui.attachments import (
     paste_chip,
     written_out,
 )
-from dragoman.tui.completion import ClientCommand, mentions
+from dragoman.tui.completion import literal_text, mentions
 from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.screen.input.completion_menu import CompletionMenu
 from dragoman.tui.screen.input.input_hint import InputHint
 from dragoman.tui.screen.input.shell_panel import ShellPanel
-from dragoman.tui.screen.keys.actions import ACTIONS
+from dragoman.tui.screen.keys.actions import client_commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -56,7 +56,7 @@ _NEW_LINE_KEYS: Final = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+
 def input_parts(shown_conversation: Callable[[], HostedConversation]) -> Iterable[Widget]:
     """Yield the input with what belongs above it. `shown_conversation` gives the one in sight, which may change."""
     yield ShellPanel(shown_conversation, id="shell")
-    yield CompletionMenu(shown_conversation, [ClientCommand(action.name, action.help) for action in ACTIONS], id="menu")
+    yield CompletionMenu(shown_conversation, client_commands(), id="menu")
     yield InputHint(id="hint")
     yield PromptInput(shown_conversation, id="input")
 
@@ -80,10 +80,12 @@ class PromptInput(TextArea):
     class Sent(Message):
         """The user sent a text, with what is attached to it."""
 
-        def __init__(self, text: str, blocks: Sequence[v1.ContentBlock] = ()) -> None:
+        def __init__(self, text: str, blocks: Sequence[v1.ContentBlock] = (), *, is_literal: bool = False) -> None:
             super().__init__()
             self.text = text
             self.blocks = blocks
+            self.is_literal = is_literal
+            """It is a prompt, also if it begins with a slash."""
 
     class Noted(Message):
         """A sentence for the user."""
@@ -97,6 +99,8 @@ class PromptInput(TextArea):
         self.chips: dict[str, Chip] = {}
         self.was_typed = False
         """Whether the user began to type."""
+        self.on_their_way = 0
+        """Texts that were sent and that the app has not got yet: a key behind Enter must not overtake them."""
         self._shown_conversation = shown_conversation
         self._history = PromptHistory(shown_conversation().folder)
         self._keeper = DraftKeeper(shown_conversation, self._note)
@@ -155,6 +159,10 @@ class PromptInput(TextArea):
     @property
     def _menu(self) -> CompletionMenu:
         return self.screen.query_one(CompletionMenu)
+
+    @property
+    def _panel(self) -> ShellPanel:
+        return self.screen.query_one(ShellPanel)
 
     @property
     def _hint(self) -> InputHint:
@@ -269,19 +277,43 @@ class PromptInput(TextArea):
         elif key == "ctrl+r":
             self._begin_search()
         elif key == "escape":
-            return menu.dismiss() or self._stop_shell()
+            return menu.dismiss() or self._panel.escape()
         elif key in ("up", "down") and menu.is_open:
             menu.move(-1 if key == "up" else 1)
         elif key == "up" and self._is_at_edge(-1):
-            if not self.text and self._shown_conversation().queued:
-                await self.app.run_action("do('queue')")
-            else:
+            if self.text or not self._take_back_last():
                 self._walk(self._history.older(self.text))
         elif key == "down" and self._is_at_edge(1):
             self._walk(self._history.newer())
         else:
             return False
         return True
+
+    def _take_back_last(self) -> bool:
+        """Take the prompt that waits last back into the input; False if none can be."""
+        conversation = self._shown_conversation()
+        for prompt in reversed(conversation.queued):
+            if conversation.take_back(prompt):
+                self.put(prompt.text)
+                return True
+        return False
+
+    def clear_draft(self) -> bool:
+        """Clear what was typed, into the history: Up brings it back. False if there is nothing."""
+        return bool(self.take_text())
+
+    def end_search(self) -> bool:
+        """Leave the search of the history, with the draft as it was; False if none is searched."""
+        if self._search is None:
+            return False
+        draft = self._search[2]
+        self._end_search()
+        self.put(draft)
+        return True
+
+    def stop_completion(self) -> bool:
+        """Stop looking for files to complete; False if they are not looked for."""
+        return self._menu.stop_listing()
 
     def _is_at_edge(self, step: int) -> bool:
         """Return whether the cursor is in the first (-1) or last line, as the lines are broken on the screen."""
@@ -295,8 +327,9 @@ class PromptInput(TextArea):
         self._keep_draft()
         self._menu.look(self.text, self._cursor)
 
-    def _stop_shell(self) -> bool:
-        return self.screen.query_one(ShellPanel).escape()
+    def stop_shell(self) -> bool:
+        """Stop the command behind `!` that runs; False if none does."""
+        return self._panel.is_running and self._panel.escape()
 
     def on_text_area_selection_changed(self) -> None:
         with suppress(NoMatches):
@@ -306,9 +339,9 @@ class PromptInput(TextArea):
 
     # Completion
 
-    def accept_suggestion(self, *, is_first_enough: bool = True) -> bool:
-        """Put the chosen row of the menu into the text; False if there is none to take."""
-        taken = self._menu.take(is_first_enough=is_first_enough)
+    def accept_suggestion(self, *, by_enter: bool = False) -> bool:
+        """Put the marked row of the menu into the text; False if there is none to take."""
+        taken = self._menu.take(by_enter=by_enter)
         if taken is None:
             return False
         word, inserted = taken
@@ -328,7 +361,7 @@ class PromptInput(TextArea):
     # Sending
 
     def _enter(self) -> None:
-        if self.accept_suggestion(is_first_enough=False):
+        if self.accept_suggestion(by_enter=True):
             return
         cursor = self._cursor
         if self.text[:cursor].endswith("\\"):
@@ -336,14 +369,14 @@ class PromptInput(TextArea):
             _ = self.replace("\n", start, self.cursor_location, maintain_selection_offset=False)
             self._edited()
             return
-        text = self.text.strip()
+        text, literal = self.text.strip(), literal_text(self.text)
         if not text:
             return
         self.take_text()
         if text.startswith("!"):
-            self.screen.query_one(ShellPanel).ask(text[1:], self)
+            self._panel.ask(text[1:], self)
         else:
-            self.send(text)
+            self.send(literal or text, is_literal=literal is not None)
 
     def take_text(self) -> str:
         """Take the text out of the input, into the history."""
@@ -356,17 +389,18 @@ class PromptInput(TextArea):
         self._keeper.flush()
         return text
 
-    def send(self, text: str) -> None:
+    def send(self, text: str, *, is_literal: bool = False) -> None:
         """Send a text with what is attached to it; prompts are sent in the order in which they were typed."""
         has_more = bool(mentions(text)) or any(word in text for word in self.chips)
+        self.on_their_way += 1
         if has_more or self._building.locked():
-            self.run_worker(self._build_and_send(text), group="building")
+            self.run_worker(self._build_and_send(text, is_literal=is_literal), group="building")
         else:
-            self.post_message(self.Sent(text))
+            self.post_message(self.Sent(text, is_literal=is_literal))
 
-    async def _build_and_send(self, text: str) -> None:
+    async def _build_and_send(self, text: str, *, is_literal: bool) -> None:
         async with self._building:
-            self.post_message(self.Sent(text, await self.build(text)))
+            self.post_message(self.Sent(text, await self.build(text), is_literal=is_literal))
 
     async def build(self, text: str) -> Sequence[v1.ContentBlock]:
         """Return the blocks of what is attached to a text; what cannot be sent becomes a note."""
@@ -389,11 +423,10 @@ class PromptInput(TextArea):
     def _search_key(self, event: events.Key) -> bool:
         """Return a key while the history is searched: Enter keeps what was found in the input and does not send it."""
         assert self._search is not None
-        words, place, draft = self._search
+        words, place, _ = self._search
         key = event.key
         if key == "escape":
-            self._end_search()
-            self.put(draft)
+            _ = self.end_search()
         elif key == "ctrl+r":
             self._find(words, place)
         elif key == "backspace":
@@ -464,6 +497,10 @@ class PromptInput(TextArea):
         else:
             self._killed = piece + self._killed if place < cursor else self._killed + piece
         self._is_killing = True
+        self._edited()
+
+    def action_delete_right(self) -> None:
+        super().action_delete_right()
         self._edited()
 
     def action_delete_word_left(self) -> None:

@@ -72,6 +72,11 @@ class ShellPanel(Widget):
         prompt.attach(output_chip(command.command, command.output, command.ending, prompt.chips))
         self.display = False
 
+    @property
+    def is_running(self) -> bool:
+        """Whether a command runs."""
+        return self.command is not None and not self.command.ending
+
     def escape(self) -> bool:
         """Stop the command, or close the panel. False if there is neither."""
         if self.command is not None and not self.command.ending:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from dragoman.tui.completion import ClientCommand
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
@@ -28,15 +30,17 @@ class Action(NamedTuple):
     """Whether the key works wherever the keyboard is; otherwise the part that has it goes first."""
     group: str = "conversation"
     """The heading in the help."""
+    aliases: tuple[str, ...] = ()
+    """Other slash commands that mean the same."""
 
 
 ACTIONS: Final = (
-    Action("stop", ("escape",), "stop the turn", is_priority=False),
+    Action("stop", ("escape",), "close what is open; else stop the turn: what waits is back here", is_priority=False),
     Action("walk", ("tab",), "into the question, the conversation, and back to the input"),
     Action("open", ("ctrl+t",), "thoughts and long outputs open or closed"),
     Action("login", (), "log in to the agent", group="agent"),
     Action("diff", ("alt+d",), "review what a turn changed, /diff TURN"),
-    Action("rewind", (), "take turns back (Esc twice with an empty input)"),
+    Action("rewind", (), "take turns back (Esc twice with an empty input)", aliases=("undo",)),
     Action("redo", (), "bring back what the last rewind took"),
     Action("traffic", ("alt+t",), "messages between host and agent"),
     Action("export", (), "write the session, /export md|html|json [FILE]"),
@@ -46,7 +50,7 @@ ACTIONS: Final = (
     Action("editor", ("ctrl+g",), "edit the draft in $VISUAL or $EDITOR"),
     Action("pager", ("ctrl+o",), "the conversation in $PAGER"),
     Action("copy", ("alt+c",), "copy the last answer; /copy all the conversation"),
-    Action("paste", (), "attach the image in the clipboard"),
+    Action("paste", ("ctrl+v", "alt+v"), "attach the image in the clipboard"),
     Action("select", ("alt+s",), "the mouse for the terminal, to select there"),
     Action("suspend", ("ctrl+z",), "stop this program; fg brings it back"),
     Action("page_up", ("pageup",), "scroll up"),
@@ -58,6 +62,7 @@ ACTIONS: Final = (
         ("ctrl+n",),
         "a new session, /new AGENT with another agent",
         group="sessions",
+        aliases=("clear",),
     ),
     Action("next", ("alt+right",), "the next session", group="sessions"),
     Action("previous", ("alt+left",), "the session before", group="sessions"),
@@ -65,18 +70,28 @@ ACTIONS: Final = (
     Action("mode", ("shift+tab",), "the next mode, /mode NAME", group="agent"),
     Action("model", ("alt+m",), "the model, /model NAME", group="agent"),
     Action("options", (), "modes and options of the agent", group="agent"),
+    Action("cost", (), "what the session cost so far", group="agent"),
+    Action("redraw", ("ctrl+l",), "draw the screen again", group="screen"),
     Action("columns", ("f2",), "the columns at the sides", group="screen"),
     Action("settings", (), "settings of this client", group="screen"),
     Action("help", ("f1",), "this list; ? in an empty input", group="screen"),
-    Action("interrupt", ("ctrl+c",), "leave, pressed twice; the work goes on", group="screen"),
-    Action("leave", ("ctrl+d",), "leave, with an empty input; the work goes on", group="screen"),
+    Action("interrupt", ("ctrl+c",), "stop what runs; else clear the draft; else, twice, leave", group="screen"),
+    Action(
+        "leave",
+        ("ctrl+d",),
+        "leave, with an empty input; /exit stop ends the turn",
+        group="screen",
+        aliases=("exit", "quit"),
+    ),
 )
 _LISTS: Final = ("agents", "help", "model", "options")
 """Without words these are ours, also if the agent has a command of that name: it would only print a list."""
+_ALWAYS_OURS: Final = ("mode", "stop", "leave")
+"""These are never the agent's: no message may change the mode, and a user must be able to stop and to leave."""
 FIXED_KEYS: Final = (
     ("Enter", "send; while a turn runs, the prompt waits for its end"),
     ("Ctrl+J", "new line (also Alt+Enter, Shift+Enter, or \\ before Enter)"),
-    ("/ @ !", "commands, files, a shell command; Tab takes a row of the menu, Enter only a chosen one"),
+    ("/ @ !", "commands, files, a shell command; Enter or Tab takes the marked row of the menu"),
     ("Up Down", "at the first and last line: what was sent before; Ctrl+R searches it"),
     ("Ctrl+A E K U W", "move and delete as in a shell (also Ctrl+F B Y, Alt+B F, Ctrl+_ undoes)"),
     ("1 2 3", "in a question: answer it; Alt+number from the input"),
@@ -87,8 +102,16 @@ FIXED_KEYS: Final = (
 
 
 def action_named(name: str) -> Action | None:
-    """Return the action of a name."""
-    return next((action for action in ACTIONS if action.name == name), None)
+    """Return the action of a name, or of another name that it has."""
+    return next((action for action in ACTIONS if name == action.name or name in action.aliases), None)
+
+
+def client_commands() -> list[ClientCommand]:
+    """Return the slash commands for the menu: each action, then its other names."""
+    return [
+        *(ClientCommand(action.name, action.help) for action in ACTIONS),
+        *(ClientCommand(alias, f"{action.help} (/{action.name})") for action in ACTIONS for alias in action.aliases),
+    ]
 
 
 def client_action(word: str, argument: str, theirs: Collection[str]) -> Action | None:
@@ -98,8 +121,11 @@ def client_action(word: str, argument: str, theirs: Collection[str]) -> Action |
     `dragoman:NAME` is always ours.
     """
     name = word.removeprefix("dragoman:")
-    is_list = name == "mode" or (name in _LISTS and not argument.strip())
-    return None if name == word and word in theirs and not is_list else action_named(name)
+    action = action_named(name)
+    if action is None or name != word or word not in theirs:
+        return action
+    is_list = action.name in _LISTS and not argument.strip()
+    return action if is_list or action.name in _ALWAYS_OURS else None
 
 
 def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
@@ -152,10 +178,15 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
                 "next": sessions.next_session,
                 "previous": sessions.previous_session,
             }
-        case "mode" | "model" | "options":
+        case "mode" | "model" | "options" | "cost":
             from dragoman.tui.screen.choices import options
 
-            functions = {"mode": options.next_mode, "model": options.choose_model, "options": options.choose_option}
+            functions = {
+                "mode": options.next_mode,
+                "model": options.choose_model,
+                "options": options.choose_option,
+                "cost": options.show_cost,
+            }
         case "agents":
             from dragoman.tui.screen import welcome
 

@@ -38,7 +38,8 @@ def help_rows(keymap: Keymap, width: int = 80) -> list[PickRow]:
         for action in actions:
             keys = "  ".join(map(shown_key, keymap.keys(action.name)))
             changed = " (yours)" if keymap.is_changed(action.name) else ""
-            rows.append(_row(keys, f"{action.help}{changed}", f"/{action.name}", width, narrow=narrow, value=action))
+            names = " ".join(f"/{name}" for name in (action.name, *action.aliases))
+            rows.append(_row(keys, f"{action.help}{changed}", names, width, narrow=narrow, value=action))
     return rows
 
 
@@ -57,7 +58,7 @@ def _row(key: str, meaning: str, command: str, width: int, *, narrow: bool, valu
 def show_help(app: TerminalApp, argument: str = "") -> None:
     """Show every key; the chosen action is done."""
     rows = help_rows(app.keymap, app.size.width)
-    known = {action.name for action in ACTIONS}
+    known = {name for action in ACTIONS for name in (action.name, *action.aliases)}
     commands = [command for command in app.conversation.state.commands if command.name not in known]
     if commands:
         rows.append(_heading("commands of the agent"))

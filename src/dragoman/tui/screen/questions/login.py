@@ -46,6 +46,14 @@ def _user(method: LoginMethod) -> Callable[[TerminalApp], None]:
 
 async def _use(app: TerminalApp, method: LoginMethod) -> None:
     app.cards.put(None)
+    if method.takes_key or method.kind == "environment":
+        from dragoman.tui.screen.questions.key_entry import ask_key
+
+        if not await ask_key(app, method):
+            await _offer(app)
+            return
+        _go_on(app)
+        return
     app.note(f"logging in: {one_line(method.name)}")
     try:
         if method.kind == "terminal":
@@ -57,6 +65,11 @@ async def _use(app: TerminalApp, method: LoginMethod) -> None:
         await _offer(app)
         return
     app.note("logged in")
+    _go_on(app)
+
+
+def _go_on(app: TerminalApp) -> None:
+    """Open the session, or take the failure away that asked for the login."""
     if app.conversation.phase == "failed":
         app.conversation.retry()
     elif app.conversation.trouble is not None:
