@@ -143,5 +143,11 @@ class LineWelcome:
 
 
 async def show_agents(client: LineClient, words: str) -> None:
-    """Write what is on this machine; the next line chooses what a new session begins with."""
-    await client.open_welcome()
+    """Write what is on this machine; the next line chooses what a new session begins with.
+
+    With words it is a command of the agent, if the agent has one of this name.
+    """
+    if words and any(command.name == "agents" for command in client.conversation.state.commands):
+        _ = await client.prompts.send(f"/agents {words}")
+    else:
+        await client.open_welcome()

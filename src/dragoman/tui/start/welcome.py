@@ -140,6 +140,12 @@ def _agents(folder: str) -> tuple[list[WelcomeRow], list[str]]:
     return sorted(rows, key=lambda row: (row.problem != "", _place(row.agent))), []
 
 
+def ready_agent() -> str:
+    """Return the best agent that needs nothing more to start, without asking any server; empty if there is none."""
+    rows, _ = _agents(os.getcwd())
+    return next((row.agent for row in rows if row.section == READY and row.kind == "agent"), "")
+
+
 def _place(name: str) -> tuple[int, str]:
     return (_USE.index(name) if name in _USE else len(_USE), name)
 
