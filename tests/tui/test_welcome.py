@@ -147,7 +147,7 @@ def test_without_anything_the_full_screen_welcomes_and_one_key_starts(
     assert "Gemini CLI was not installed" in shown
     choose(terminal, "d", "Enter send")
     assert "Welcome" not in terminal.text
-    terminal.until("scripted")
+    terminal.until("❯ 1\n│ 1\n  done")  # what was typed before the list
     terminal.type("\x04")
     assert terminal.wait() == 0
     assert Preferences(new_user.home / "dragoman" / "data" / "terminal.json").chosen() is None, "the demo is not kept"
