@@ -36,6 +36,7 @@ class Nowhere:
 
     cwd = "/home/user/project"
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def choose(self, agent: str, model: str) -> None:

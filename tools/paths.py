@@ -377,6 +377,7 @@ class _Folder:
     """How the full screen opens a session."""
 
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def __init__(self, cwd: str) -> None:

@@ -292,3 +292,9 @@ async def test_files_that_rules_deny_are_closed_to_commands_inside_and_outside(
         await ask(session, "run sh ./read.sh", "say {result}")
         assert "canary" not in session.state.text
         assert made.exists()
+        (service.project / ".env").rename(service.project / ".old")
+        await ask(session, "run sh read.sh; true", "say {result}")
+        (service.project / ".env").write_text("made later: canary")
+        for line in ("run sh read.sh; true", "run sh ./read.sh"):
+            await ask(session, line, "say {result}")
+            assert "canary" not in session.state.text

@@ -16,8 +16,8 @@ def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
     done = place.run(verb="demo")
     assert (done.code, done.out) == (0, "The new greeting: Hello, world!\nNice to meet you.\n")
     for words in (
-        "Its model is scripted",
-        "The prompt: Make the greeting friendlier.",
+        "the prompt, what the model says and what it does\ncome from a script",
+        "The scripted prompt: Make the greeting friendlier.",
         "the model is scripted (scripted:",
         "--allow 'edit:*.txt'",
         "I will make the greeting friendlier.",
@@ -29,6 +29,7 @@ def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
         "allowed execute: `tee welcome.txt < greeting.txt`",
         "│ Nice to meet you.",
         "end_turn",
+        "That was a script. `dragoman demo --talk`",
     ):
         assert words in done.err, words
 

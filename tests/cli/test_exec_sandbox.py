@@ -15,6 +15,7 @@ import pytest
 
 from tests import machine
 from tests.cli.exec_kit import Place, place
+from tests.cli.step_kit import play
 from tests.cli.terminal_kit import at_terminal
 from tests.process.sandbox.kit import AVAILABLE, both, only_bubblewrap, only_thread
 from tests.process.sandbox.kit import place as sandbox_place
@@ -433,6 +434,38 @@ def test_files_that_rules_deny_are_closed_to_commands_whose_words_do_not_show_it
     assert ((away.project / "doc.txt").read_text() == "old") is not is_off
     assert (away.project.parent / "outside.txt").exists() is (mode[1:] != ("require",))
     assert ("cannot reach what rules about files deny (2 mounts)" in done.err) is (mode[1:] in ((), ("auto",)))
+
+
+@only_bubblewrap
+@pytest.mark.parametrize("mode", [(), ("--sandbox", "require"), ("--sandbox", "off")])
+def test_a_file_that_is_made_later_is_closed_from_the_next_command_on(
+    away: Place, name: str, mode: tuple[str, ...]
+) -> None:
+    (away.project / "make.sh").write_text("mkdir deep; echo canary | tee .env >deep/.env; cat .e* deep/.e* >made")
+    (away.project / "copy.sh").write_text("cat .e* deep/.e* >copied; mv deep/.env moved; ls >listed")
+    rules = ("--deny", "read:.env", "--deny", "read:**/.env", "--allow", "execute")
+    steps = [["command", "sh", "make.sh"], ["command", "sh", "copy.sh"], ["say", "done"]]
+    play(away, steps, *mode, *rules)
+    assert (away.project / "made").read_text() == "canary\ncanary\n"  # one command may read what it made itself
+    is_off = mode[1:] == ("off",)
+    assert (away.project / "copied").read_text() == ("canary\ncanary\n" if is_off else "")
+    assert (away.project / "moved").exists() is is_off
+    assert (away.project / "listed").exists()
+
+
+@only_bubblewrap
+@pytest.mark.parametrize("mode", [(), ("--sandbox", "off")])
+def test_the_switch_holds_for_commands_that_the_built_in_agent_runs_itself(
+    away: Place, name: str, mode: tuple[str, ...]
+) -> None:
+    (away.project / ".env").write_text("canary")
+    settings = away.home / "dragoman/config/settings.json"
+    settings.parent.mkdir(parents=True)
+    (away.project / "read.sh").write_text("cat $(echo .en)v")
+    settings.write_text(json.dumps({"rules": {"deny": ["read:.env"], "allow": ["execute:sh ./read.sh"]}}))
+    words = ("-a", "dragoman", "--model", "scripted", "--no-terminal", *mode, "run sh ./read.sh\nsay {result}")
+    done = away.run(*words)
+    assert ("canary" in done.out) is bool(mode), done.err
 
 
 @only_bubblewrap

@@ -19,12 +19,14 @@ from dragoman.tui.screen.keys.actions import ACTIONS
 from tests.project.sources import ROOT
 
 PAGE = (ROOT / "docs" / "coming-from.md").read_text()
-SLASH = {f"/{each.name}" for each in (*OWN, *ACTIONS)} | {"/git-commit"}  # the last is an example of a template
+SLASH = {f"/{name}" for each in (*OWN, *ACTIONS) for name in (each.name, *getattr(each, "aliases", ()))} | {
+    "/git-commit"  # an example of a template
+}
 
 
 def ours() -> str:
     """The page without the left columns, which name what others have."""
-    return re.sub(r"^\|[^|]*\|", "|", PAGE, flags=re.MULTILINE)
+    return re.sub(r"^\|(?:[^|\n]*\|)+(?=[^|\n]*\|$)", "|", PAGE, flags=re.MULTILINE)
 
 
 def spans() -> list[str]:

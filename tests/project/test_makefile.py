@@ -8,14 +8,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterable
-from importlib.metadata import Distribution, distribution
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
+from tests.project.runtime_packages import RUNTIME, closure, pinned_at_run_time
 from tests.project.sources import ROOT
 
 TOOLS = ("make", "bash", "rm", "touch", "sed", "expand")
@@ -158,7 +155,6 @@ def installed_by(machine: Path, notes: Path, *targets: str) -> list[str]:
 
 
 ALL = sorted(path.name for path in (ROOT / "requirements").glob("*.txt"))
-RUNTIME = ["agent.txt", "base.txt", "build.txt", "remote.txt", "tui.txt"]
 
 
 def test_make_run_installs_what_the_program_needs_and_the_tests_add_theirs(
@@ -183,27 +179,8 @@ def test_an_environment_for_the_tests_is_made_at_once_and_serves_make_run(
     assert installed_by(bare_machine, fake_python, ".venv/.installed") == []
 
 
-def closure(names: Iterable[str]) -> dict[str, Distribution]:
-    """Return the distributions of this environment that the named ones need, themselves included."""
-    found: dict[str, Distribution] = {}
-    waiting = [Requirement(name) for name in names]
-    while waiting:
-        requirement = waiting.pop()
-        name = canonicalize_name(requirement.name)
-        if name in found and not requirement.extras:
-            continue
-        found[name] = distribution(name)
-        for line in found[name].requires or ():
-            needed = Requirement(line)
-            wanted = [{"extra": extra} for extra in ("", *requirement.extras)]
-            if needed.marker is None or any(needed.marker.evaluate(extra) for extra in wanted):
-                waiting.append(needed)
-    return found
-
-
 def test_what_make_run_installs_is_closed_and_at_most_50_packages_and_130_megabytes() -> None:
-    lines = [line for name in RUNTIME for line in (ROOT / "requirements" / name).read_text().splitlines()]
-    pinned = {canonicalize_name(line.partition("==")[0]) for line in lines if "==" in line}
+    pinned = pinned_at_run_time()
     needed = closure(sorted(pinned))
     assert needed.keys() == pinned, "every package that these need is pinned among them"
     with_tools = {**needed, **closure(["pip"])}

@@ -18,10 +18,12 @@ from dragoman.cli.main import main
 from dragoman.process.sandbox import available
 from dragoman.proxy.audit.files import list_files
 from dragoman.proxy.audit.verify import read_records, verify
+from tests import machine
 from tests.proxy.audit_kit import append
 from tests.proxy.kit import without_words
 from tests.versions.line_client import AGENTS, DRAGOMAN, SECONDS, LineClient, one_turn, program
 
+STEPS = str(Path(__file__).parents[1] / "cli" / "step_agent.py")
 PUPPET = [sys.executable, str(Path(__file__).parent / "puppet.py")]
 WORDS = (
     *("say hello world", "think", "plan", "tool", "fail", "diff", "terminal", "fs", "permission", "tour"),
@@ -99,6 +101,26 @@ for line in sys.stdin:
         request, answer = {{"id": prompt}}, {{"stopReason": "refusal" if "error" in request else "end_turn"}}
     print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], "result": answer}}), flush=True)
 """
+
+
+@machine.needs_sandbox("bubblewrap")
+@pytest.mark.parametrize("words", [(), ("--sandbox", "off")])
+async def test_files_that_rules_deny_are_closed_to_commands_of_the_guard(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / ".env").write_text("canary")
+    (tmp_path / "make.sh").write_text("echo later >.env.later; cat .e*v >first")
+    (tmp_path / "copy.sh").write_text("cat .e* >second")
+    script = tmp_path / "script.json"
+    script.write_text(json.dumps({"tries": [[["command", "sh", "make.sh"], ["command", "sh", "copy.sh"]]]}))
+    rules = ("--deny", "read:.env*", "--allow", "execute", "--no-audit", "--ask", "deny", *words)
+    async with program(*DRAGOMAN, "guard", *rules, "--", sys.executable, STEPS, str(script), cwd=tmp_path) as client:
+        editor = Editor(client)  # which offers no terminals
+        await editor.ask("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        await editor.ask("session/new", {"cwd": str(tmp_path), "mcpServers": []})
+        await editor.ask("session/prompt", {"sessionId": "s", "prompt": [{"type": "text", "text": "x"}]})
+    assert (tmp_path / "first").read_text() == ("canary" if words else "")
+    assert (tmp_path / "second").read_text() == ("canarylater\n" if words else "")
 
 
 async def test_an_agent_that_cannot_create_files_if_it_may_read_them_creates_one(tmp_path: Path) -> None:

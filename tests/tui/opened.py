@@ -29,6 +29,7 @@ NOW = datetime(2026, 5, 4, 12, 0, tzinfo=UTC)
 class Nowhere:
     cwd = FOLDER
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def choose(self, agent: str, model: str) -> None:

@@ -25,6 +25,7 @@ SECONDS = 30.0
 class Nowhere:
     cwd = "/home/user/project"
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def choose(self, agent: str, model: str) -> None:

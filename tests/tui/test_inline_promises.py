@@ -28,6 +28,7 @@ from dragoman.tui.values import AskedQuestion
 class Nowhere:
     cwd = "/home/user/project"
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def choose(self, agent: str, model: str) -> None:

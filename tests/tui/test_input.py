@@ -40,6 +40,7 @@ class Folder:
     def __init__(self, cwd: Path) -> None:
         self.cwd = str(cwd)
         self.worktree = ""
+        self.is_temporary = False
         self.mode = ""
 
     def choose(self, agent: str, model: str) -> None:

@@ -10,6 +10,8 @@ import pytest
 
 pytest.importorskip("textual")
 
+from rich.style import Style
+
 from dragoman.client import Session
 from dragoman.errors import RequestError
 from dragoman.schema import v1
@@ -103,14 +105,14 @@ async def test_a_value_is_changed_in_the_file_and_used_at_once(home: Path, monke
     path = home / "config" / "settings.json"
     path.write_text('{\n  // mine\n  "ui": {\n    "theme": "dark"\n  }\n}\n')
     async with opened(monkeypatch, start=ScreenStart(ui=UiMembers(theme="dark"))) as (app, pilot):
-        assert app.theme == "ansi-dark"
+        assert app.theme == "dragoman-dark"
         app.action_do("settings")
         await pilot.pause()
         await pilot.press("down", "enter")
         await pilot.pause()
         assert "// mine" in path.read_text()
         assert '"theme": "light"' in path.read_text()
-        assert app.theme == "ansi-light"
+        assert app.theme == "dragoman-light"
         await pilot.press("ctrl+r")
         assert "theme" not in path.read_text()
         await pilot.press(*"thoughts", "enter")
@@ -120,6 +122,50 @@ async def test_a_value_is_changed_in_the_file_and_used_at_once(home: Path, monke
         await pilot.press("enter")
         await pilot.pause()
         assert "settings.json:1:" in grid(app)[-1]
+
+
+def colours_of(app: Any) -> tuple[set[str], set[str]]:
+    """The colours on the screen: of letters and of backgrounds; `default` is the terminal's."""
+    fronts, backs = set(), set()
+    for strip in app.screen._compositor.render_strips():
+        for segment in strip:
+            style = segment.style or Style()
+            backs.add(style.bgcolor.name if style.bgcolor is not None else "default")
+            if segment.text.strip():
+                fronts.add(style.color.name if style.color is not None else "default")
+    return fronts, backs
+
+
+@pytest.mark.parametrize(("is_light", "theme"), [(True, "ansi-light"), (False, "ansi-dark"), (None, "ansi-dark")])
+async def test_the_colours_of_the_terminal_are_left_to_it(
+    monkeypatch: pytest.MonkeyPatch, home: Path, is_light: bool | None, theme: str
+) -> None:
+    async with opened(monkeypatch, start=ScreenStart(is_light=is_light)) as (app, pilot):
+        await pilot.pause()
+        assert app.theme == theme
+        fronts, backs = colours_of(app)
+        assert backs <= {"default", "color(0)", "color(7)", "color(15)"}  # those of the cursor
+        assert not any(name.startswith("#") for name in fronts)
+
+
+async def test_a_theme_paints_every_cell_and_is_remembered(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    path = home / "config" / "settings.json"
+    async with opened(monkeypatch) as (app, pilot):
+        for name, background in (("light", "#ffffff"), ("dark", "#191918")):
+            await pilot.press(*f"/theme {name}", "enter")
+            await pilot.pause()
+            fronts, backs = colours_of(app)
+            assert background in backs
+            assert len(backs) <= 2  # the other is that of the cursor
+            assert all(front.startswith("#") for front in fronts)
+            assert json.loads(path.read_text()) == {"ui": {"theme": name}}
+        await pilot.press(*"/theme pink", "enter")
+        await pilot.pause()
+        assert "no theme is called pink; there are auto, dark, light" in "\n".join(grid(app))
+        await pilot.press(*"/theme auto", "enter")
+        await pilot.pause()
+        assert "default" in colours_of(app)[1]
+        assert json.loads(path.read_text()) == {}
 
 
 async def test_a_remembered_value_is_forgotten_with_r(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.input.input_hint import InputHint
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.sessions.surroundings import Notifier, branch_of
-from dragoman.tui.screen.start import ScreenStart, last_exchange, theme_of
+from dragoman.tui.screen.start import ScreenStart, last_exchange
 from dragoman.tui.start import machine_facts
 from dragoman.tui.terminal import notifications, terminal_facts
 from dragoman.tui.values import AskedQuestion
@@ -57,8 +57,6 @@ def test_without_an_answer_the_variable_counts_and_then_dark() -> None:
     assert terminal_facts.is_light_by_variable({"COLORFGBG": "0;15"}) is True
     assert terminal_facts.is_light_by_variable({"COLORFGBG": "15;default;0"}) is False
     assert terminal_facts.is_light_by_variable({}) is None
-    assert [theme_of("auto", light) for light in (True, False, None)] == ["ansi-light", "ansi-dark", "ansi-dark"]
-    assert theme_of("light", False) == "ansi-light"
 
 
 @pytest.mark.parametrize("answer", [b"\x1b]11;rgb:ffff/ffff/ffff\x1b\\", b"\x1b]11;rgb:ffff/ffff/ffff\x07"])

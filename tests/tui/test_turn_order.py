@@ -67,6 +67,7 @@ class Wire:
 class Place:
     cwd = "/"
     worktree = ""
+    is_temporary = False
     mode = ""
 
     def choose(self, agent: str, model: str) -> None:

@@ -20,6 +20,7 @@ from dragoman.agent.cancellation import complete, was_asked_for
 from dragoman.agent.sessions import require_folders
 from dragoman.builtin.environment import UserEnvironment
 from dragoman.builtin.login import auth_methods
+from dragoman.builtin.models.find import WITHOUT_PROVIDER
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.policy.modes import MODES
 from dragoman.schema import Unknown, v1
@@ -48,7 +49,6 @@ NAME: Final = "dragoman"
 STEER: Final = "_dragoman/steer"
 FORK: Final = "session/fork"
 """The one unstable method that every client is offered: clients that know it look for its capability."""
-SCRIPTED_SOURCES: Final = ("scripted", "cassette")
 
 
 class BuiltInAgent:
@@ -124,6 +124,9 @@ class BuiltInAgent:
         )
         row = await stored(store.create_session(replace(row, metadata=metadata)))
         open_session = await self._attach(row, session, params.meta)
+        if open_session.model.introduction:
+            text = v1.TextContent(open_session.model.introduction)
+            session.update_when_open(v1.AgentMessageChunk(text, new_id("msg")))
         return v1.NewSessionResponse(row.id, mode_state(open_session), config_options(open_session))
 
     async def fork_session(self, params: v1.ForkSessionRequest, session: AgentSession) -> v1.ForkSessionResponse:
@@ -383,7 +386,7 @@ def build_agent(settings: AgentSettings) -> Agent:
     """Return the agent, ready to `run()`."""
     built_in = BuiltInAgent(settings)
     described: dict[str, Any] = {"modes": list(MODES), "steer": STEER}
-    if (settings.model or "").partition(":")[0] in SCRIPTED_SOURCES:
+    if (settings.model or "").partition(":")[0] in WITHOUT_PROVIDER:
         described["scripted"] = True
     methods = auth_methods(settings.model)
     agent = _CountingAgent(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dragoman.policy import Rule
     from dragoman.process.sandbox import Available, ProtectedChange, Sandbox, Tripwire
     from dragoman.process.sandbox.confinement import Confinement
+    from dragoman.process.sandbox.denied import DeniedPaths, DeniedSearch
 
 _log = logging.getLogger("dragoman.builtin")
 _AGENT: Final = "dragoman"  # as rules name it
@@ -77,7 +78,7 @@ class CommandGuard:
     Args:
         roots: the folders that the client opened the session with. A folder that a model names is never one of them.
         rules: gives the rules of the user; files that they deny to read or edit are closed, as far as they exist when
-            the first command begins.
+            a command begins.
     """
 
     def __init__(
@@ -94,7 +95,8 @@ class CommandGuard:
         self._rules = rules
         self._confinement: Confinement | None = None
         self._making = asyncio.Lock()
-        self._has_closed = False
+        self._search: DeniedSearch | None = None
+        self._denied: DeniedPaths | None = None
 
     @property
     def has_sandbox(self) -> bool:
@@ -119,16 +121,21 @@ class CommandGuard:
             _log.info("mode auto is not offered: %s", self.why_not)
 
     def _close_denied(self) -> None:
-        """Close what rules deny, before the first command: reading rules is left out of the way to the first answer."""
+        """Close what rules deny, before a command: reading rules is left out of the way to the first answer."""
         from dragoman.process.sandbox import Sandbox
-        from dragoman.process.sandbox.denied import denied_paths
+        from dragoman.process.sandbox.denied import DeniedSearch, denied_paths
         from dragoman.process.sandbox.policy import wide_policy
 
-        found = find_sandboxes(self._roots)
-        denied = denied_paths(self._rules(), _AGENT, self._roots, os.path.expanduser("~"), for_commands=True)
-        if not denied:
+        if self._search is None:
+            home = os.path.expanduser("~")
+            self._search = DeniedSearch(
+                lambda: denied_paths(self._rules(), _AGENT, self._roots, home, for_commands=True)
+            )
+        denied = self._search.look()
+        if denied == self._denied:
             return
-        if "bubblewrap" in found.backends:
+        self._denied = denied
+        if denied and "bubblewrap" in find_sandboxes(self._roots).backends:
             self.outside = Sandbox(denied.close(wide_policy(self._roots)), "bubblewrap")
         if self.sandbox is not None:
             self.sandbox = Sandbox(denied.close(self.sandbox.policy), self.sandbox.backend)
@@ -137,10 +144,9 @@ class CommandGuard:
     async def watch(self, placement: Placement) -> AsyncIterator[list[ProtectedChange]]:
         """Compare protected files around a command; the list is filled when the block ends."""
         found: list[ProtectedChange] = []
-        async with self._making:  # two commands may begin at once
-            if not self._has_closed:
+        if self._settings.closes_denied:
+            async with self._making:  # two commands may begin at once
                 await asyncio.to_thread(self._close_denied)
-                self._has_closed = True
         try:
             confinement = await self._begin()
         except (OSError, ValueError) as error:

@@ -17,7 +17,7 @@ from dragoman.builtin.context.commands import read_commands
 from dragoman.builtin.context.instructions import LIMIT_BYTES, read_instructions
 from dragoman.builtin.environment import login_environment, needs_login_environment
 from dragoman.builtin.models.catalogue import facts_of, known_models
-from dragoman.builtin.models.find import NO_MODEL, find_model
+from dragoman.builtin.models.find import NO_MODEL, WITHOUT_PROVIDER, find_model
 from dragoman.builtin.models.keys import ModelEnvironment
 from dragoman.builtin.models.providers import default_model, key_owner, missing_key, provider_of
 from dragoman.builtin.tools.search_ripgrep import find_ripgrep
@@ -66,7 +66,7 @@ def has_real_model(findings: Sequence[Finding]) -> bool:
 
 def _real_model(model: str | None, keys: ModelEnvironment) -> Iterator[Finding]:
     """State that only a script can run, so that its answers are not taken for those of a model."""
-    is_scripted = model is not None and model.partition(":")[0] in ("scripted", "cassette")
+    is_scripted = model is not None and model.partition(":")[0] in WITHOUT_PROVIDER
     if is_scripted and default_model(keys) is None:
         yield Finding("real model", "note", "none can run here: no key of a provider is set or stored", _LOG_IN)
 

@@ -36,6 +36,8 @@ class AgentSettings(Struct, frozen=True):
     """Folder that keeps the lists of models of the providers; None: they are not asked for their lists."""
     safe_commands: bool = True
     """Whether commands that only read files of the project run without asking."""
+    closes_denied: bool = True
+    """Whether files that rules deny are closed to commands, also outside the sandbox."""
     restores_protected: bool = False
     """Whether a protected file that a command changed is put back, where no sandbox requires that anyway."""
     unstable: bool = False

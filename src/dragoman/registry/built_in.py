@@ -27,6 +27,15 @@ def runs_built_in(entry: AgentEntry) -> bool:
     return is_built_in(entry) or _is_own_command(list(entry.command))
 
 
+def with_open_files(entry: AgentEntry) -> AgentEntry:
+    """Return the built-in agent as it closes no files to the commands that it runs itself; another one as it is."""
+    if not runs_built_in(entry):
+        return entry
+    from msgspec.structs import replace
+
+    return replace(entry, command=(*entry.command, "--no-closed-files"))
+
+
 def _is_own_command(words: list[str]) -> bool:
     arguments = own_words(words)
     return arguments is not None and arguments[:1] == ["agent"]

@@ -88,6 +88,7 @@ class RunGuard:
         self.confinement = Confinement(
             sandbox=sandboxes.commands,
             outside=sandboxes.outside,
+            renew=None if sandboxes.search is None else sandboxes.renewed,
             tripwire=watch_protected(terms.roots, sandboxes.commands),
             is_required=sandboxes.mode == "require",
             # A sandboxed agent on the restricted thread can change protected files itself.

@@ -14,11 +14,11 @@ from dragoman.errors import ConfigError
 from dragoman.registry.built_in import runs_built_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dragoman.policy import Rule
     from dragoman.process.sandbox import Confined, Sandbox
-    from dragoman.process.sandbox.denied import DeniedPaths
+    from dragoman.process.sandbox.denied import DeniedPaths, DeniedSearch
     from dragoman.process.sandbox.opening import OpenedSandbox
     from dragoman.registry.agents import AgentEntry
 
@@ -45,6 +45,11 @@ class RunSandboxes(Struct, kw_only=True):
     """What rules about files no sandbox enforces here, each with the reason."""
     opened: list[OpenedSandbox] = []
     """Their private temporary folders are removed by `close`."""
+    wanted: WantedSandboxes | None = None
+    search: DeniedSearch | None = None
+    """Looks for what rules about files deny to commands; None if there is no such rule."""
+    denied: DeniedPaths | None = None
+    """What it found last."""
 
     @property
     def backend(self) -> str | None:
@@ -55,6 +60,22 @@ class RunSandboxes(Struct, kw_only=True):
         for opened in self.opened:
             opened.close()
         self.opened.clear()
+
+    def renewed(self) -> tuple[Sandbox | None, Sandbox | None]:
+        """Return the sandboxes for commands inside and outside, with the files that rules deny now. Blocks."""
+        search, wanted = self.search, self.wanted
+        if search is None or wanted is None:
+            return self.commands, self.outside
+        denied = search.look()
+        if denied != self.denied:
+            from dragoman.process.sandbox import Sandbox
+
+            self.denied = denied
+            if self.commands is not None:
+                self.commands = Sandbox(denied.close(self.commands.policy), self.commands.backend)
+            if wanted.mode != "require" and wanted.closes_denied:
+                _close_outside(self, wanted, denied)
+        return self.commands, self.outside
 
     def notes(self) -> list[str]:
         """Return sentences for the user about what is in force."""
@@ -98,6 +119,8 @@ class WantedSandboxes(Struct, frozen=True, kw_only=True):
     """Those that deny to read or edit certain files close them, as far as they exist now."""
     closes_denied: bool = True
     """Whether they are also closed to commands outside the sandbox; not with `--sandbox off`."""
+    environment: Mapping[str, str] | None = None
+    """Of the client of a host: its variables name secret places, too."""
 
 
 def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunSandboxes:
@@ -109,7 +132,8 @@ def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunS
     found = RunSandboxes(mode=wanted.mode)
     if wanted.mode == "off" and not wanted.closes_denied:
         return found
-    denied = _denied(wanted)
+    found.wanted, found.search = wanted, _search(wanted)
+    denied = found.denied = None if found.search is None else found.search.look()
     if wanted.mode != "require" and wanted.closes_denied and denied is not None:
         _close_outside(found, wanted, denied)
     if wanted.mode == "off":
@@ -127,15 +151,16 @@ def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunS
     return found
 
 
-def _denied(wanted: WantedSandboxes) -> DeniedPaths | None:
-    """Return what rules about files deny to commands; None if there is no such rule, which costs nothing."""
+def _search(wanted: WantedSandboxes) -> DeniedSearch | None:
+    """Return the search for what rules deny to commands; None if no rule is about files, which costs nothing."""
     if not any(rule.action == "deny" and ("read:" in rule.text or "edit:" in rule.text) for rule in wanted.rules):
         return None
     import os
 
-    from dragoman.process.sandbox.denied import denied_paths
+    from dragoman.process.sandbox.denied import DeniedSearch, denied_paths
 
-    return denied_paths(wanted.rules, wanted.agent, wanted.roots, os.path.expanduser("~"), for_commands=True)
+    home = os.path.expanduser("~")
+    return DeniedSearch(lambda: denied_paths(wanted.rules, wanted.agent, wanted.roots, home, for_commands=True))
 
 
 def _close_outside(found: RunSandboxes, wanted: WantedSandboxes, denied: DeniedPaths) -> None:
@@ -169,6 +194,7 @@ def _prepare(
         wanted.roots,
         writable=wanted.writable,
         hidden=private_folders(),
+        environment=wanted.environment,
         backend=backend,
         change=(lambda policy: policy) if denied is None else denied.close,
     )

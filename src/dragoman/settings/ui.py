@@ -25,7 +25,7 @@ class UiSetting(NamedTuple):
 
 UI_SETTINGS: Final = (
     UiSetting("screen", ("full", "inline", "plain"), "the form that opens: full screen, inline, or lines only"),
-    UiSetting("theme", ("auto", "dark", "light"), "colours for a dark or a light terminal; auto asks the terminal"),
+    UiSetting("theme", ("auto", "dark", "light"), "auto: the colours of the terminal; dark, light: our own"),
     UiSetting("ascii", (None, True, False), "only ASCII signs; by default where the terminal has no UTF-8"),
     UiSetting("notifications", ("all", "bell", "off"), "when a session needs you or is done and you look elsewhere"),
     UiSetting("thoughts", ("closed", "open"), "thoughts and long outputs when a session opens"),

@@ -381,12 +381,12 @@ class HostedConversation:
         self._turn_over.set()
 
     def farewell(self, *, was_running: bool) -> str:
-        """Return how to come back, and how to stop what goes on; empty without a session.
+        """Return how to come back, and how to stop what goes on; empty without a session that stays.
 
         Args:
             was_running: a turn ran when the client was left.
         """
-        if self.session_id is None:
+        if self.session_id is None or self._opening.is_temporary:
             return ""
         id = label(self.session_id, 80)
         back = f"dragoman attach {id} brings you back"

@@ -43,6 +43,8 @@ class Opening(Protocol):
     """How a session is opened: made by the command line, which knows agents, rules and settings."""
 
     cwd: str
+    is_temporary: bool
+    """The sessions end with the client, so that there is no way back to them."""
     worktree: str
     """The name of the worktree that the folder belongs to; empty without one."""
     mode: str

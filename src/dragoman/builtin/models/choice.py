@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from dragoman.builtin.models.catalogue import facts_of, known_models
-from dragoman.builtin.models.find import find_model
+from dragoman.builtin.models.find import WITHOUT_PROVIDER, find_model
 from dragoman.builtin.models.providers import CHOSEN, PROVIDERS, offered_models, provider_of
 from dragoman.errors import ConfigError
 
@@ -43,7 +43,7 @@ def check_model(name: str, env: Mapping[str, str], listed: Collection[str] | Non
     Raises: ConfigError with near names if there is no such model.
     """
     source, _, model = name.partition(":")
-    if provider_of(name) is None and source not in ("scripted", "cassette"):
+    if provider_of(name) is None and source not in WITHOUT_PROVIDER:
         raise ConfigError(f"no model is called {name!r}{_did_you_mean(near_names(name, env))}")
     if listed and source in _COMPLETE_LISTS and not _is_listed(name, listed):
         provider = PROVIDERS.get(source)

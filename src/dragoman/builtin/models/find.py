@@ -1,7 +1,7 @@
 """A model by its name.
 
-Owns the names: `scripted`, `scripted:FILE`, `cassette:FILE`, and `PROVIDER:MODEL`. A source is imported when it is
-named, and the packages of a provider when the model is first used.
+Owns the names: `scripted`, `scripted:FILE`, `tour`, `cassette:FILE`, and `PROVIDER:MODEL`. A source is imported when it
+is named, and the packages of a provider when the model is first used.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.models.providers import Provider
 
+WITHOUT_PROVIDER: Final = ("scripted", "tour", "cassette")
+"""What stands before the colon of a model that calls no service."""
 NO_MODEL: Final = (
     "no model is named and no key of a provider is set or stored; log in with: dragoman agent login, "
     f"set {', '.join(provider.variables[0] for provider in CHOSEN[:-1])} or {CHOSEN[-1].variables[0]}, "
@@ -30,6 +32,10 @@ def find_model(name: str) -> Model:
         from dragoman.builtin.models.scripted import ScriptedModel
 
         return ScriptedModel(_read(rest) if rest else None)
+    if name == "tour":
+        from dragoman.builtin.models.tour import TourModel
+
+        return TourModel()
     if source == "cassette":
         from dragoman.builtin.models.cassette import Cassette
 

@@ -101,6 +101,11 @@ class Model(Protocol):
         ...
 
     @property
+    def introduction(self) -> str:
+        """What the agent says when a session begins, before any prompt. By default it says nothing."""
+        return ""
+
+    @property
     def is_loading(self) -> bool:
         """Whether more will be known about the model once its first call was made. By default all is known."""
         return False

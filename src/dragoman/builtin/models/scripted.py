@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dragoman.builtin.models.model import ModelRequest
 
     Player = Callable[[ModelRequest], "Iterable[c.Chunk | StepEnd]"]
+    Chooser = Callable[[ModelRequest], "list[ScriptAction]"]
 
 NAME: Final = "scripted"
 CONTEXT_TOKENS: Final = 200_000
@@ -76,6 +77,9 @@ def parse_script(text: str) -> list[list[ScriptAction]] | None:
 class ScriptedModel(Model):
     """A model that plays `script`, or the prompt itself if there is none. A callable returns the chunks of each step.
 
+    Args:
+        choose: returns the actions of each step, instead of a script.
+
     Raises: ConfigError for a script that does not begin with an action.
     """
 
@@ -83,7 +87,8 @@ class ScriptedModel(Model):
     context_tokens = CONTEXT_TOKENS
     is_scripted = True
 
-    def __init__(self, script: str | Player | None = None) -> None:
+    def __init__(self, script: str | Player | None = None, *, choose: Chooser | None = None) -> None:
+        self._choose = choose
         self._player = script if callable(script) else None
         self._steps = None if script is None or callable(script) else parse_script(script)
         if isinstance(script, str) and self._steps is None:
@@ -99,13 +104,9 @@ class ScriptedModel(Model):
             return
         reply = request.messages[-1]
         number = max(sum(isinstance(part, StepStartPart) for part in reply.parts) - 1, 0)
-        steps = self._steps
-        if steps is None:
-            prompt = _prompt_of(request.messages)
-            steps = parse_script(prompt) or [[ScriptAction("say", prompt or "The prompt is empty.")]]
         written, called, reason = 0, False, "stop"
         result = _last_result(reply)
-        for position, action in enumerate(steps[number] if number < len(steps) else []):
+        for position, action in enumerate(self._actions(request, number)):
             # The script of a subagent has results of its own.
             is_task = action.verb == "task" or (action.verb == "call" and _TASK.match(action.rest))
             rest = action.rest if is_task else action.rest.replace("{result}", result)
@@ -122,7 +123,17 @@ class ScriptedModel(Model):
                     yield chunk
             written += len(rest) // 4 + 1
         end: Any = "tool-calls" if called else reason
-        yield StepEnd(end, Usage(input=self._tokens(request), output=written), model=NAME)
+        yield StepEnd(end, Usage(input=self._tokens(request), output=written), model=self.name)
+
+    def _actions(self, request: ModelRequest, number: int) -> list[ScriptAction]:
+        """Return the actions of a step of the running turn."""
+        if self._choose is not None:
+            return self._choose(request)
+        steps = self._steps
+        if steps is None:
+            prompt = prompt_of(request.messages)
+            steps = parse_script(prompt) or [[ScriptAction("say", prompt or "The prompt is empty.")]]
+        return steps[number] if number < len(steps) else []
 
     def _tokens(self, request: ModelRequest) -> int:
         """Return a plausible number of tokens that grows with the conversation."""
@@ -235,7 +246,7 @@ def _count(verb: str, rest: str) -> Iterator[str]:
     return (f"{number} " for number in range(1, int(rest or (600 if verb == "slow" else 200)) + 1))
 
 
-def _prompt_of(messages: tuple[UIMessage, ...]) -> str:
+def prompt_of(messages: tuple[UIMessage, ...]) -> str:
     """Return the text of the user's last message."""
     prompt = next((message for message in reversed(messages) if message.role == "user"), None)
     return "" if prompt is None else "\n".join(part.text for part in prompt.parts if isinstance(part, TextPart))

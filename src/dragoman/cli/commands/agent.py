@@ -76,6 +76,7 @@ def agent_settings(given: Any) -> AgentSettings:
         limits=_limits(given),
         title_model=given.title_model or os.environ.get(TITLE_MODEL_VARIABLE) or written.get("title_model"),
         safe_commands=not given.no_safe_commands and written.get("safe_commands", True),
+        closes_denied=not given.no_closed_files,
         restores_protected=written.get("restores_protected", False),
         unstable=given.unstable,
         model_lists=state_dir() / "models",
@@ -192,7 +193,9 @@ def _text_or_file(name: str, given: str, folder: Path) -> str:
 
 
 def _note_if_scripted(model: str | None) -> None:
-    if model is not None and model.partition(":")[0] in ("scripted", "cassette"):
+    from dragoman.builtin.models.find import WITHOUT_PROVIDER
+
+    if model is not None and model.partition(":")[0] in WITHOUT_PROVIDER:
         sys.stderr.write(f"dragoman agent: the model is scripted ({model}): it plays a script and calls no service\n")
 
 
@@ -266,6 +269,7 @@ COMMAND = CliCommand(
             choices=("ask", "edit", "plan", "auto", "full"),
         ),
         CliOption("--no-safe-commands", "also ask before commands that only read files of the project, such as ls"),
+        CliOption("--no-closed-files", "do not mount away from commands what rules deny to read or edit"),
         CliOption("--store", "the file that stores its sessions", value="FILE"),
         CliOption("--no-client-fs", "read and write files directly, not through the editor"),
         CliOption("--no-client-terminal", "run commands directly, not in the editor's terminal"),

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class TerminalOpening:
     """How the terminal client opens sessions: with the agents, rules and settings of the command line."""
 
-    def __init__(self, options: Options, worktree: str = "") -> None:
+    def __init__(self, options: Options, worktree: str = "", *, is_temporary: bool = False) -> None:
         self.cwd = options.cwd
+        self.is_temporary = is_temporary
         self.worktree = worktree
         """The name of the worktree that the folder belongs to."""
         self.mode = options.mode or ""
@@ -104,6 +105,15 @@ def _welcomes(opening: TerminalOpening, options: Options) -> bool:
 
 
 def run(call: CliCall) -> int:
+    return open_client(call)
+
+
+def open_client(call: CliCall, *, is_temporary: bool = False) -> int:
+    """Work in this terminal until the user leaves. Returns the exit code.
+
+    Args:
+        is_temporary: the sessions end with the client, as those of a demonstration do.
+    """
     given = call.given
     if not sys.stdin.isatty() and not given.plain:
         raise exits.CliError(
@@ -130,7 +140,8 @@ def run(call: CliCall) -> int:
         options = _elsewhere(options, session.folder)
     if form == "plain":
         sys.stdout.write(f"plain mode ({why}): lines only, nothing is redrawn. /help lists the commands.\n")
-    opening = TerminalOpening(options, worktree="" if worktree is None else worktree.name)
+    named = "" if worktree is None else worktree.name
+    opening = TerminalOpening(options, named, is_temporary=is_temporary)
     welcomes = session is None and given.resume is None and _welcomes(opening, options)
     code = _converse(opening, None if session is None else session.session_id, form, call, ui, notes, welcomes=welcomes)
     if worktree is not None:

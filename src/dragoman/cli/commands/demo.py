@@ -1,12 +1,17 @@
-"""`dragoman demo`: a full turn of the built-in agent with the scripted model, in a temporary folder."""
+"""`dragoman demo`: a tour of the terminal client, or a full turn, with a scripted model in a temporary folder."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.command import CliCall, CliCommand, CliOption
 from dragoman.process.own_program import own_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 RULES = ("edit:*.txt", "execute:tee welcome.txt")
 PROMPT = "Make the greeting friendlier."
@@ -23,15 +28,6 @@ say The new greeting: {result}
 """
 
 
-WELCOME = r"""
-say This model is scripted: it does what your prompt says, and calls no service. Try these, one line each:
-say - edit greeting.txt Hello. => Hello, world!
-say - run ls
-say - say anything
-say Questions are answered with Tab and a number. F1 shows the keys, Ctrl+D leaves.
-"""
-
-
 def run(call: CliCall) -> int:
     return _talk() if call.given.talk else _show(call)
 
@@ -39,41 +35,96 @@ def run(call: CliCall) -> int:
 def _talk() -> int:
     """Open the terminal client with the scripted model, in a folder, a home and a host of its own."""
     import os
-    from tempfile import TemporaryDirectory
+    from tempfile import mkdtemp
 
+    from dragoman.builtin.models.tour import AGENTS_FILE, NAME, PROJECT
     from dragoman.cli.command import parse
     from dragoman.cli.commands.attach import COMMAND as ATTACH
+    from dragoman.cli.commands.attach import open_client
+    from dragoman.settings.places import data_dir
 
-    with TemporaryDirectory(prefix="dragoman-demo-") as folder, TemporaryDirectory(prefix="dragoman-demo-") as home:
-        Path(folder, "greeting.txt").write_text("Hello.\n")
+    agents = agents_here()  # of the user: the demo has a home of its own
+    folder = mkdtemp(prefix="dragoman-demo-")
+    with _removed_at_the_end(folder):
+        project, home = Path(folder, "greeting"), f"{folder}/home"
+        project.mkdir()
+        for name, text in PROJECT.items():
+            (project / name).write_text(text)
+        os.mkdir(home, 0o700)
         os.environ |= {"DRAGOMAN_HOME": home, "XDG_RUNTIME_DIR": home}
-        words = ["--cwd", folder, "-a", "dragoman", "--model", "scripted", "--prompt", WELCOME.strip()]
-        try:
-            return ATTACH.run(parse("attach", ATTACH, words))
-        finally:
-            _end_host()
+        data_dir().mkdir(parents=True, exist_ok=True)
+        (data_dir() / AGENTS_FILE).write_text("".join(f"{line}\n" for line in agents))
+        words = ["--cwd", str(project), "-a", "dragoman", "--model", NAME]
+        return open_client(parse("attach", ATTACH, words), is_temporary=True)
 
 
-def _end_host() -> None:
-    """End the host of the demo: its home is removed."""
-    import os
-    import signal
-    from contextlib import suppress
+@contextmanager
+def _removed_at_the_end(folder: str) -> Iterator[None]:
+    """End the host of the demo and all that it started, and remove the folder, in whatever way this program ends.
 
-    from dragoman.host.local.place import find_places
-    from dragoman.host.local.start import find_host
-    from dragoman.host.local.thin import HostLost, HostRefused
+    A shell waits for the end of its input, whose only writer is this program, as in `process/guard.py`. It ends what
+    has the home of the demo in its environment.
+    """
+    import subprocess
 
-    client = find_host(find_places())
-    if client is None:
-        return
-    with suppress(HostLost, HostRefused, OSError):
-        pid = client.call("_dragoman/host").get("pid")
-        if isinstance(pid, int):
-            os.kill(pid, signal.SIGTERM)
-            while client.read():  # until the host is gone
-                pass
-    client.close()
+    shell = subprocess.Popen(
+        ["/bin/sh", "-c", _CLEANER, "dragoman-demo", folder],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        assert shell.stdin is not None
+        shell.stdin.close()
+        shell.wait()
+
+
+# The host gets three seconds to end by itself. Signals that go to everything must not end the shell before its work.
+_CLEANER: Final = """
+trap '' HUP INT QUIT TERM
+while read -r line; do :; done
+left=80
+while [ $left -gt 0 ]; do
+    found=
+    case $left in 80) sign=TERM ;; ?|1?) sign=KILL ;; *) sign=0 ;; esac
+    for place in $(grep -l -a -F -e "DRAGOMAN_HOME=$1/home" /proc/[0-9]*/environ); do
+        place=${place#/proc/}
+        kill -$sign "${place%/environ}" && found=1
+    done
+    [ -n "$found" ] || break
+    sleep 0.05
+    left=$((left - 1))
+done
+rm -rf "$1"
+"""
+
+
+def agents_here() -> list[str]:
+    """Return the agents that can be started on this machine, each with its login and the command that starts it."""
+    import shutil
+
+    from dragoman.errors import DragomanError
+    from dragoman.registry.agents import load_agents
+    from dragoman.registry.presence import login_here
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import cache_dir, config_dir, data_dir
+
+    program = "dragoman" if shutil.which("dragoman") else f"{Path(sys.executable).parent}/dragoman"
+    try:
+        entries = load_agents(load_settings(config_dir()), data_dir(), cache_dir()).entries()
+    except (DragomanError, OSError):  # settings that cannot be read; a demo works without them
+        return []
+    found = []
+    for entry in entries:
+        if entry.source != "built-in" and not entry.problem and entry.command and shutil.which(entry.command[0]):
+            sign = login_here(entry).sign
+            state = {"variable": "key found", "file": "logged in", "none": "not logged in"}.get(sign, "on this machine")
+            found.append(f"{entry.name} ({state}): `{program} -a {entry.name}`")
+    return found
 
 
 def _show(call: CliCall) -> int:
@@ -96,17 +147,25 @@ def _show(call: CliCall) -> int:
         agent = [*own_command("agent", "--model", f"scripted:{script}"), *kept]
         # Verbose, so that progress is shown even if stderr is not a terminal. Without snapshots, because nothing can be
         # taken back in a folder that is gone.
-        return execute(
+        code = execute(
             parse("exec", EXEC, ["--cwd", folder, *allowed, "--no-snapshots", "--verbose", PROMPT, "--", *agent])
         )
+    sys.stdout.flush()
+    found = [f"  {line}\n" for line in agents_here()]
+    real = "Real agents on this machine, and what starts them:\n" if found else ""
+    sys.stderr.write(
+        f"\nThat was a script. `dragoman demo --talk` is a tour of the terminal client.\n{real}{''.join(found)}"
+    )
+    return code
 
 
 def _introduce(folder: str, rules: tuple[str, ...]) -> None:
     how = "".join(f"\n  --allow '{rule}'" for rule in rules) if rules else "\n  no rule: you are asked"
     sys.stderr.write(
-        "This is `dragoman exec` with the built-in agent. Its model is scripted and calls no service.\n"
+        "A scripted turn of `dragoman exec` with the built-in agent: the prompt, what the model says and what it does\n"
+        "come from a script, and no service is called. Only the tools, the rules and the files are real.\n"
         f"It works in {folder}, which is removed afterwards. What it may do there:{how}\n"
-        f"The prompt: {PROMPT}\n\n"
+        f"The scripted prompt: {PROMPT}\n\n"
     )
     sys.stderr.flush()
 
@@ -115,12 +174,13 @@ COMMAND = CliCommand(
     run=run,
     description=(
         "Shows one turn of the built-in agent, from the prompt to the answer: text, a plan, tool calls, a change that\n"
-        "needs permission, a command. The model is scripted, and the agent works in a temporary folder; your files\n"
-        "are not touched."
+        "needs permission, a command. With --talk it opens the terminal client for a tour of six steps, which takes\n"
+        "your own sentences. The model is scripted, and the agent works in a temporary folder; your files are not\n"
+        "touched."
     ),
     options=(
         CliOption("--ask", "decide yourself what the agent may do, instead of using two rules"),
-        CliOption("--talk", "open the terminal client with the scripted model instead, to try it"),
+        CliOption("--talk", "open the terminal client instead: a tour of six steps, with a scripted model"),
     ),
     examples=("dragoman demo", "dragoman demo --ask", "dragoman demo --talk"),
 )

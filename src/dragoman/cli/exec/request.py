@@ -20,7 +20,7 @@ from dragoman.cli.exec.rules import remembered_rules, typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent
 from dragoman.errors import ConfigError
-from dragoman.registry.built_in import is_built_in, runs_built_in
+from dragoman.registry.built_in import is_built_in, runs_built_in, with_open_files
 from dragoman.runs.sandbox import RunSandboxes, confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.text.secrets import Secrets
 
@@ -108,6 +108,8 @@ def read_request(call: CliCall, view: ExecView) -> RunRequest:
     view.root = options.cwd
     view.show_progress(options)
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd, is_sure=options.is_sure)
+    if not options.closes_denied:
+        entry = with_open_files(entry)
     entry, passed = pass_options(with_model(entry, options.model), options)
     view.secrets = Secrets(os.environ, entry.env)
     settings = agents.settings

@@ -27,7 +27,7 @@ from dragoman.proxy.guard.grades import grade_rules
 from dragoman.proxy.guard.limits import GuardLimits
 from dragoman.proxy.guard.plan import GuardPlan
 from dragoman.proxy.guard.protected import SessionTripwires
-from dragoman.registry.built_in import runs_built_in
+from dragoman.registry.built_in import runs_built_in, with_open_files
 from dragoman.runs.sandbox import confine_agent, prepare_sandboxes, sandboxed_entry
 from dragoman.settings import find_project, load_settings
 from dragoman.settings.file import project_file, user_file
@@ -83,6 +83,8 @@ def prepare(options: GuardOptions) -> GuardSetup:
     entry = replace(entry, env={**entry.env, **dict(options.env)})
     if options.env_allow is not None:
         entry = replace(entry, env_allow=(*(entry.env_allow or ()), *options.env_allow))
+    if not options.closes_denied:
+        entry = with_open_files(entry)
     run = Options(
         cwd=options.cwd,
         directories=options.directories,
@@ -91,7 +93,7 @@ def prepare(options: GuardOptions) -> GuardSetup:
         policy_file=options.policy_file,
         sandbox=options.sandbox,
         sandboxes_agent=options.sandboxes_agent,
-        closes_denied=options.closes_denied and options.sandbox != "off",  # otherwise the editor runs the commands
+        closes_denied=options.closes_denied,
         writable=options.writable,
     )
     rules = ProjectRules(typed_rules(run), _mode_rules if runs_built_in(entry) else None)
@@ -102,7 +104,9 @@ def prepare(options: GuardOptions) -> GuardSetup:
         entry = sandboxed_entry(entry)
     conduct = Conduct(entry.name, state_dir() / "guard")
     graded = grade_rules(own, entry.facts, conduct.seen, is_agent_confined=sandboxes.agent is not None)
-    notes = [*agents.notes, *sandboxes.notes()]
+    # An editor with terminals runs commands itself, if there is no sandbox; it is not known yet whether it has some.
+    own_words = "Commands that the guard runs itself" if options.sandbox == "off" else "Commands outside the sandbox"
+    notes = [*agents.notes, *(note.replace("Commands outside the sandbox", own_words) for note in sandboxes.notes())]
     restores = agents.settings.restores_protected
     return GuardSetup(options, entry, rules, graded, sandboxes, conduct, servers, restores, notes)
 
@@ -262,6 +266,7 @@ def _confinement(setup: GuardSetup) -> Callable[[SessionWatch, SessionTripwires]
         return Confinement(
             sandbox=sandboxes.commands,
             outside=sandboxes.outside,
+            renew=None if sandboxes.search is None else sandboxes.renewed,
             tripwire=tripwires,
             is_required=sandboxes.mode == "require",
             restores=setup.restores or (sandboxes.agent is not None and sandboxes.agent.must_restore),

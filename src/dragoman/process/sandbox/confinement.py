@@ -52,6 +52,7 @@ class Confinement:
     Args:
         sandbox: where commands run that the user has not permitted; None runs all of them outside.
         outside: closes what rules deny to commands outside the sandbox; None closes nothing there.
+        renew: called before each command, in a thread; returns both with the files that rules deny then.
         tripwire: compares protected files before and after each command; None does not.
         is_required: commands run in the sandbox even if the user permitted them.
         restores: put back every protected file that was changed; the restricted thread does so in any case.
@@ -67,6 +68,7 @@ class Confinement:
         *,
         sandbox: Sandbox | None = None,
         outside: Sandbox | None = None,
+        renew: Callable[[], tuple[Sandbox | None, Sandbox | None]] | None = None,
         tripwire: Tripwire | None = None,
         is_required: bool = False,
         restores: bool = False,
@@ -75,8 +77,9 @@ class Confinement:
         on_finished: Callable[[FinishedCommand], None] | None = None,
         on_changes: Callable[[Sequence[ProtectedChange]], None] | None = None,
     ) -> None:
-        self.sandbox: Final = sandbox
-        self.outside: Final = outside
+        self.sandbox = sandbox
+        self.outside = outside
+        self._renew = renew
         self.is_required: Final = is_required
         self.on_finished = on_finished
         self._tripwire = tripwire
@@ -116,6 +119,8 @@ class Confinement:
     async def begin(self) -> None:
         """Call this before a command is started; every `begin` needs an `end`."""
         async with self._turn:
+            if self._renew is not None:
+                self.sandbox, self.outside = await asyncio.to_thread(self._renew)
             if not self._is_armed or (self._rearms and self._running == 0):
                 await asyncio.to_thread(self.arm)
             elif self._running == 0:  # otherwise a change may be that of the command which runs

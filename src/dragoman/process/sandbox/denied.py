@@ -1,15 +1,16 @@
 """The files and folders that deny rules name, as they are on the disk now: a sandbox closes them.
 
 Rules judge what is asked for, and a program in a sandbox reads and writes without asking. So the rules that deny to
-read or to edit certain files become mounts. Owns the search, which is bounded: what it leaves out is listed, and a file
-that is made later is not found at all. Kinds other than `read` and `edit` have no mount that means the same.
+read or to edit certain files become mounts. Owns the search, which is bounded: what it leaves out is listed. A file
+that is made later is found by the next search. Kinds other than `read` and `edit` have no mount that means the same.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -21,6 +22,8 @@ from dragoman.process.sandbox.policy import SandboxPolicy
 
 MOST_ENTRIES: Final = 100_000  # names looked at; about half a second
 MOST_PATHS: Final = 256  # each is a mount, which takes 0.1 ms
+_QUICK_SECONDS: Final = 0.05
+_REST: Final = 10
 
 
 class DeniedPaths(msgspec.Struct, frozen=True):
@@ -36,8 +39,9 @@ class DeniedPaths(msgspec.Struct, frozen=True):
 
     def close(self, policy: SandboxPolicy) -> SandboxPolicy:
         """Return a policy that closes these paths as well."""
-        read_only = (*policy.read_only, *self.read_only)
-        return msgspec.structs.replace(policy, hidden=(*policy.hidden, *self.hidden), read_only=read_only)
+        hidden = tuple(dict.fromkeys((*policy.hidden, *self.hidden)))
+        read_only = tuple(dict.fromkeys((*policy.read_only, *self.read_only)))
+        return msgspec.structs.replace(policy, hidden=hidden, read_only=read_only)
 
     def unenforced(self, policy: SandboxPolicy, backend: str) -> tuple[str, ...]:
         """Return what a backend does not enforce of it, each with the reason."""
@@ -45,6 +49,27 @@ class DeniedPaths(msgspec.Struct, frozen=True):
         if backend == "bubblewrap" or not inside:
             return self.left
         return (*self.left, f"files and folders of the project, which only bubblewrap can close: {len(inside)}")
+
+
+class DeniedSearch:
+    """A search that is made again before each command: files that were made since are closed as well.
+
+    One that takes long is not made again for ten times as long, so that commands do not wait for it all the time.
+    """
+
+    def __init__(self, search: Callable[[], DeniedPaths]) -> None:
+        self._search = search
+        self._found = DeniedPaths()
+        self._again_at = 0.0
+
+    def look(self) -> DeniedPaths:
+        """Return what rules deny now. Blocks. Raises: ConfigError."""
+        begin = monotonic()
+        if begin >= self._again_at:
+            self._found = self._search()
+            took = monotonic() - begin
+            self._again_at = begin + took * _REST if took > _QUICK_SECONDS else 0.0
+        return self._found
 
 
 def denied_paths(

@@ -42,8 +42,9 @@ from dragoman.tui.screen.questions.card import CardView, QuestionCard
 from dragoman.tui.screen.questions.cards import ActionCard, Cards
 from dragoman.tui.screen.sessions.attached import AttachedSessions
 from dragoman.tui.screen.sessions.surroundings import Surroundings
-from dragoman.tui.screen.start import ScreenStart, driver_for_output, follow_signals, is_behind, last_exchange, theme_of
+from dragoman.tui.screen.start import ScreenStart, driver_for_output, follow_signals, is_behind, last_exchange
 from dragoman.tui.screen.strips import use_ascii
+from dragoman.tui.screen.themes import use_theme
 from dragoman.tui.terminal.terminal_facts import is_remote
 from dragoman.view.rails import ASCII, UNICODE, RailView
 
@@ -129,7 +130,7 @@ class TerminalApp(App[None]):
         self.is_outside = False
         """Another program has the terminal: nothing may be written, since nothing takes it."""
         self._picker: Picker | None = None
-        self.theme = theme_of(self.ui.theme, start.is_light)
+        use_theme(self, self.ui.theme, start.is_light)
         self.bind_keys()
 
     def bind_keys(self) -> None:
@@ -185,6 +186,7 @@ class TerminalApp(App[None]):
 
             self.start(announce_sessions(self))
         self.prompt_input = self.query_one(PromptInput)
+        self.prompt_input.before_typing = self.cards.typed_key
         self.prompt_input.focus()
         self._fit_columns(self.size)
         self.around.notifier.start()
@@ -274,6 +276,9 @@ class TerminalApp(App[None]):
             self.query_one(Transcript).add_older(
                 list(page.state.timeline), page.ends, has_more=self.conversation.has_older
             )
+
+    def on_text_area_changed(self) -> None:
+        self._is_dirty = True  # with a draft the card says that letters go there
 
     def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
         note(self, event.text)
@@ -408,6 +413,7 @@ class TerminalApp(App[None]):
             return
         self._is_dirty, self.seconds, self._painted_width = False, seconds, width
         transcript = self.query_one(Transcript)
+        self.cards.show_changes_once()
         transcript.show_state(self.conversation.state, self.conversation.watched, is_new=self._is_reloaded)
         if self._is_reloaded:
             transcript.has_older = self.conversation.has_older
@@ -501,8 +507,12 @@ class TerminalApp(App[None]):
         self._scrolled().scroll_page_down(animate=False)
 
     def _scrolled(self) -> CardView | Transcript:
-        focused = self.focused
-        return focused if isinstance(focused, CardView) else self.query_one(Transcript)
+        focused, card = self.focused, self.query_one("#card", QuestionCard)
+        if isinstance(focused, CardView):
+            return focused
+        # A question that is cut is what the user has to read, wherever the keyboard is.
+        is_asked = card.display and card.is_cut and isinstance(focused, PromptInput)
+        return card if is_asked else self.query_one(Transcript)
 
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""

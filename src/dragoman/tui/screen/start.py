@@ -59,13 +59,6 @@ class ScreenStart(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def theme_of(theme: str, is_light: bool | None) -> str:
-    """Return the name of Textual's theme: always one of the terminal's own sixteen colours, on its own background."""
-    if theme in ("dark", "light"):
-        return f"ansi-{theme}"
-    return "ansi-light" if is_light else "ansi-dark"
-
-
 class StdoutDriver(LinuxDriver):
     """Textual's driver, with the terminal behind stdout."""
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from dragoman.errors import ConfigError
 from dragoman.settings.edit import edit_settings
 from dragoman.settings.file import UiMembers, read_settings_file, user_file
@@ -20,12 +22,13 @@ from dragoman.tui.screen.frame import short_folder
 from dragoman.tui.screen.keys.actions import ACTIONS, shown_key
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.picker import Picker, PickRow
-from dragoman.tui.screen.start import theme_of
 from dragoman.tui.screen.strips import use_ascii
+from dragoman.tui.screen.themes import use_theme
 from dragoman.view.rails import ASCII, UNICODE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from dragoman.settings.ui import UiSetting
     from dragoman.tui.screen.app import TerminalApp
@@ -92,14 +95,7 @@ class SettingsScreen(Picker):
 
     def _write(self, setting: UiSetting, value: Any) -> None:
         try:
-            with edit_settings(self._path) as members:
-                ui = members.setdefault("ui", {})
-                if value == setting.values[0]:
-                    ui.pop(setting.name, None)
-                    if not ui:
-                        del members["ui"]
-                else:
-                    ui[setting.name] = value
+            write_setting(self._path, setting, value)
         except ConfigError as error:
             self._report(error)
         self._show()
@@ -170,6 +166,37 @@ def _shown(value: object) -> str:
     return {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
+def write_setting(path: Path, setting: UiSetting, value: Any) -> None:
+    """Write a value into the user's file; the default is left out of it. Raises: ConfigError."""
+    with edit_settings(path) as members:
+        ui = members.setdefault("ui", {})
+        if value == setting.values[0]:
+            ui.pop(setting.name, None)
+            if not ui:
+                del members["ui"]
+        else:
+            ui[setting.name] = value
+
+
+def choose_theme(app: TerminalApp, argument: str = "") -> None:
+    """Use the named theme, or the next one, and remember it in the user's file."""
+    setting = next(known for known in UI_SETTINGS if known.name == "theme")
+    name = argument.strip().lower()
+    if name and name not in setting.values:
+        app.note(f"no theme is called {name}; there are {', '.join(map(str, setting.values))}")
+        return
+    at = setting.values.index(app.ui.theme) if app.ui.theme in setting.values else -1
+    chosen = name or str(setting.values[(at + 1) % len(setting.values)])
+    use_settings(app, msgspec.structs.replace(app.ui, theme=chosen))
+    try:
+        write_setting(user_file(config_dir()), setting, chosen)
+    except ConfigError as error:
+        app.note(f"{chosen} for now, it cannot be remembered: {error}")
+        return
+    what = "the terminal's own colours" if chosen == "auto" else f"{chosen} colours"
+    app.note(f"theme: {what}; /theme {'|'.join(map(str, setting.values))}")
+
+
 def show_settings(app: TerminalApp, argument: str = "") -> None:
     """Show the settings of this client."""
     app.show_picker(SettingsScreen(app), lambda chosen: None)
@@ -182,7 +209,7 @@ def use_settings(app: TerminalApp, ui: UiMembers) -> None:
     app.keymap = Keymap(ui.keys)
     app.bind_keys()
     app.around.notifier.kind = ui.notifications
-    app.theme = theme_of(ui.theme, app.is_light)
+    use_theme(app, ui.theme, app.is_light)
     if ui.ascii is not None:
         app.glyphs = ASCII if ui.ascii else UNICODE
         use_ascii(ui.ascii)

@@ -73,6 +73,7 @@ ACTIONS: Final = (
     Action("cost", (), "what the session cost so far", group="agent"),
     Action("redraw", ("ctrl+l",), "draw the screen again", group="screen"),
     Action("columns", ("f2",), "the columns at the sides", group="screen"),
+    Action("theme", (), "the next colours, /theme auto|dark|light", group="screen"),
     Action("settings", (), "settings of this client", group="screen"),
     Action("help", ("f1",), "this list; ? in an empty input", group="screen"),
     Action("interrupt", ("ctrl+c",), "stop what runs; else clear the draft; else, twice, leave", group="screen"),
@@ -94,8 +95,8 @@ FIXED_KEYS: Final = (
     ("/ @ !", "commands, files, a shell command; Enter or Tab takes the marked row of the menu"),
     ("Up Down", "at the first and last line: what was sent before; Ctrl+R searches it"),
     ("Ctrl+A E K U W", "move and delete as in a shell (also Ctrl+F B Y, Alt+B F, Ctrl+_ undoes)"),
-    ("1 2 3", "in a question: answer it; Alt+number from the input"),
-    ("w, v", "in a question: reject and say why; the whole question"),
+    ("y a n, 1 2 3", "a question, with an empty input: once, always, no, a row; Alt+number always"),
+    ("w, v", "the same: reject and say why; the whole question"),
     ("f o d x", "in a form or a page: fill in, open, decline, cancel"),
 )
 """Keys of the input and the card, which are not actions."""
@@ -191,10 +192,10 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
             from dragoman.tui.screen import welcome
 
             functions = {"agents": welcome.show_welcome}
-        case "settings":
+        case "settings" | "theme":
             from dragoman.tui.screen.choices import settings_screen
 
-            functions = {"settings": settings_screen.show_settings}
+            functions = {"settings": settings_screen.show_settings, "theme": settings_screen.choose_theme}
         case "help":
             from dragoman.tui.screen.keys import help
 

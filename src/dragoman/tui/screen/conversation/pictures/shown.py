@@ -338,5 +338,5 @@ def drawing_of(app: Any) -> PictureDrawing:
     form = picture_form(
         app.ui.pictures, os.environ, colours, is_ascii=app.glyphs is ASCII, has_graphics=answers.has_graphics
     )
-    background = answers.background or ((255, 255, 255) if app.theme == "ansi-light" else (0, 0, 0))
+    background = answers.background or ((0, 0, 0) if app.current_theme.dark else (255, 255, 255))
     return PictureDrawing(form, background, colours == "truecolor", bool(os.environ.get("TMUX")))
