@@ -51,6 +51,8 @@ class LeftOnce(Screen[ScreenResultType]):
     would close the screen below as well, or end the client. One that is covered is left when it comes to the top.
     """
 
+    takes_interrupt = False
+    """Whether Ctrl+C is a key of this screen; otherwise the client takes it."""
     _is_left = False
     _waits_below = False
     _result: ScreenResultType | None = None
