@@ -29,7 +29,7 @@ def test_the_command_that_runs_is_shown_and_the_title_as_the_agents_word(place: 
     assert "  kind   execute\n" in shown
     assert f"  shell  │ {HIDDEN}\n" in shown
     assert "  agent  calls it: npm test\n" in shown
-    assert "  2 a       yes, always: Reject\n" in shown
+    assert "  a 2       yes, always: Reject\n" in shown
     assert (place.project / "hidden-file").exists()
 
 

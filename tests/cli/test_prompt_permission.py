@@ -15,7 +15,7 @@ import pytest
 from dragoman.cli.prompt.diff import view_diff
 from dragoman.cli.prompt.permission import choices, draw, read_reply
 from dragoman.cli.prompt.progress import Progress
-from dragoman.client.permission import Question
+from dragoman.client.permission import Answer, Question
 from dragoman.client.question_words import AlwaysDetails, option_words
 from dragoman.policy import Command, Request
 from dragoman.policy.decide import Option, offer_options
@@ -90,7 +90,8 @@ async def ask(asked: Question, *keys: str, columns: int = 80, rows: int = 40) ->
 
 
 async def begin(terminal: Screen, asked: Question, **options: Any) -> str | None:
-    return await terminal.prompt(**options).ask(asked, Session())  # type: ignore[arg-type]
+    answer = await terminal.prompt(**options).ask(asked, Session())  # type: ignore[arg-type]
+    return None if answer is None else answer.option_id
 
 
 @pytest.mark.rule(255, 256, 260)
@@ -104,7 +105,7 @@ async def begin(terminal: Screen, asked: Question, **options: Any) -> str | None
         ("y", "opt-once"),
         ("a", "opt-always"),
         ("n", "opt-no"),
-        ("never", "opt-never"),
+        ("w use b.txt instead", "opt-no"),
         (" 1 ", "opt-once"),
         ("c", None),
         ("cancel", None),
@@ -157,15 +158,29 @@ async def test_everything_that_will_happen_is_shown() -> None:
         "  path   /etc/passwd  (outside the project)",
         "  why    no rule is about this",
         "  agent  calls it: Run the tests",
-        "  1 y       Allow",
-        "  2 a       Always allow",
+        "  y 1       Allow",
+        "  a 2       Always allow",
         "            writes: allow execute:npm test, in /rules.json",
-        "  3 n       Reject",
-        "  4 never   Never",
+        "  n 3       Reject",
+        "    4       Never",
         "            writes: deny execute:npm test, in /rules.json",
+        "  w WHY     reject and say why",
         "  c         cancel",
     ):
         assert f"\n{line}\n" in text
+    assert "your answer: y, a, n or 1-4, w WHY, c to cancel > " in text
+
+
+async def test_the_reason_of_a_refusal_is_part_of_the_answer() -> None:
+    async with screen() as terminal:
+        asking = asyncio.create_task(terminal.prompt().ask(question(), Session()))  # type: ignore[arg-type]
+        for line in ("w\n", "w use b.txt  instead \n"):
+            await terminal.until_input_is_awaited()
+            terminal.type(line)
+        answer = await asking
+        assert answer is not None
+        assert (answer.option_id, answer.reason) == ("opt-no", "use b.txt  instead")
+        assert "type the reason behind w" in terminal.text
 
 
 async def test_everything_that_one_answer_permits_is_shown() -> None:
@@ -235,7 +250,7 @@ async def test_an_always_that_the_agent_keeps_is_named_as_the_agents() -> None:
     _, text = await ask(question(proposals=()), "c\n")
     assert "writes: " not in text
     assert text.count("the agent remembers this in its own way; dragoman writes no rule") == 2
-    assert "\n  2 a       yes, always: Always allow\n" in text
+    assert "\n  a 2       yes, always: Always allow\n" in text
 
 
 async def test_a_change_is_shown_as_unified_hunks() -> None:
@@ -306,7 +321,7 @@ async def test_paging_can_be_stopped() -> None:
 def test_letters_are_given_only_to_the_one_option_of_a_kind() -> None:
     options = [*OPTIONS, v1.PermissionOption("again", "Allow too", "allow_once")]
     twice = choices(option_words(options, {}))
-    assert [choice.letter for choice in twice] == ["", "a", "n", "never", ""]
+    assert [choice.letter for choice in twice] == ["", "a", "n", "", ""]
     assert read_reply("y", twice) is None
     assert read_reply("5", twice) is twice[4].option
 
@@ -356,14 +371,14 @@ def test_text_of_an_agent_never_stands_where_an_option_stands(attack: str) -> No
         proposals=(),
     )
     sheet = draw(asked, SessionState(), agent=attack, paint=Painter(False), width=79)
-    options = [line for line in (*sheet.head, *sheet.body, *sheet.foot) if re.match(r"  \d", line)]
-    assert options[0].startswith("  1 n       no: ")
-    assert options[1].startswith("  2 never   no, never: ")
+    options = [line for line in (*sheet.head, *sheet.body, *sheet.foot) if re.match(r"  [yan ] \d ", line)]
+    assert options[0].startswith("  n 1       no: ")
+    assert options[1].startswith("    2       no, never: ")
     assert len(options) == 2
 
 
 def test_a_name_that_imitates_the_next_option_stays_behind_its_own_kind() -> None:
-    name = "No\n  2 y       Allow" + " " * 90 + "  3 n       Reject"
+    name = "No\n  y 2       Allow" + " " * 90 + "  n 3       Reject"
     sheet = draw(
         question(options=(v1.PermissionOption("a", name, "allow_always"), OPTIONS[2]), proposals=()),
         SessionState(),
@@ -371,8 +386,8 @@ def test_a_name_that_imitates_the_next_option_stays_behind_its_own_kind() -> Non
         paint=Painter(False),
         width=79,
     )
-    assert sheet.foot[1].startswith("  1 a       yes, always: No↵ 2 y Allow 3 n Reject")
-    assert sum(line.startswith("  2 n       Reject") for line in sheet.foot) == 1
+    assert sheet.foot[1].startswith("  a 1       yes, always: No↵ y 2 Allow n 3 Reject")
+    assert sum(line.startswith("  n 2       Reject") for line in sheet.foot) == 1
 
 
 def test_many_paths_cannot_push_the_command_off_the_screen() -> None:
@@ -469,9 +484,9 @@ async def test_one_question_at_a_time_in_the_order_they_came() -> None:
         assert "fill in a form" in (await terminal.until_input_is_awaited())
         terminal.type("d\n")
         answers = await asyncio.gather(*asked, return_exceptions=True)
-        assert answers[0] == "opt-once"
+        assert answers[0] == Answer("opt-once")
         assert isinstance(answers[1], asyncio.CancelledError)
-        assert answers[2:] == ["opt-no", v1.DeclineElicitation()]
+        assert answers[2:] == [Answer("opt-no"), v1.DeclineElicitation()]
         assert "question 1" not in terminal.text
         assert "withdrawn" not in terminal.text
 
@@ -509,10 +524,10 @@ def test_letters_stand_for_the_answers_of_ours_by_their_scope() -> None:
     }
     assert [(choice.letter, choice.option.id) for choice in choices(option_words(options, always))] == [
         ("y", "allow-once"),
-        ("s", "allow-session"),
+        ("", "allow-session"),
         ("a", "allow-project"),
         ("", "allow-project-wide"),
         ("n", "reject-once"),
         ("", "reject-session"),
-        ("never", "reject-project"),
+        ("", "reject-project"),
     ]

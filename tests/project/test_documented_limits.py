@@ -65,6 +65,7 @@ SENTENCES = [
     ("terminal", f"at most {WORDS[terminal.LIVE_LINES]} live lines"),
     ("terminal", f"An answer within {values.SETTLE_SECONDS} seconds after the question was printed"),
     ("terminal", f"painted, or within {values.SETTLE_SECONDS} seconds after, is not an answer"),
+    ("terminal", f"if nothing follows it for {values.HOLD_SECONDS} seconds it is taken out again and answers"),
     ("terminal", f"came for {client._BEAT_SECONDS:.0f} seconds says so once in {client._BEAT_SECONDS:.0f} seconds"),
     ("terminal", f"At most every {WORDS[int(notifications.BETWEEN_SECONDS)]} seconds there is a notification"),
     ("terminal", f"a text file of up to {attachments.EMBEDDED_BYTES >> 10} KB"),

@@ -144,7 +144,7 @@ class PlainHere(Shown):
 
     async def answer(self, line: str) -> None:
         """Type an answer when the question could be read."""
-        await self.until("answer with a number")
+        await self.until("answer with ")
         self.clock.let_pass()
         self.type(line)
 
@@ -336,7 +336,7 @@ class ScreenHere(Shown):
         await self.until("needs your answer")
         self.clock.let_pass()
         self.type("\t")
-        await self.until("type the number of an answer")
+        await self.until("to answer\n")
         self.type(keys)
         await self.until(until)
         self.clock.let_pass()

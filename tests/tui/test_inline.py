@@ -117,13 +117,13 @@ def test_every_line_is_in_the_history_once_and_typed_text_stays(place: HostPlace
         assert again.wait() == 0
 
 
-async def test_only_alt_and_a_number_or_tab_and_a_number_answer_a_question(user: UserHere) -> None:
+async def test_a_line_is_a_prompt_and_alt_and_a_number_or_tab_and_a_key_answer_a_question(user: UserHere) -> None:
     async with user.host_here(), user.inline(**here.SCRIPTED) as client:
         await client.until(READY)
         client.type("edit a.txt hello => bye\r")
         await client.until("needs your answer")
         assert "1: Allow once" in client.text
-        client.type("1\r")  # a prompt, which waits
+        client.type("say 1\r")  # a prompt, which waits
         await client.wait_until(lambda: client.text.rstrip().endswith("❯"), lambda: client.text)
         assert (user.project / "a.txt").read_text() == "hello\n"
         await client.answer("\x1b1", "answered: Allow once")
@@ -134,7 +134,7 @@ async def test_only_alt_and_a_number_or_tab_and_a_number_answer_a_question(user:
         client.type("edit a.txt bye => never\r")
         await client.until("needs your answer")
         client.type("\t")
-        await client.until("type the number of an answer")
+        await client.until("type the letter or number of an answer")
         client.type("x\r")  # neither types nor answers
         await client.answer("4", "answered: Reject")
         await client.until(READY)

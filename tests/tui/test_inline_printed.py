@@ -20,6 +20,7 @@ from dragoman.tui.lines.commands import COMMANDS, client_command, help_lines
 from dragoman.tui.screen.keys.actions import ACTIONS
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import ASCII, RailView
+from dragoman.view.watched import WatchedSession
 
 ANSWER = """# A title
 
@@ -117,6 +118,7 @@ def asked(id: str) -> AskedQuestion:
 async def test_an_answer_counts_once_and_never_too_soon(by_line: bool) -> None:
     now = [1000.0]
     conversation: Any = SimpleNamespace(questions=[asked("q1"), asked("q2")], forms=[], clock=lambda: now[0])
+    conversation.watched = WatchedSession()
     conversation.answer = lambda question, option: question.answer.set_result(option)
     lines: list[str] = []
     answers = LineAnswers(conversation, lambda *new: lines.extend(new), lambda: 80, Painter(False), by_line=by_line)

@@ -10,7 +10,7 @@ from dragoman.schema import v1
 from dragoman.state import fold
 from tests.tui.grids import check_grid
 from tests.tui.opened import opened, painted
-from tests.tui.test_questions import detailed
+from tests.tui.test_questions import Clock, detailed
 
 ANSWER = "The loop ends one row early: `range(n - 1)`. I will change it and run the tests."
 
@@ -43,8 +43,10 @@ async def test_a_conversation_and_a_question_in_it(monkeypatch: pytest.MonkeyPat
         app.query_one("PromptInput").focus()
         await painted(app, pilot)
         check_grid("conversation", app)
-        asked = detailed()
+        asked, clock = detailed(), Clock(app)
         app.conversation.questions.append(asked)
         app.asked(asked)
+        await painted(app, pilot)
+        clock.now += 1  # from now on keys count, and the card says which
         await painted(app, pilot)
         check_grid("permission", app)

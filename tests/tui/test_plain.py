@@ -35,7 +35,7 @@ def test_a_conversation_with_a_question_that_only_its_number_answers(place: Host
         client.type("edit a.txt hello => bye\\", "say changed")
         client.until("question: edit: Edit a.txt")
         client.until("+bye")
-        client.until("answer with a number")
+        client.until("another line is a prompt")
         client.type("yes")  # a prompt that waits
         client.until("note: waiting, 1 in the queue")
         wait_for(lambda: _refused(client))
@@ -67,7 +67,7 @@ async def test_leaving_does_not_end_the_work_and_attach_brings_it_back(user: Use
             line = await client.until("note: session")
             session = line.split()[2]
             client.type("edit a.txt hello => bye\\", "say changed")
-            await client.until("answer with a number")
+            await client.until("another line is a prompt")
         same = await user.find_session(session[:8])
         async with user.plain(session_id=session) as again, user.plain(session_id=same) as other:
             for each in (again, other):
@@ -85,7 +85,7 @@ async def test_a_turn_is_stopped_and_a_waiting_prompt_is_taken_back(user: UserHe
     async with user.host_here(), user.plain(**here.SCRIPTED) as client:
         client.type("run sleep 1000", "say never", "say second")
         await client.until("question:")
-        await client.until("answer with a number")
+        await client.until("another line is a prompt")
         client.type("/queue")
         await client.until("1: say never")
         client.type("/drop 1", "/drop 7")

@@ -8,7 +8,7 @@ from tests.tui.here import SCRIPTED, UserHere
 async def test_prompts_that_wait_are_changed_moved_and_taken_back(user: UserHere) -> None:
     async with user.host_here(), user.plain(**SCRIPTED) as client:
         client.type("run sleep 1000")
-        await client.until("answer with a number")
+        await client.until("another line is a prompt")
         client.type("say first", "say second", "say third")
         await client.until("note: waiting, 3 in the queue")
         client.type("/edit 2 say changed", "/move 3 1", "/queue")

@@ -108,7 +108,7 @@ async def test_a_rejected_question_says_why_to_the_built_in_agent(user: UserHere
 async def test_a_prompt_after_a_killed_agent_is_not_swallowed(user: UserHere) -> None:
     async with user.host_here(has_programs=True), user.plain(**SCRIPTED) as client:
         client.type("run sleep 1000")
-        await client.until("answer with a number")
+        await client.until("another line is a prompt")
         for pid in user.agent_pids():
             os.kill(pid, signal.SIGKILL)
         await client.until("ended while working (signal KILL)")

@@ -91,7 +91,7 @@ def test_the_meaning_of_an_answer_is_in_sight_however_long_its_name_is(width: in
     name = "No, reject this and stop (no) " * 20
     asked = v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), [v1.PermissionOption("a", name, "allow_always")])
     first = next(answer_lines(asked, width))
-    assert first.startswith("  1: yes, always: No, reject")
+    assert first.startswith("  a 1: yes, always: No, reject")
     assert len(first) < width
 
 
@@ -114,7 +114,7 @@ async def test_on_a_small_screen_always_is_chosen_where_its_rule_is_shown(monkey
     async with shown(monkeypatch, (40, 10)) as (app, pilot):
         asked = with_rule("execute:cmake *")
         card, clock = await settled(app, pilot, asked)
-        assert any("❯[3]" in line for line in grid(app)), "what Enter would choose is marked"
+        assert any("❯[n]" in line for line in grid(app)), "what Enter would choose is marked"
         await pilot.press("alt+2")
         assert not asked.answer.done()
         assert "v shows" in card.problem
@@ -229,7 +229,7 @@ async def test_an_answer_without_a_clear_meaning_is_neither_selected_nor_given_b
         ]
         asked = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options), 0.0)
         card, _ = await settled(app, pilot, asked)
-        assert any("❯  3: No" in line for line in grid(app))
+        assert any("❯    3: No" in line for line in grid(app)), "of two answers of a kind none has the letter"
         assert asked.rejecting is options[2]
         unclear = AskedQuestion("q", v1.RequestPermissionRequest("s", v1.ToolCallPatch("1"), options[:2]), 0.0)
         assert unclear.rejecting is None

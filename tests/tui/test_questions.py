@@ -77,8 +77,8 @@ async def settled(app: TerminalApp, pilot: Pilot[None], asked: AskedQuestion) ->
 
 async def test_the_card_says_where_what_why_and_what_always_writes(monkeypatch: pytest.MonkeyPatch) -> None:
     async with shown(monkeypatch) as (app, pilot):
-        await ask(app, pilot, detailed())
-        text = "\n".join(grid(app))
+        await settled(app, pilot, detailed())
+        text = "\n".join(await painted(app, pilot))
         for part in (
             "◆ question: run: rm -rf build && cmake -B build",
             "shell: rm -rf build && cmake -B build",
@@ -86,10 +86,12 @@ async def test_the_card_says_where_what_why_and_what_always_writes(monkeypatch: 
             "2 commands run with this answer",
             "why: no rule allows it: rm is never allowed by a rule",
             "the agent calls it: Run",
-            "1: Allow once",
-            "2: Allow for this project: cmake; writes: allow execute:cmake *, in /r.json",
-            "❯  3: Reject",
-            "w: reject and say why   v: full screen",
+            "y 1: Allow once",
+            "a 2: Allow for this project: cmake",
+            "       writes: allow execute:cmake *, in /r.json",
+            "❯  n 3: Reject",
+            "w: reject and say why   v: the whole question",
+            "press y, a, n or 1-3 to answer; Tab: into the question",
         ):
             assert part in text, text
 
@@ -134,7 +136,7 @@ async def test_reject_is_selected_and_enter_needs_a_choice(monkeypatch: pytest.M
         await pilot.press("tab", "enter", "enter")
         assert not asked.answer.done()
         assert "choose an answer first" in card.problem
-        await pilot.press("up", "down", "enter")
+        await pilot.press("up", "down", "down", "enter")
         assert asked.answer.result() == "no"
 
 
@@ -239,7 +241,7 @@ async def test_cards_work_at_every_size(monkeypatch: pytest.MonkeyPatch, size: t
         card, clock = await settled(app, pilot, asked)
         lines = grid(app)
         assert any("question: run: rm -rf" in line for line in lines)
-        assert any("[1]" in line or "1: Allow once" in line for line in lines), lines
+        assert any("[y]" in line or "1: Allow once" in line for line in lines), lines
         assert any(line.startswith(" Enter") for line in lines), "the footer stays in sight"
         await pilot.press("tab")
         for _ in range(12):

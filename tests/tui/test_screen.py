@@ -91,7 +91,7 @@ async def test_what_is_typed_is_never_an_answer(monkeypatch: pytest.MonkeyPatch)
         assert any("shell: rm -rf build" in line for line in grid(app))
         await pilot.press("1", "y", "enter", "space", "escape", "up")
         assert not asked.answer.done()
-        await pilot.press("tab", "enter", "space", "y")
+        await pilot.press("tab", "enter", "space", "x")
         assert card.has_focus
         assert not asked.answer.done()
         card._painted_at = None  # as if it had not been painted yet

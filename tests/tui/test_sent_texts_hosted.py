@@ -37,7 +37,7 @@ async def kill_host(user: UserHere, text: str) -> None:
 async def test_steered_text_is_given_back_when_its_turn_is_stopped_in_plain_mode(user: UserHere) -> None:
     async with user.host_here(), user.plain(**SCRIPTED) as client:
         client.type("run sleep 1000")
-        await client.until("answer with a number")
+        await client.until("another line is a prompt")
         client.type("/steer say after the stop", "/queue")
         await client.until("note: passed to the turn that runs")
         await client.until("1: say after the stop (passed to the turn that runs)")
@@ -53,7 +53,7 @@ async def test_steered_text_is_given_back_when_its_turn_is_stopped_in_plain_mode
 async def test_text_that_a_lost_host_did_not_run_is_shown_again_in_plain_mode(user: UserHere) -> None:
     async with user.plain(**SCRIPTED) as client:
         client.type("run sleep 1000")
-        await client.until("answer with a number")
+        await client.until("another line is a prompt")
         client.type("say waits", "/steer say not taken")
         await kill_host(user, "say not taken")
         for _ in range(2):

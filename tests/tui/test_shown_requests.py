@@ -34,7 +34,7 @@ def check(user: UserHere, shown: str) -> None:
 async def test_plain_shows_the_command_that_runs(user: UserHere) -> None:
     async with user.host_here(), user.plain(**LIAR) as client:
         client.type("lie")
-        await client.until("answer with a number")
+        await client.until("another line is a prompt")
         check(user, "\n".join(client.seen))
         client.clock.let_pass()
         client.type("1")

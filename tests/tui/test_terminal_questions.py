@@ -102,7 +102,7 @@ def test_keys_that_were_typed_before_the_card_never_answer(
     terminal.until("1 queued")
     assert (place.project / "a.txt").read_text() == "hello\n"
     terminal.type("\t")
-    terminal.until("type the number of an answer")
+    terminal.until("to answer\n")
     terminal.type("4")
     terminal.until("✘ edit")
     assert (place.project / "a.txt").read_text() == "hello\n"

@@ -129,7 +129,7 @@ def test_the_full_screen_answers_resizes_and_leaves_its_last_exchange(tmux: Tmux
     window.until("1: Allow once")
     window.resize(80, 24)
     window.key("Tab")
-    window.until("type the number")
+    window.until("to answer\n")
     window.answer("1", until="✔ edit")
     assert (place.project / "a.txt").read_text() == "bye\n"
     window.until("Enter send")

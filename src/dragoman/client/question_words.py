@@ -51,6 +51,7 @@ _PLAIN_NAMES: Final = {
     "allow_once": frozenset(("allow", "allow once", "yes", "approve", "accept", "proceed")),
     "reject_once": frozenset(("reject", "reject once", "no", "deny", "decline", "refuse")),
 }
+_LETTERS: Final = {"allow_once": "y", "allow_always": "a", "reject_once": "n"}
 UNKNOWN_KIND: Final = "a kind that this version does not know"
 
 
@@ -354,6 +355,32 @@ def option_words(
             )
         )
     return tuple(found)
+
+
+def answer_letters(options: Sequence[OptionWords]) -> tuple[str, ...]:
+    """Return the letter of each answer, the same in every form: `y` once, `a` always, `n` no; empty for a number only.
+
+    A letter stands for one answer. Of several of a kind none has it, but for an `always` of dragoman's own: there it is
+    the one for the project, and the one for the session has its number.
+    """
+    letters = []
+    for option in options:
+        same = [other for other in options if other.kind == option.kind]
+        if len(same) > 1 and option.kind == "allow_always":
+            # The narrowest one is offered first.
+            kept = [other for other in same if other.always is not None and other.always.kept == "project"][:1]
+            same = kept if all(other.is_ours for other in same) and option in kept else same
+        has_letter = option.is_clear and len(same) == 1
+        letters.append(_LETTERS.get(option.kind, "") if has_letter else "")
+    return tuple(letters)
+
+
+def letters_of(options: Sequence[OptionWords]) -> str:
+    """Return how the answers are chosen, as `y, a, n or 1-6`."""
+    letters = [letter for letter in answer_letters(options) if letter]
+    numbers = [str(number) for number, option in enumerate(options[:9], 1) if option.is_clear]
+    chosen = f"{numbers[0]}-{numbers[-1]}" if len(numbers) > 1 else "".join(numbers)
+    return f"{', '.join(letters)} or {chosen}" if letters else chosen
 
 
 def _meaning(kind: str, details: AlwaysDetails | None) -> str:

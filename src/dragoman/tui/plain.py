@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from dragoman.tui.lines.client import LineTranscript
 
 KEYS: Final = (
-    ("NUMBER", "answer the question that is open"),
+    ("y, a, n, NUMBER", "answer the question that is open: once, always, no, or a row of it"),
+    ("w WHY, v", "reject it and say why; see it again"),
     ("Ctrl+C", "stop what runs; else clear the line; else, twice, leave"),
     ("Ctrl+D", "leave; the work goes on"),
 )

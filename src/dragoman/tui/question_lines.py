@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Final
 
+from dragoman.client.question_words import answer_letters
 from dragoman.host.working.question_details import answers_of, words_of
 from dragoman.schema import v1
 from dragoman.text.colour import BOLD, GREEN, RED, YELLOW, Painter
@@ -54,19 +55,33 @@ def question_lines(request: v1.RequestPermissionRequest, width: int, paint: Pain
 
 
 def answer_lines(request: v1.RequestPermissionRequest, width: int, paint: Painter = _PLAIN) -> Iterator[str]:
-    """Yield the answers with their numbers, and what each writes: behind it if there is room, else below it."""
-    for number, answer in enumerate(answers_of(request), 1):
-        text = answer.text(width - 8)
+    """Yield the answers with letters and numbers, and what each writes: behind it if there is room, else below it."""
+    answers = answers_of(request)
+    for number, (answer, letter) in enumerate(zip(answers, answer_letters(answers), strict=True), 1):
+        text = answer.text(width - 10)
         if not answer.is_clear:
-            yield f"  -: {text}; cannot be chosen, its meaning is not clear"
+            yield f"    -: {text}; cannot be chosen, its meaning is not clear"
             continue
         behind = f"; {answer.effect}" if answer.effect else ""
-        fits = cells(f"  {number}: {text}{behind}") < width
-        yield f"  {paint(str(number), BOLD)}: {text}{behind if fits else ''}"
+        fits = cells(f"  y {number}: {text}{behind}") < width
+        keys = f"{paint(letter, BOLD) if letter else ' '} {paint(str(number), BOLD)}"
+        yield f"  {keys}: {text}{behind if fits else ''}"
         if answer.effect and not fits:
             # One column is left for the mark of a card: a rule is never cut.
-            for place, part in enumerate(wrapped(answer.effect, max(20, width - 8))):
-                yield f"     {part}" if not place else f"       {part}"
+            yield from (f"       {part}" for part in wrapped(answer.effect, max(20, width - 8)))
+
+
+def is_answer_line(line: str) -> bool:
+    """Return whether a line of `answer_lines`, without colours, begins an answer."""
+    return line[4:5] in ("-", *"123456789") and line[5:6] in (":", *"0123456789")
+
+
+def answer_named(request: v1.RequestPermissionRequest, key: str) -> int | None:
+    """Return the number of the answer that a letter or a number names; None if none has it."""
+    answers = answers_of(request)
+    if key.isascii() and key.isdigit() and len(key) < 4:
+        return int(key) if 1 <= int(key) <= len(answers) else None
+    return next((at for at, letter in enumerate(answer_letters(answers), 1) if letter and letter == key), None)
 
 
 def _spelled(name: str, text: str, width: int) -> Iterator[str]:

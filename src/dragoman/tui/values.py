@@ -26,6 +26,9 @@ Phase: TypeAlias = Literal["connecting", "opening", "ready", "lost", "failed"]
 SETTLE_SECONDS: Final = 0.4
 """Nothing that is typed so soon after a question appeared is an answer: it was meant for something else."""
 
+HOLD_SECONDS: Final = 0.3
+"""A letter in an empty input answers a question if nothing is typed behind it for so long: it may begin a word."""
+
 
 def short_agent(agent: str) -> str:
     """Return an agent in one word: its name, or the program of a command line, `-- PROGRAM`; not made safe."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from dragoman.schema import UNSET, Unknown, v1
 from dragoman.state import (
     CompactionState,
@@ -20,6 +22,7 @@ from dragoman.state import (
 )
 from dragoman.view.blocks import (
     Block,
+    DiffPiece,
     LinkPiece,
     MediaPiece,
     MessageBlock,
@@ -188,6 +191,13 @@ def _tool(
     call: ToolCallState, position: int, terminals: Mapping[str, ShownTerminal], watched: WatchedSession | None
 ) -> ToolBlock:
     content = tuple(_tool_piece(item, terminals) for item in call.content)
+    if watched is not None and call.id in watched.elsewhere:
+        content = tuple(
+            replace(piece, hunks=(), left_out=0)
+            if isinstance(item, v1.Diff) and isinstance(piece, DiffPiece) and watched.is_elsewhere(call.id, item)
+            else piece
+            for item, piece in zip(call.content, content, strict=True)
+        )
     has_text = any(not isinstance(piece, TextPiece) or piece.text.strip() for piece in content)
     return ToolBlock(
         position,

@@ -16,7 +16,10 @@ from dragoman.state.tools import FINISHED
 from dragoman.view.blocks import ShownTerminal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
+    from typing import TypeAlias
+
+    ShownChange: TypeAlias = tuple[str, str | None, str]
 
 _OUTPUT_CHARACTERS: Final = 64 * 1024
 _TERMINALS: Final = 64
@@ -24,6 +27,11 @@ _CALLS: Final = 4_000
 _DEEPEST: Final = 8
 _CHILDREN: Final = 32
 _CHILD_CHARACTERS: Final = 200_000
+
+
+def change_key(change: v1.Diff) -> ShownChange:
+    """Return what makes two changes of files the same."""
+    return change.path, change.old_text if isinstance(change.old_text, str) else None, change.new_text
 
 
 class _Terminal:
@@ -66,6 +74,8 @@ class WatchedSession:
         self._parents: OrderedDict[str, str] = OrderedDict()
         self._turns: dict[int, tuple[float, float | None]] = {}
         self._changed: set[str] = set()
+        self.elsewhere: Mapping[str, frozenset[ShownChange]] = {}
+        """Changes that the user sees in another place, such as a question, by the id of their call."""
         self._children: OrderedDict[str, SessionState] = OrderedDict()
         self._changed_children: set[str] = set()
 
@@ -78,6 +88,23 @@ class WatchedSession:
                     id, None, terminal.text(), terminal.code, terminal.signal, terminal.is_cut, terminal.total
                 )
         return self._shown
+
+    def show_elsewhere(self, calls: Mapping[str, Iterable[object]], *, with_earlier: bool = False) -> None:
+        """Note which changes are in sight in another place, of which only the size is shown here.
+
+        Args:
+            calls: the content of calls, by their ids.
+            with_earlier: what was noted before stays in sight there, too.
+        """
+        found = dict(self.elsewhere) if with_earlier else {}
+        for id, content in calls.items():
+            found[id] = frozenset(change_key(item) for item in content if isinstance(item, v1.Diff))
+        self._changed |= {id for id in found.keys() | self.elsewhere.keys() if found.get(id) != self.elsewhere.get(id)}
+        self.elsewhere = found
+
+    def is_elsewhere(self, call_id: str, change: v1.Diff) -> bool:
+        """Return whether this very change of a call is in sight in another place."""
+        return call_id in self.elsewhere and change_key(change) in self.elsewhere[call_id]
 
     def take_changed(self) -> set[str]:
         """Take the calls of which something was noted since the last time, by id."""

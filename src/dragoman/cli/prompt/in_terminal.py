@@ -16,7 +16,7 @@ from dragoman.cli.prompt.user import UserPrompt
 from dragoman.client.permission import ClientPermissions
 
 if TYPE_CHECKING:
-    from dragoman.client.permission import Question
+    from dragoman.client.permission import Answer, Question
     from dragoman.client.session import Session
     from dragoman.schema import v1
 
@@ -39,8 +39,8 @@ class TerminalAsker:
         """Whether there is a terminal."""
         return UserPrompt.is_available()
 
-    async def ask(self, question: Question, session: Session) -> str | None:
-        """Return the id of the option that the user chose, None for none or without a terminal."""
+    async def ask(self, question: Question, session: Session) -> Answer | None:
+        """Return the option that the user chose, None for none or without a terminal."""
         if not UserPrompt.is_available():
             return None
         loop = asyncio.get_running_loop()

@@ -10,6 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.cli.prompt.diff import view_diff
+from dragoman.client.permission import Answer
+from dragoman.client.question_words import answer_letters, letters_of
 from dragoman.schema import v1
 from dragoman.text.colour import BOLD, CYAN, DIM, GREEN, RED, YELLOW
 from dragoman.text.visible import label, paragraphs, spelled, wrapped
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     Reply: TypeAlias = "OptionWords | Literal['cancel', 'all'] | None"
 
-_LETTERS: Final = {"allow_once": "y", "allow_always": "a", "reject_once": "n", "reject_always": "never"}
 _BODY: Final = 8  # lines of a change that are shown on the smallest screen
 _KEY: Final = 9  # columns of our word before a peer's
 _LEAST: Final = 40
@@ -43,17 +44,9 @@ class OptionChoice(NamedTuple):
 
 
 def choices(options: Sequence[OptionWords]) -> list[OptionChoice]:
-    """Return all answers in their order. A letter stands for one answer: of several, for the one for the project."""
-    found = []
-    for number, option in enumerate(options, 1):
-        same = [other for other in options if other.kind == option.kind]
-        narrow = [other for other in same if other.always is not None and other.always.kept == "project"]
-        has_letter = len(same) == 1 or (bool(narrow) and option is narrow[0])
-        letter = _LETTERS.get(option.kind, "") if has_letter else ""
-        if option.kind == "allow_always" and not has_letter and option.always and option.always.kept == "session":
-            letter = "s"
-        found.append(OptionChoice(option, str(number), letter))
-    return found
+    """Return all answers in their order, with their letters."""
+    letters = answer_letters(options)
+    return [OptionChoice(option, str(at + 1), letters[at]) for at, option in enumerate(options)]
 
 
 def read_reply(line: str, offered: Sequence[OptionChoice]) -> Reply:
@@ -69,8 +62,8 @@ def read_reply(line: str, offered: Sequence[OptionChoice]) -> Reply:
     return None
 
 
-async def ask_permission(question: Question, state: SessionState, dialogue: Dialogue) -> str | None:
-    """Ask the user and return the id of the chosen option; None if the user cancelled.
+async def ask_permission(question: Question, state: SessionState, dialogue: Dialogue) -> Answer | None:
+    """Ask the user and return the chosen option, with the reason of a refusal; None if the user cancelled.
 
     Raises: InputEnded at the end of the input.
     """
@@ -82,22 +75,32 @@ async def ask_permission(question: Question, state: SessionState, dialogue: Dial
     if left > 0:
         await dialogue.write(f"{RAIL}{dialogue.paint(f'… {left} more lines: v shows everything', YELLOW)}")
     await dialogue.write(*sheet.foot)
+    rejecting = next((choice.option for choice in offered if choice.letter == "n"), None)
+    how = _keys(offered, has_reason=rejecting is not None, is_cut=left > 0)
     while True:
-        reply = read_reply(await dialogue.ask(f"  {_keys(offered, is_cut=left > 0)} > "), offered)
+        line = await dialogue.ask(f"  {how} > ")
+        word, _, reason = line.strip().partition(" ")
+        if word == "w" and rejecting is not None:
+            if reason.strip():
+                return Answer(rejecting.id, reason=reason.strip())
+            await dialogue.refuse("Please type the reason behind w, as in: w use b.txt instead")
+            continue
+        reply = read_reply(line, offered)
         if reply == "all":
             await dialogue.page([*sheet.head, *sheet.body])
             await dialogue.write(*sheet.foot)
         elif reply == "cancel":
             return None
         elif reply is not None:
-            return reply.id
+            return Answer(reply.id)
         else:
             await dialogue.refuse("Please type one of the answers listed above.")
 
 
-def _keys(offered: Sequence[OptionChoice], *, is_cut: bool) -> str:
-    numbers = [choice.number for choice in offered if choice.option.is_clear]
-    return f"your answer: {', '.join([*numbers, 'c to cancel', *['v to see everything'] * is_cut])}"
+def _keys(offered: Sequence[OptionChoice], *, has_reason: bool, is_cut: bool) -> str:
+    how = letters_of([choice.option for choice in offered])
+    parts = [*[how] * bool(how), *["w WHY"] * has_reason, "c to cancel", *["v to see everything"] * is_cut]
+    return f"your answer: {', '.join(parts)}"
 
 
 class Sheet(NamedTuple):
@@ -192,12 +195,14 @@ def _foot(question: Question, paint: Painter, width: int) -> list[str]:
     for choice in choices(question.answers):
         option = choice.option
         style = YELLOW if not option.is_clear else GREEN if option.allows else RED
-        keys = choice.number + (f" {choice.letter}" if choice.letter else "") if option.is_clear else "-"
+        keys = f"{choice.letter or ' '} {choice.number}" if option.is_clear else "  -"
         lead = f"  {keys:<9} "
         lines.append(f"{paint(lead, style)}{option.text(width - len(lead))}")
         if not option.is_clear:
             lines.append(paint(f"{'':12}cannot be chosen: its meaning is not clear", YELLOW))
         if option.effect:
             lines += [paint(f"{'':12}{piece}", DIM) for piece in wrapped(option.effect, width - 12)]
+    if "n" in answer_letters(question.answers):
+        lines.append(paint(f"  {'w WHY':<9} reject and say why", CYAN))
     lines.append(paint(f"  {'c':<9} cancel", CYAN))
     return lines

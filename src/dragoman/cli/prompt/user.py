@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from dragoman.cli.prompt.progress import Progress
     from dragoman.client.elicitation.form import Outcome
     from dragoman.client.login import LoginMethod
-    from dragoman.client.permission import Question
+    from dragoman.client.permission import Answer, Question
     from dragoman.client.session import Session
 
-Answer = TypeVar("Answer")
+Talked = TypeVar("Talked")
 
 
 class UserPrompt:
@@ -66,8 +66,8 @@ class UserPrompt:
         except ValueError:  # closed
             return False
 
-    async def ask(self, question: Question, session: Session) -> str | None:
-        """Ask for permission; return the id of the chosen option, or None."""
+    async def ask(self, question: Question, session: Session) -> Answer | None:
+        """Ask for permission; return the chosen option, with the reason of a refusal, or None."""
         from dragoman.cli.prompt.permission import ask_permission
 
         chosen = await self._talk(lambda dialogue: ask_permission(question, session.state, dialogue), None)
@@ -115,7 +115,7 @@ class UserPrompt:
 
         return await self._talk(ask, False)
 
-    async def _talk(self, talk: Callable[[Dialogue], Awaitable[Answer]], nothing: Answer) -> Answer:
+    async def _talk(self, talk: Callable[[Dialogue], Awaitable[Talked]], nothing: Talked) -> Talked:
         """Return the answer of `talk`; `nothing` if the user ends the input or cannot be asked after all."""
         async with self._turn:
             if self._progress is not None:
@@ -130,7 +130,7 @@ class UserPrompt:
                     self._progress.release()
 
 
-async def _answer(talk: Callable[[Dialogue], Awaitable[Answer]], nothing: Answer, dialogue: Dialogue) -> Answer:
+async def _answer(talk: Callable[[Dialogue], Awaitable[Talked]], nothing: Talked, dialogue: Dialogue) -> Talked:
     try:
         return await talk(dialogue)
     except InputEnded:

@@ -1,12 +1,14 @@
 """What the keys of the live region do.
 
-A permission is answered by Alt+number, or by a digit after Tab; nothing that is typed into the input answers it. One
-that came too soon after the question, or after another question left its place, is refused.
+A permission is answered by a letter or number in an empty input if nothing is typed behind it, by the same after Tab,
+or by Alt+number. One that came too soon after the question, or after another question left its place, is refused, or
+typed.
 """
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from prompt_toolkit.filters import Condition
@@ -14,11 +16,14 @@ from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
 from dragoman.errors import DragomanError
+from dragoman.tui.question_lines import answer_named
+from dragoman.tui.values import HOLD_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from dragoman.tui.inline.terminal import InlineTerminal
+    from dragoman.tui.values import AskedQuestion
 
 TWICE_SECONDS: Final = 2.0
 """So soon after the first Ctrl+C the second one leaves."""
@@ -27,8 +32,9 @@ _MOST_TRIES: Final = 25
 EMPTY_SECONDS: Final = 1.0
 """For so long the place of a question that was closed stays empty: a key meant for it must not hit the next one."""
 HELP: Final = (
-    ("Tab, then 1-9", "answer the question that is open"),
-    ("Alt+number", "the same from the input"),
+    ("y, a, n, 1-9", "answer the question that is open, with an empty input: once, always, no, a row of it"),
+    ("w, v", "the same: reject and say why; print it again"),
+    ("Alt+number; Tab, then it", "answer also with a draft in the input"),
     ("Esc", "close what is open; else stop the turn: what waits is back in the input"),
     ("Ctrl+C", "stop what runs; else clear the draft; else, twice, leave"),
     ("Ctrl+J, Alt+Enter", "new line; also \\ before Enter"),
@@ -56,6 +62,11 @@ def key_bindings(terminal: InlineTerminal) -> KeyBindings:
     for digit in "123456789":
         _ = keys.add("escape", digit)(lambda event, number=int(digit): acts.answer(number))
         _ = keys.add(digit, filter=answering)(lambda event, number=int(digit): acts.answer(number))
+    for letter in "yanwv":
+        _ = keys.add(letter, filter=answering)(lambda event, letter=letter: acts.letter(letter))
+    for letter in "yanwv123456789":
+        held = Condition(partial(acts.may_answer, letter))
+        _ = keys.add(letter, filter=held & typing)(lambda event, letter=letter: acts.hold(letter))
     for key in (Keys.Any, "enter", "backspace"):
         _ = keys.add(key, filter=answering)(lambda event: acts.remind())
         _ = keys.add(key, filter=leaving)(lambda event: None)
@@ -105,6 +116,12 @@ class _Acts:
         self._terminal = terminal
         self._client = terminal.client
         self._editor = terminal.editor
+        self._held: tuple[str, AskedQuestion | None] | None = None
+        """A letter that may answer a question, if nothing is typed behind it."""
+        terminal.editor.buffer.on_text_changed += self._forget_held
+
+    def _forget_held(self, buffer: Any) -> None:
+        self._held = None
 
     # In the question
 
@@ -120,9 +137,50 @@ class _Acts:
         else:
             terminal.hint("no question is open")
 
+    def letter(self, letter: str) -> None:
+        """Do what a letter or number means for the first question that is open."""
+        answers = self._client.answers
+        question = answers.open_question
+        number = None if question is None else answer_named(question.request, letter)
+        if number is not None:
+            self.answer(number)
+        elif letter == "v":
+            answers.show_again()
+        elif letter == "w" and question is not None and question.rejecting is not None:
+            # The reason is typed into the input, and Enter sends it; the draft is not lost, but comes after it.
+            self._terminal.is_answering = False
+            self._editor.put_before("/why ")
+        else:
+            self.remind()
+
+    def may_answer(self, letter: str) -> bool:
+        """Return whether a letter in the input may be an answer: it is empty, and the question could be read."""
+        client, question = self._client, self._client.answers.open_question
+        now = client.conversation.clock()
+        if question is None or self._editor.text or now - client.withdrawn_at < EMPTY_SECONDS:
+            return False
+        has_meaning = letter == "v" or answer_named(question.request, letter) is not None
+        has_meaning = has_meaning or (letter == "w" and question.rejecting is not None)
+        return has_meaning and question.is_settled(now)
+
+    def hold(self, letter: str) -> None:
+        """Type a letter. If nothing follows it, it is taken out again, and answers."""
+        buffer, question = self._editor.buffer, self._client.answers.open_question
+        buffer.insert_text(letter)
+        self._held = held = (letter, question)
+
+        def release() -> None:
+            is_same = self._held is held and self._editor.text == letter
+            self._held = None
+            if is_same and self._client.answers.open_question is question:
+                self._editor.put("")
+                self.letter(letter)
+
+        asyncio.get_running_loop().call_later(HOLD_SECONDS, release)
+
     def remind(self) -> None:
         """Take a key that answers nothing."""
-        self._terminal.hint("type the number of an answer, or Esc to go back to the input")
+        self._terminal.hint("type the letter or number of an answer, or Esc to go back to the input")
 
     def leave_answers(self) -> None:
         """Back to the input."""
@@ -131,6 +189,8 @@ class _Acts:
     # In the input
 
     def enter(self, event: Any) -> None:
+        if self._held is not None:
+            return  # as in lines; a letter alone is not a prompt while it may be an answer
         if self._editor.accept(by_enter=True) or self._editor.begin_line():
             return
         text = self._editor.take()

@@ -24,6 +24,7 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+from dragoman.client.question_words import letters_of
 from dragoman.errors import DragomanError
 from dragoman.host.working.question_details import answers_of
 from dragoman.text.colour import Painter
@@ -292,6 +293,7 @@ class InlineTerminal:
             self.glyphs,
             self.width(),
             is_answering=self.is_answering,
+            has_draft=len(self.editor.text) > 1,
             is_leaving=self.is_leaving,
             hint=text if self.client.conversation.clock() < until else "",
         )
@@ -371,10 +373,11 @@ def status_line(
     *,
     is_answering: bool,
     hint: str,
+    has_draft: bool = False,
     is_leaving: bool = False,
 ) -> RailLine:
     """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
-    text, style = _status(conversation, glyphs, is_answering=is_answering)
+    text, style = _status(conversation, glyphs, is_answering=is_answering, has_draft=has_draft)
     if is_leaving:
         text, style = f"{glyphs.needs_you} still running: d detach, s stop and leave, Esc stay", "warn"
     elif hint:
@@ -387,11 +390,13 @@ def status_line(
     return ((warning, "warn"), (clip(text, max(1, width - 1 - cells(warning))), style))
 
 
-def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: bool) -> tuple[str, str]:
+def _status(
+    conversation: HostedConversation, glyphs: Glyphs, *, is_answering: bool, has_draft: bool
+) -> tuple[str, str]:
     dot = f" {glyphs.dot} "
     question = conversation.questions[0] if conversation.questions else None
     if question is not None:
-        return f"{glyphs.needs_you} {_asked(question, is_answering=is_answering)}", "warn"
+        return f"{glyphs.needs_you} {_asked(question, is_answering=is_answering, has_draft=has_draft)}", "warn"
     if conversation.phase == "failed":
         return f"{glyphs.failed} failed{dot}/retry, or choose above", "bad"
     if conversation.phase != "ready":
@@ -416,13 +421,14 @@ def _status(conversation: HostedConversation, glyphs: Glyphs, *, is_answering: b
     return dot.join([*(part for part in parts if part), "Enter send", "/help", "Ctrl+D leave"]), "dim"
 
 
-def _asked(question: AskedQuestion, *, is_answering: bool) -> str:
-    answers = answers_of(question.request)[:9]
-    clear = [str(number) for number, answer in enumerate(answers, 1) if answer.is_clear]
-    numbers = f"{clear[0]}-{clear[-1]}" if len(clear) > 1 else "".join(clear)
+def _asked(question: AskedQuestion, *, is_answering: bool, has_draft: bool) -> str:
+    keys = letters_of(answers_of(question.request))
     if is_answering:
-        return f"type the number of an answer, {numbers}; Esc goes back to the input"
-    return f"needs your answer: Tab, then {numbers}; or Alt+number; Esc stops the turn"
+        return f"type the letter or number of an answer: {keys}; Esc goes back to the input"
+    if has_draft:
+        return f"needs your answer; there is a draft: Tab, then {keys}; or Alt+number"
+    why = ", w: no, because" if question.rejecting is not None else ""
+    return f"needs your answer: {keys}{why}, v: again; Esc stops"
 
 
 def _step(conversation: HostedConversation) -> list[str]:

@@ -12,6 +12,7 @@ import shlex
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
+from dragoman.client.question_words import letters_of
 from dragoman.errors import DragomanError, LoginFailed
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, log_path
@@ -20,7 +21,7 @@ from dragoman.process.own_program import own_command
 from dragoman.schema import v1
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
-from dragoman.tui.question_lines import answer_lines, question_lines
+from dragoman.tui.question_lines import answer_lines, answer_named, question_lines
 from dragoman.tui.questions.failures import HUNG_SECONDS, hung
 
 if TYPE_CHECKING:
@@ -80,13 +81,18 @@ class LineAnswers:
         """Write a permission request."""
         width, count = self._width(), sum(not waiting.answer.done() for waiting in self._conversation.questions)
         self._write(*question_lines(question.request, width, self._paint))
+        # The lines of the question stay: its changes are not written again when the call ends.
+        call = question.request.tool_call
+        self._conversation.watched.show_elsewhere({call.tool_call_id: call.content or ()}, with_earlier=True)
         self._write(*answer_lines(question.request, width, self._paint))
         if count > 1:
             self._write(f"note: {count} questions are open; answers go to the first")
         if not any(answer.is_clear for answer in answers_of(question.request)):
             self._write("note: the agent offers no answer; /stop stops the turn")
         elif self._by_line:
-            self._write("answer with a number and Enter; another line is a prompt and answers nothing")
+            why = "w WHY: no, because; " if question.rejecting is not None else ""
+            self._write(f"answer with {letters_of(answers_of(question.request))} and Enter ({why}v: see it again);")
+            self._write("another line is a prompt and answers nothing")
         question.shown_at = self._conversation.clock()
 
     def answer(self, question: AskedQuestion, number: int) -> None:
@@ -104,18 +110,42 @@ class LineAnswers:
             self._conversation.answer(question, chosen.option_id)
             self._ask_next()
 
-    def _ask_next(self) -> None:
-        """Write the next question again: a number that was typed twice must not answer one that is far above."""
-        waiting = [question for question in self._conversation.questions if not question.answer.done()]
-        if waiting:
-            self.asked(waiting[0])
+    @property
+    def open_question(self) -> AskedQuestion | None:
+        """The question that answers go to."""
+        # One that was answered a moment ago stays in the list until its task has run.
+        return next((waiting for waiting in self._conversation.questions if not waiting.answer.done()), None)
 
-    def _reject(self, reason: str) -> None:
-        question = next((waiting for waiting in self._conversation.questions if not waiting.answer.done()), None)
+    def show_again(self) -> None:
+        """Write the question that is open once more, whole: it may have scrolled away."""
+        if self.open_question is not None:
+            self.asked(self.open_question)
+
+    def _ask_next(self) -> None:
+        """Write the next question again: a key that was typed twice must not answer one that is far above."""
+        self.show_again()
+
+    def _take_answer(self, question: AskedQuestion, text: str) -> bool:
+        """Return whether a line answers the open question: a letter, a number, `w WHY`, or `v`."""
+        number = (
+            int(text) if text.isascii() and text.isdigit() and len(text) < 7 else answer_named(question.request, text)
+        )
+        if number is not None:
+            self.answer(question, number)
+        elif text == "v":
+            self.show_again()
+        elif (text == "w" or text.startswith("w ")) and question.rejecting is not None:
+            self._reject(text[1:].strip(), "w")
+        else:
+            return False
+        return True
+
+    def _reject(self, reason: str, command: str = "/why") -> None:
+        question = self.open_question
         if question is None:
             self._write("note: no question is open")
         elif not reason:
-            self._write("note: /why takes the reason, as /why use ninja instead")
+            self._write(f"note: {command} takes the reason, as {command} use ninja instead")
         elif not question.is_settled(self._conversation.clock()):
             self._write("note: that came before the question could be read; answer again")
         elif self._conversation.reject(question, reason):
@@ -326,9 +356,9 @@ class LineAnswers:
         if self._form is not None and await self._take_form(text):
             return True
         number = int(text) if text.isascii() and text.isdigit() and len(text) < 7 else None
-        waiting = [question for question in self._conversation.questions if not question.answer.done()]
-        if waiting and number is not None and self._by_line:
-            self.answer(waiting[0], number)
+        question = self.open_question if self._by_line else None
+        if question is not None and self._take_answer(question, text):
+            pass
         elif text == "/why" or text.startswith("/why "):
             self._reject(text[4:].strip())
         elif text == "/login":

@@ -181,6 +181,7 @@ class TerminalApp(App[None]):
 
             self.start(announce_sessions(self))
         self.prompt_input = self.query_one(PromptInput)
+        self.prompt_input.before_typing = self.cards.typed_key
         self.prompt_input.focus()
         self._fit_columns(self.size)
         self.around.notifier.start()
@@ -265,6 +266,9 @@ class TerminalApp(App[None]):
             self.query_one(Transcript).add_older(
                 list(page.state.timeline), page.ends, has_more=self.conversation.has_older
             )
+
+    def on_text_area_changed(self) -> None:
+        self._is_dirty = True  # with a draft the card says that letters go there
 
     def on_prompt_input_noted(self, event: PromptInput.Noted) -> None:
         note(self, event.text)
@@ -399,6 +403,7 @@ class TerminalApp(App[None]):
             return
         self._is_dirty, self.seconds, self._painted_width = False, seconds, width
         transcript = self.query_one(Transcript)
+        self.cards.show_changes_once()
         transcript.show_state(self.conversation.state, self.conversation.watched, is_new=self._is_reloaded)
         if self._is_reloaded:
             transcript.has_older = self.conversation.has_older
@@ -492,8 +497,12 @@ class TerminalApp(App[None]):
         self._scrolled().scroll_page_down(animate=False)
 
     def _scrolled(self) -> CardView | Transcript:
-        focused = self.focused
-        return focused if isinstance(focused, CardView) else self.query_one(Transcript)
+        focused, card = self.focused, self.query_one("#card", QuestionCard)
+        if isinstance(focused, CardView):
+            return focused
+        # A question that is cut is what the user has to read, wherever the keyboard is.
+        is_asked = card.display and card.is_cut and isinstance(focused, PromptInput)
+        return card if is_asked else self.query_one(Transcript)
 
     def action_stop(self, argument: str = "") -> None:
         """Stop the turn that runs; without one, twice in a row with an empty input opens the rewind menu."""

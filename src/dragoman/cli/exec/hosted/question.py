@@ -154,4 +154,7 @@ async def _answer(user: UserPrompt, message: Message, session: dict[str, Any], v
         stated=None if details.words is None else (details.words, details.options),
     )
     chosen = await user.ask(question, cast("Session", _Shown(state)))
-    return {"outcome": {"outcome": "selected", "optionId": chosen}} if chosen is not None else _NONE_CHOSEN
+    if chosen is None or chosen.option_id is None:
+        return _NONE_CHOSEN
+    reason = {"_meta": {"dragoman": {"reason": chosen.reason}}} if chosen.reason and details.reads_reasons else {}
+    return {"outcome": {"outcome": "selected", "optionId": chosen.option_id, **reason}}

@@ -99,6 +99,8 @@ class PromptInput(TextArea):
         self.chips: dict[str, Chip] = {}
         self.was_typed = False
         """Whether the user began to type."""
+        self.before_typing: Callable[[events.Key], bool] | None = None
+        """Called with each key first: a letter may answer a question. True if the key is not to be typed."""
         self.on_their_way = 0
         """Texts that were sent and that the app has not got yet: a key behind Enter must not overtake them."""
         self._shown_conversation = shown_conversation
@@ -246,6 +248,10 @@ class PromptInput(TextArea):
 
     async def _on_key(self, event: events.Key) -> None:
         self.follow_session()
+        if self.before_typing is not None and self._search is None and self.before_typing(event):
+            event.stop()
+            event.prevent_default()
+            return
         key = event.key
         if key not in ("ctrl+k", "ctrl+u", "ctrl+w", "alt+backspace", "ctrl+backspace"):
             self._is_killing = False

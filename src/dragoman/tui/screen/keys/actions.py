@@ -94,8 +94,8 @@ FIXED_KEYS: Final = (
     ("/ @ !", "commands, files, a shell command; Enter or Tab takes the marked row of the menu"),
     ("Up Down", "at the first and last line: what was sent before; Ctrl+R searches it"),
     ("Ctrl+A E K U W", "move and delete as in a shell (also Ctrl+F B Y, Alt+B F, Ctrl+_ undoes)"),
-    ("1 2 3", "in a question: answer it; Alt+number from the input"),
-    ("w, v", "in a question: reject and say why; the whole question"),
+    ("y a n, 1 2 3", "a question, with an empty input: once, always, no, a row; Alt+number always"),
+    ("w, v", "the same: reject and say why; the whole question"),
     ("f o d x", "in a form or a page: fill in, open, decline, cancel"),
 )
 """Keys of the input and the card, which are not actions."""

@@ -1,9 +1,11 @@
 """Cards above the input: lines that scroll, and answers below them that stay in sight.
 
-A card never takes the keyboard by itself, and no key answers it by accident. A key counts when the user moved into the
-card, or pressed Alt with a number; when the card was in sight for 0.4 seconds before the key was read; and, for an
-answer that allows, when the last line of the question was shown. The answer that rejects is selected at first, and
-Enter does nothing until the selection was moved. A paste and a click answer nothing.
+A card never takes the keyboard by itself, and no key answers it by accident. A letter or a number counts when the user
+moved into the card, or when the input is empty and nothing is typed behind it; Alt with a number counts always. In
+each case the card must have been in sight for 0.4 seconds before the key was read, and, for an answer that allows, the
+last line of the question must have been shown. The answer that rejects is selected at first, and Enter does nothing
+until the selection was moved, which passes by the answers that allow for longer than once. A paste and a click answer
+nothing.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from textual.strip import Strip
 from textual.widget import Widget
 
+from dragoman.client.question_words import answer_letters, letters_of
 from dragoman.host.working.question_details import answers_of
 from dragoman.text.terminal import clip
 from dragoman.text.visible import label
-from dragoman.tui.question_lines import answer_lines, question_lines
+from dragoman.tui.question_lines import answer_lines, answer_named, is_answer_line, question_lines
 from dragoman.tui.screen.strips import strip_of
 from dragoman.tui.values import SETTLE_SECONDS
 from dragoman.view.rails import UNICODE, by_words
@@ -52,6 +55,7 @@ class CardView(Widget, can_focus=True):
         self._top = 0
         self._seen = 0  # lines of the body that were in sight, counted from the first
         self._painted_at: float | None = None
+        self._was_settled = False
 
     # For the kinds of cards
 
@@ -61,6 +65,16 @@ class CardView(Widget, can_focus=True):
     def how(self) -> str:
         """Return what the last line says about keys."""
         return ""
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether keys that are typed now are meant for it."""
+        return self.has_focus
+
+    def look_at_clock(self) -> None:
+        """Draw again if keys count from now on, and the last line does not say so yet."""
+        if self._was_settled != self.is_settled(self.clock()):
+            self.refresh()
 
     @property
     def is_empty(self) -> bool:
@@ -195,7 +209,8 @@ class CardView(Widget, can_focus=True):
         if self.problem:
             return ((clip(f"  {self.problem}", width), "warn"),)
         how = self.how()
-        if how and self.has_focus and not self.is_settled(self.clock()):
+        self._was_settled = self.is_settled(self.clock())
+        if how and self.takes_keys and not self._was_settled:
             how = "one moment"
         text = clip(f"  {how}", max(10, width - len(place) - 2))
         return ((text, "dim"), (f"  {place}", "warn" if not self.is_read else "dim"))
@@ -219,6 +234,7 @@ class QuestionCard(CardView):
         self._gone_at = -PAUSE_SECONDS
         self._selected = 0
         self._has_moved = False
+        self._has_draft = False
         self._written: tuple[tuple[AskedQuestion | None, int], list[str]] = (None, 0), []
         self._unseen_answers: frozenset[int] = frozenset()  # which of them are not in sight with all that they do
 
@@ -247,6 +263,30 @@ class QuestionCard(CardView):
         self.display = question is not None
         self.begin()
         return True
+
+    @property
+    def takes_keys(self) -> bool:
+        return self.has_focus or not self._has_draft
+
+    def note_draft(self, has_draft: bool) -> None:
+        """Note whether letters go to a draft in the input; then the last line says how to answer all the same."""
+        if has_draft != self._has_draft:
+            self._has_draft = has_draft
+            self.refresh()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether it has more lines than there is room for."""
+        return not self.is_empty and self._furthest() > 0
+
+    def takes(self, key: str) -> bool:
+        """Return whether a typed key means something to the question."""
+        question = self.question
+        if question is None:
+            return False
+        if key == "v":
+            return True
+        return question.rejecting is not None if key == "w" else answer_named(question.request, key) is not None
 
     def close_with(self, text: str) -> None:
         """Show a text for a moment in the place of the question that is gone, or is about to be."""
@@ -282,15 +322,14 @@ class QuestionCard(CardView):
             key
             for key, is_there in (
                 ("w: reject and say why", self.question.rejecting is not None),
-                ("v: full screen", not self._is_whole_screen),
+                ("v: the whole question", not self._is_whole_screen),
             )
             if is_there
         )
         lines: list[RailLine] = []
         numbers = iter(range(len(request.options)))
         for line in answer_lines(request, width):
-            is_answer = line.startswith("  ") and line[2:3] in "-123456789"
-            is_selected = is_answer and next(numbers, None) == self._selected
+            is_selected = is_answer_line(line) and next(numbers, None) == self._selected
             mark = sign if is_selected else " "
             lines.append(((rail, ""), (clip(f"{mark}{line}", width), "bold" if is_selected else "")))
         lines.append(((rail, ""), (clip(f"   {keys}", width), "dim")))
@@ -306,7 +345,8 @@ class QuestionCard(CardView):
         """Return a small screen: the answers next to each other, so that the question keeps some lines."""
         assert self.question is not None
         answers = answers_of(self.question.request)
-        keys = [f"[{number}]" for number in range(1, len(answers) + 1)]
+        keys = [f"[{letter or at}]" for at, letter in enumerate(answer_letters(answers), 1)]
+        named = list(keys)
         if 0 <= self._selected < len(keys):
             keys[self._selected] = f"{self.glyphs.you}{keys[self._selected]}"
         clear = [(key, answer) for key, answer in zip(keys, answers, strict=True) if answer.is_clear]
@@ -317,7 +357,7 @@ class QuestionCard(CardView):
         if len(lines) > room:
             short = " ".join(f"{key} {answer.short}" for key, answer in clear)
             lines = list(by_words(f"[v] all {short} [w] no, because", width - 1))[:room]
-            shown = {number for number in shown if any(f"[{number}] " in line for line in lines)}
+            shown = {number for number in shown if any(f"{named[number - 1]} " in line for line in lines)}
         self._unseen_answers = frozenset(range(1, len(answers) + 1)) - shown
         return [((self.glyphs.agent, ""), (f" {line}", "")) for line in lines]
 
@@ -326,9 +366,11 @@ class QuestionCard(CardView):
             return ""
         if not any(answer.is_clear for answer in answers_of(self.question.request)):
             return "the agent offers no answer: Esc in the input stops the turn"
-        if not self.has_focus:
-            return "Tab, then the number; or Alt+number"
-        return "type the number of an answer" if self.is_read else "PgDn: read on, then type the number of an answer"
+        keys = letters_of(answers_of(self.question.request))
+        if not self.has_focus and self._has_draft:
+            return f"there is a draft: Tab, then {keys}; or Alt+number"
+        answer = f"press {keys} to answer" if self.is_read else f"PgDn: read on; then {keys} answers"
+        return answer if self.has_focus else f"{answer}; Tab: into the question"
 
     def choose(self, number: int, read_at: float) -> str | None:
         """Return the id of the answer with a number, if it counts; `problem` says why not."""
@@ -352,12 +394,19 @@ class QuestionCard(CardView):
         return None
 
     def select(self, step: int) -> None:
-        """Move the selection to another answer."""
+        """Move the selection to another answer; one that allows for longer than once has only its letter and number."""
         self.problem = ""
-        if self.question is not None and self.question.options:
-            self._selected = max(0, min(len(self.question.options) - 1, self._selected + step))
-            self._has_moved = True
-            self.adapt()
+        if self.question is None:
+            return
+        answers = answers_of(self.question.request)
+        walked = [at for at, answer in enumerate(answers) if answer.is_clear and answer.kind != "allow_always"]
+        found = [at for at in walked if (at - self._selected) * step > 0]
+        if found:
+            self._selected = found[0] if step > 0 else found[-1]
+        elif self._selected not in walked:
+            return
+        self._has_moved = True
+        self.adapt()
 
     @property
     def selected(self) -> int | None:

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dragoman.text.terminal import cells, clip
 from dragoman.text.visible import label
+from dragoman.tui.question_lines import answer_named
 from dragoman.tui.screen.input.prompt_input import PromptInput
 from dragoman.tui.screen.questions.card import CardView, QuestionCard
+from dragoman.tui.values import HOLD_SECONDS
 from dragoman.view.rails import by_words
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from textual import events
 
     from dragoman.tui.screen.app import TerminalApp
+    from dragoman.tui.values import AskedQuestion
 
 
 class Cards:
@@ -35,6 +38,7 @@ class Cards:
         self.last_key: events.Key | None = None
         """The key that is handled."""
         self._is_covered = False
+        self._held: HeldLetter | None = None
 
     def put(self, sheet: CardSheet | None) -> None:
         """Show a sheet in the second card, or none."""
@@ -54,6 +58,8 @@ class Cards:
         card, action = app.query_one("#card", QuestionCard), app.query_one(ActionCard)
         card.clock = action.clock = self.clock
         had_focus = card.has_focus or action.has_focus
+        card.look_at_clock()
+        card.note_draft(bool(app.query_one(PromptInput).text) and self._held is None)
         questions = app.conversation.questions
         is_waiting = not card.show(questions[0] if questions else None, len(questions))
         sheet = self._current_sheet()
@@ -61,6 +67,12 @@ class Cards:
         if not card.display and not action.display and (had_focus or app.focused is None):
             app.query_one(PromptInput).focus()
         return is_waiting
+
+    def show_changes_once(self) -> None:
+        """Let the conversation leave out the change that the card of the question shows."""
+        conversation = self._app.conversation
+        calls = [question.request.tool_call for question in conversation.questions[:1]]
+        conversation.watched.show_elsewhere({call.tool_call_id: call.content or () for call in calls})
 
     def _current_sheet(self) -> CardSheet | None:
         """Return what the second card shows: a form that waits, what a command put there, or a failure."""
@@ -97,32 +109,76 @@ class Cards:
             read_at = self.clock() if self.last_key is None else self._read_at(self.last_key)
             self._answer(cards.first(), number, read_at)
 
+    def typed_key(self, event: events.Key) -> bool:
+        """Look at a key before the input takes it; True if it is not to be typed.
+
+        With an empty input, a letter or number of the question in sight may be its answer. It is typed all the same:
+        only if nothing follows it is it taken out again, and answers. So the beginning of a word does not, nor does a
+        text that is pasted without brackets.
+        """
+        app, prompt, held = self._app, self._app.query_one(PromptInput), self._held
+        if held is not None and event.key == "enter" and prompt.text == held.letter:
+            return True  # as in lines; a letter alone is not a prompt while it may be an answer
+        self._held = None
+        card = app.query_one("#card", QuestionCard)
+        letter, read_at = event.character or "", self._read_at(event)
+        if prompt.text or not card.display or not card.takes(letter) or not card.is_settled(read_at):
+            return False
+        assert card.question is not None
+        self._held = held = HeldLetter(letter, card.question, read_at)
+        app.set_timer(HOLD_SECONDS, lambda: self._release(held))
+        return False
+
+    def _release(self, held: HeldLetter) -> None:
+        """Let a letter answer that nothing followed, if everything is as it was when it was typed."""
+        app = self._app
+        if self._held is not held or len(app.screen_stack) > 1:
+            return
+        self._held = None
+        card, prompt = app.query_one("#card", QuestionCard), app.query_one(PromptInput)
+        if prompt.text == held.letter and card.question is held.question:
+            prompt.put("")
+            _ = self._letter(card, held.letter, held.read_at)
+        app.changed()
+
     def question_key(self, card: QuestionCard, event: events.Key) -> bool:
         """Return a key in the card of a question; False if it means nothing there."""
         read_at = self._read_at(event)
         key, question = event.key, card.question
         if question is None:
             return False
+        if self._letter(card, event.character or "", read_at):
+            return True
         if key.isdigit() and len(key) == 1:
             self._answer(card, int(key), read_at)
         elif key in ("up", "down"):
             card.select(-1 if key == "up" else 1)
         elif key == "enter":
             if card.selected is None:
-                card.problem = "choose an answer first: Up, Down, or its number"
+                card.problem = "choose an answer first: its letter or number, or Up and Down"
                 card.refresh()
             else:
                 self._answer(card, card.selected, read_at)
-        elif key == "v" and card.id == "card":
+        else:
+            return card.scroll_key(key)
+        return True
+
+    def _letter(self, card: QuestionCard, letter: str, read_at: float) -> bool:
+        """Do what a letter or number means for a question; False if it means nothing."""
+        question = card.question
+        if question is None or not card.takes(letter):
+            return False
+        number = answer_named(question.request, letter)
+        if number is not None:
+            self._answer(card, number, read_at)
+        elif letter == "v" and card.id == "card":
             from dragoman.tui.screen.questions.question_screen import open_question
 
             open_question(self._app, question)
-        elif key == "w" and card.is_settled(read_at):
+        elif letter == "w" and card.is_settled(read_at):
             from dragoman.tui.screen.questions.question_screen import ask_reason
 
             ask_reason(self._app, question)
-        else:
-            return card.scroll_key(key)
         return True
 
     def _answer(self, card: QuestionCard, number: int, read_at: float) -> None:
@@ -145,6 +201,14 @@ class Cards:
     def _read_at(self, event: events.Key) -> float:
         """Return when a key was read: one that was typed before a card was in sight may be handled after it."""
         return event.time if self.clock is monotonic else self.clock()
+
+
+class HeldLetter(NamedTuple):
+    """A letter that was typed into an empty input, and answers a question if nothing follows it."""
+
+    letter: str
+    question: AskedQuestion
+    read_at: float
 
 
 class SheetKey(NamedTuple):
