@@ -163,6 +163,7 @@ def test_a_deny_and_a_protected_file_stop_mode_full(place: Place) -> None:
     assert not (place.project / ".git").exists()
 
 
+@pytest.mark.convention("mode", "exec")
 def test_the_mode_of_another_agent_is_not_a_rule(place: Place) -> None:
     done = place.run("--mode", "full", "--output", "json", "go", odd="writes-in-mode-full")
     assert done.code == 5, done.err

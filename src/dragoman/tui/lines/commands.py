@@ -128,7 +128,7 @@ def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield "Commands of the agent are sent to it; where it has one of the same name, /dragoman:NAME is the one of this"
     ours = ", ".join(f"/{name}" for name in _ALWAYS_OURS)
     yield f"list; always ours are {ours}."
-    yield "An unknown one is not sent; //NAME, or a blank before the slash, sends it as it is."
+    yield "An unknown one is not sent; //NAME sends it as it is, a blank before the slash sends a text."
 
 
 async def show_help(client: LineClient, words: str) -> None:

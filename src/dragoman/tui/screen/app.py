@@ -258,7 +258,7 @@ class TerminalApp(App[None]):
         theirs = {command.name for command in self.conversation.state.commands}
         action = client_action(word, argument, theirs)
         if action is not None:
-            self.action_do(action.name, argument.strip())
+            self._do(action.name, argument.strip())  # at once: a prompt that was typed behind it must not overtake it
             return True
         known = theirs | {command.name for command in client_commands()}
         problem = unknown_command(text, known, is_agent_known=self.conversation.phase == "ready")
