@@ -141,6 +141,7 @@ NOTHING = """\
  Up Down move · Enter or digit · k key · d demo · r look again · Esc leave"""
 
 
+@pytest.mark.convention("first run", "full screen")
 def test_without_anything_the_full_screen_welcomes_and_one_key_starts(
     new_user: HostPlaceKit, terminals: list[Terminal]
 ) -> None:
@@ -197,6 +198,7 @@ def test_a_key_that_is_typed_into_the_welcome_is_stored_and_begun_with(
 # A server of this machine
 
 
+@pytest.mark.convention("agents, keys, models", "full screen")
 def test_a_local_server_is_offered_and_its_model_answers(
     new_user: HostPlaceKit, terminals: list[Terminal], server: ModelServer
 ) -> None:
@@ -232,11 +234,15 @@ def test_a_local_server_is_offered_and_its_model_answers(
     again.until("Esc back")
     again.type("\x1b")
     again.until("Enter send")
+    again.type("/agents\r")
+    again.until("Welcome.")
 
 
 # Lines
 
 
+@pytest.mark.convention("first run", "inline", "plain")
+@pytest.mark.convention("agents, keys, models", "inline", "plain")
 @pytest.mark.parametrize("form", ["--plain", "--inline"])
 def test_in_lines_a_number_or_enter_alone_chooses(new_user: HostPlaceKit, terminals: list[Terminal], form: str) -> None:
     stub(new_user, AGENT, "gemini")
