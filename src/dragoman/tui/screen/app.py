@@ -554,7 +554,7 @@ class TerminalApp(App[None]):
 
     def action_leave(self, argument: str = "") -> None:
         """Leave, and let the turn that runs go on, or stop it, as the user says. With a draft, delete a character."""
-        transcript, prompt = self.query_one(Transcript), self.prompt_input
+        transcript, prompt, conversation = self.query_one(Transcript), self.prompt_input, self.conversation
         if transcript.has_focus and transcript.shown is not None:
             transcript.walk.page(0.5)
         elif prompt.text and not argument:
@@ -563,7 +563,7 @@ class TerminalApp(App[None]):
             self.start(self._stop_and_leave())
         elif argument not in ("", "detach"):
             note(self, "/exit leaves, /exit stop stops the turn and leaves, /exit detach lets it go on")
-        elif argument or not self.conversation.is_running or self.conversation.is_stopping:
+        elif argument or not conversation.is_running or conversation.is_stopping or conversation.is_temporary:
             self.exit()
         else:
             answers = {"d": "detach: leave, and let it go on", "s": "stop it, and leave"}
