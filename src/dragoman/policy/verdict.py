@@ -92,7 +92,8 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     if asking is not None:
         return Verdict("ask", asking, f"asked because of {named(asking)}")
     possible = _first(rule for rule, concern in concerns.items() if concern == "maybe")
-    if possible is not None and not _is_named_tool(rules, request):
+    unseen = [read_pattern(rule.text) for rule, concern in concerns.items() if concern == "maybe"]
+    if possible is not None and not _is_named_tool(rules, request) and not _is_answered(rules, request, unseen):
         why = _why_maybe(read_pattern(possible.text), request, found)
         return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
     verdict = _allow(rules, request)
@@ -315,6 +316,18 @@ def _is_named_tool(rules: Iterable[Rule], request: Request) -> bool:
         return False
     allows = (rule for rule in rules if rule.action == "allow" and not is_ignored(rule))
     return any(read_pattern(rule.text).kind == "tool" and _covers(rule, request) for rule in allows)
+
+
+def _is_answered(rules: Iterable[Rule], request: Request, unseen: Sequence[Pattern]) -> bool:
+    """Whether the user allowed these very words in this session, and was told then that a rule may concern them.
+
+    That rule must be about commands: of a file that is denied, the same words may use another one the next time.
+    """
+    if request.kind != "execute" or any(pattern.command is None for pattern in unseen):
+        return False
+    answers = [rule for rule in rules if rule.action == "allow" and rule.scope == "session" and not is_ignored(rule)]
+    exact = [rule for rule in answers if (words := read_pattern(rule.text).command) is not None and not words.is_prefix]
+    return bool(exact) and _allows(exact, request)
 
 
 def _allows(rules: Sequence[Rule], request: Request) -> bool:
