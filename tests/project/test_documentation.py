@@ -54,13 +54,6 @@ def run(
     )
 
 
-def test_tests_that_hold_a_promise_exist() -> None:
-    named = {(path, name) for page in PAGES for path, name in re.findall(r"`(tests/[\w/.]+)::(\w+)`", page.read_text())}
-    assert len(named) > 20
-    missing = [(path, name) for path, name in named if f"def {name}(" not in (ROOT / path).read_text()]
-    assert missing == []
-
-
 @pytest.mark.parametrize("block", PROGRAMS, ids=lambda block: block.place)
 def test_program_runs(block: Block, tmp_path: Path) -> None:
     """A block marked `fragment` has no beginning or end of its own, so only its syntax is checked."""

@@ -196,6 +196,14 @@ def test_hooks_and_settings_of_the_repository_run_nothing(tmp_path: Path) -> Non
     assert not (tmp_path / "ran").exists()
 
 
+def test_the_index_of_the_project_is_not_written(tmp_path: Path) -> None:
+    project = make_project(tmp_path, is_git=True)
+    os.utime(project / "a.txt", (1_700_000_000, 1_700_000_000))  # git would note the new time
+    before = (project / ".git/index").read_bytes()
+    assert changes_of(make_worktree(str(project), "one")) == []
+    assert (project / ".git/index").read_bytes() == before
+
+
 @both
 def test_discarding_leaves_no_trace(tmp_path: Path, is_git: bool) -> None:
     project = make_project(tmp_path, is_git=is_git)

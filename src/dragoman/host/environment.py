@@ -14,11 +14,16 @@ if TYPE_CHECKING:
 
 METHOD = "_dragoman/environment"
 """The notification that carries it, as `block`."""
+NOT_PASSED_ON = (
+    "the host that runs is of an earlier version, and works: it would start agents with a part of your environment, "
+    "a key without the address that it is for; it ends when its turns have ended (dragoman sessions lists them)"
+)
+"""Why no session is opened in a host that does not know `METHOD`; such a one shows no mark of its machine."""
 _BOOT = "/proc/sys/kernel/random/boot_id"
 # Ends of names, in capitals: variables that decide which provider is called, through what, and who pays.
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_CREDENTIALS")
-_ADDRESSES = ("_URL", "_API_BASE", "_BASE", "_ENDPOINT", "_API_HOST", "_PROXY")
-_OTHERS = ("OLLAMA_HOST", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
+_ADDRESSES = ("_URL", "_API_BASE", "_BASE", "_ENDPOINT", "_API_HOST")
+_CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")
 # Of a desktop or an editor: another one in each window, and not about providers.
 _WINDOWS = ("XDG_", "VSCODE_", "GNOME_", "KDE_", "DBUS_", "SSH_")
 
@@ -76,11 +81,16 @@ def read_members(found: object) -> "dict[str, str] | None":
 
 
 def differing(started: "Mapping[str, str]", wanted: "Mapping[str, str]") -> tuple[str, ...]:
-    """Return the names of keys, addresses of providers and proxies with another value in two environments, sorted."""
+    """Return the names of keys, addresses of providers and proxies with another value in two environments, sorted.
+
+    A client without a key or a proxy wants no other one. But without an address it means the usual one.
+    """
     names = {name for name in (*started, *wanted) if started.get(name, "") != wanted.get(name, "")}
-    return tuple(sorted(name for name in names if _matters(name.upper())))
+    return tuple(sorted(name for name in names if _matters(name.upper(), is_wanted=bool(wanted.get(name)))))
 
 
-def _matters(name: str) -> bool:
-    is_named = name.endswith((*_KEYS, *_ADDRESSES)) and not name.startswith(_WINDOWS)
-    return is_named or name in _OTHERS
+def _matters(name: str, *, is_wanted: bool) -> bool:
+    if name.endswith(_ADDRESSES) or name == "OLLAMA_HOST":
+        return not name.startswith(_WINDOWS)
+    is_named = name.endswith((*_KEYS, "_PROXY")) and not name.startswith(_WINDOWS)
+    return is_wanted and (is_named or name in _CERTIFICATES)

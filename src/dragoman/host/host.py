@@ -169,12 +169,17 @@ class Host:
         """Whether no client is attached and nothing runs or waits."""
         return not self._connections and not any(session.is_busy for session in self._sessions.values())
 
-    async def close(self, why: str = "The host ends.") -> None:
-        """Cancel turns, end agents, end connections."""
+    async def close(self, why: str = "The host ends.", kind: str | None = None) -> None:
+        """Cancel turns, end agents, end connections.
+
+        Args:
+            why: For the clients.
+            kind: For those that know the host.
+        """
         self._is_closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
-        await asyncio.gather(*(session.close(why) for session in list(self._sessions.values())))
+        await asyncio.gather(*(session.close(why, kind) for session in list(self._sessions.values())))
         self._sessions.clear()
         for connection in list(self._connections):
             await connection.peer.close(why)

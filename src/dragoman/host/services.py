@@ -99,6 +99,7 @@ def hosted_terms(
         agent=name,
         rules=[*typed, *rules(), *_answered(session)],
         closes_denied=chosen.closes_denied and chosen.offers_terminals,
+        environment=session.env,
     )
     sandboxes = prepare_sandboxes(wanted, entry)
     for reason in filter(None, (sandboxes.reason, *sandboxes.unenforced)):

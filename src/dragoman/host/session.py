@@ -268,13 +268,13 @@ class HostedSession:
 
     # The end
 
-    async def close(self, why: str) -> None:
+    async def close(self, why: str, kind: str | None = None) -> None:
         """Cancel what runs, answer what waits, end the agent."""
         if self.is_ending:
             return
         self.is_ending = True
         await self.prompts.close()
-        self.append("notice", {"text": why}, turn=0)
+        self.append("notice", {"text": why} if kind is None else {"text": why, "kind": kind}, turn=0)
         await self.settle()
         self.is_closed = True
         await self.agent.end()

@@ -14,7 +14,7 @@ from dragoman.errors import ConfigError
 from dragoman.registry.built_in import runs_built_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from dragoman.policy import Rule
     from dragoman.process.sandbox import Confined, Sandbox
@@ -119,6 +119,8 @@ class WantedSandboxes(Struct, frozen=True, kw_only=True):
     """Those that deny to read or edit certain files close them, as far as they exist now."""
     closes_denied: bool = True
     """Whether they are also closed to commands outside the sandbox; not with `--sandbox off`."""
+    environment: Mapping[str, str] | None = None
+    """Of the client of a host: its variables name secret places, too."""
 
 
 def prepare_sandboxes(wanted: WantedSandboxes, entry: AgentEntry | None) -> RunSandboxes:
@@ -192,6 +194,7 @@ def _prepare(
         wanted.roots,
         writable=wanted.writable,
         hidden=private_folders(),
+        environment=wanted.environment,
         backend=backend,
         change=(lambda policy: policy) if denied is None else denied.close,
     )

@@ -7,6 +7,7 @@ import shutil
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
@@ -133,7 +134,14 @@ def _from_commit(made: Worktree, git_folder: str, outer: Worktree | None, note: 
 
 def _changed(project: str) -> list[str]:
     """Return the paths whose content differs from the commit, those that git does not know included."""
-    listed = names_in(run_git(project, ["diff", "--name-only", "--no-renames", "--ignore-submodules", "-z", "HEAD"]))
+    own = run_git(project, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
+    words = ["diff", "--name-only", "--no-renames", "--ignore-submodules", "-z", "HEAD"]
+    with TemporaryDirectory(prefix="dragoman-index-") as place:
+        # Git notes what it compared in the index, and the user's is not touched.
+        index = os.path.join(place, "index")
+        with suppress(FileNotFoundError):
+            shutil.copy2(os.fsdecode(own.removesuffix(b"\n")), index)
+        listed = names_in(run_git(project, words, index=index))
     unknown = names_in(run_git(project, ["ls-files", "--others", "--exclude-standard", "-z"]))
     # A nested repository is listed as a folder; its files are not the project's.
     return [path for path in dict.fromkeys([*listed, *unknown]) if not path.endswith("/")]

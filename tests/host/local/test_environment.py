@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
+from zipfile import ZipFile
 
 import pytest
 
@@ -25,6 +26,7 @@ from dragoman.host.environment import METHOD, block_for, differing, machine_mark
 from dragoman.host.local.build import hello
 from dragoman.host.local.place import HostPlace
 from dragoman.host.local.thin import HostRefused, begin, begun, connect_to
+from tests import machine
 from tests.builtin.providers.server import ProviderServer, text_answer
 from tests.cli.exec_kit import PROGRAM
 from tests.cli.terminal_kit import at_terminal
@@ -190,6 +192,7 @@ def test_a_key_that_the_settings_allow_has_its_address(forms: Forms, words: tupl
 def test_values_of_the_environment_are_in_no_file_and_in_nothing_that_is_shown(forms: Forms) -> None:
     recorded = forms.temporary / "recorded.jsonl"
     shown = [
+        forms.run("hi", "--", *PROGRAM, "guard", "-a", "notes"),
         forms.run("--session", "recorded", "--record", str(recorded), "--output", "events", "hi"),
         forms.run("show", "last", "--full", verb="sessions"),
         forms.run("export", "last", "--format", "json", verb="sessions"),
@@ -197,17 +200,21 @@ def test_values_of_the_environment_are_in_no_file_and_in_nothing_that_is_shown(f
         forms.run("--session", "recorded", "repeat it"),
         forms.run("--session", "recorded", "die of it"),
     ]
-    assert [done.code for done in shown] == [0, 0, 0, 0, 0, 4], shown
-    assert [done.out for done in shown[4:]] == ["noted [OPENAI_API_KEY]\n", "noted\n"]
-    assert "refused: [OPENAI_API_KEY]" in shown[5].err
+    assert [done.code for done in shown] == [0, 0, 0, 0, 0, 0, 4], shown
+    assert [done.out for done in shown[5:]] == ["noted [OPENAI_API_KEY]\n", "noted\n"]
+    assert "refused: [OPENAI_API_KEY]" in shown[6].err
     assert "session/prompt" in recorded.read_text()
     forms.noted.unlink()
     files = [path for path in (forms.home, forms.temporary) for path in path.rglob("*") if path.is_file()]
     assert {"hosted", "ledger", "recorded"} <= {path.stem.partition("-")[0] for path in files}
     # As it travels: where the bytes of a value begin in base64 depends on what is before them.
     encoded = [b64encode(b"=" * before + b"key-of-the-client").decode()[4:-4] for before in range(3)]
+    kept = {path: path.read_bytes() for path in files}
+    with ZipFile(forms.temporary / "report.zip") as report:
+        kept |= {Path(name): report.read(name) for name in report.namelist()}
+    assert {"audit", "report"} <= {part for path in kept for part in (*path.parent.parts[-2:], path.stem)}
     for secret in (*SECRETS, *encoded):
-        assert not [path for path in files if secret.encode() in path.read_bytes()]
+        assert not [path for path, data in kept.items() if secret.encode() in data]
         assert not [done for done in shown if secret in done.out + done.err]
 
 
@@ -227,6 +234,19 @@ def test_commands_of_agents_get_no_keys(forms: Forms) -> None:
     seen = forms.run(*words).out + forms.run(*words[2:]).out
     assert len(re.findall(rf"^HOME={forms.home}$", seen, re.MULTILINE)) == 2, seen
     assert {name for name in MINE if re.search(rf"^{name}=", seen, re.MULTILINE)} == {"SSL_CERT_FILE"}
+
+
+@machine.needs_sandbox("bubblewrap")
+def test_places_that_variables_of_the_client_name_are_hidden_in_the_sandbox(forms: Forms) -> None:
+    secret = forms.project / "kube.yaml"
+    secret.write_text("the content\n")
+    found = {}
+    for name in ("KUBECONFIG", "OTHER"):
+        forms.environment = {**forms.mine, name: str(secret)}
+        words = ("--session", f"hidden {name}", "-a", "scripted", "--sandbox", "require", "terminal cat kube.yaml")
+        found[name] = "the content" in forms.run(*words).out
+    forms.environment = forms.mine
+    assert found == {"KUBECONFIG": False, "OTHER": True}
 
 
 def test_an_agent_that_runs_keeps_its_environment_and_the_next_start_has_that_of_the_last_client(forms: Forms) -> None:
@@ -264,10 +284,10 @@ def test_the_terminal_client_shows_that_a_session_has_another_key(forms: Forms) 
 
 
 @pytest.mark.parametrize("way", ["connect", "the socket of the local host"])
-@pytest.mark.parametrize("machine", [machine_mark(), "00000000", "", None])
-def test_a_host_on_another_machine_is_sent_no_environment(tmp_path: Path, way: str, machine: str | None) -> None:
+@pytest.mark.parametrize("mark", [machine_mark(), "00000000", "", None])
+def test_a_host_on_another_machine_is_sent_no_environment(tmp_path: Path, way: str, mark: str | None) -> None:
     """A socket that leads to another machine, as `ssh -L` makes it: what is behind it answers as hosts do."""
-    own = {**hello(), "agents": ["x"], "machine": machine}
+    own = {**hello(), "agents": ["x"], "machine": mark}
     answer = {"protocolVersion": 1, "agentCapabilities": {"_meta": {"dragoman": own}}}
     with _forwarded(HostPlace(str(tmp_path), "a"), answer) as (place, received):
         if way == "connect":
@@ -283,15 +303,30 @@ def test_a_host_on_another_machine_is_sent_no_environment(tmp_path: Path, way: s
                 client.call("session/new", cwd="/", mcpServers=[])
             client.close()
     methods = [message["method"] for message in received]
-    expected = ["initialize", *([METHOD] if machine == machine_mark() else []), "session/new"]
+    expected = ["initialize", *([METHOD] if mark == machine_mark() else []), "session/new"]
     assert methods == expected
+
+
+def test_no_session_is_opened_in_a_host_that_does_not_pass_the_environment_on(place: HostPlaceKit) -> None:
+    """One of an earlier version, which works: it keeps its list of names, and would drop the address of a key."""
+    answer = {"protocolVersion": 1, "agentCapabilities": {"_meta": {"dragoman": {**hello(), "protocol": 2}}}}
+    where, refusal = place.places.first, "a key without the address that it is for"
+    where.make()
+    with _forwarded(where, answer) as (_, received):
+        assert refusal in scripted(place, "new").err
+    with _forwarded(where, answer) as (_, received_too), at_terminal(place, "attach", "--plain") as terminal:
+        terminal.until(refusal)
+    assert "session/list" in [message["method"] for message in received]
+    assert not [one for one in (*received, *received_too) if one["method"] in (METHOD, "session/new")]
 
 
 @contextmanager
 def _forwarded(place: HostPlace, hello: dict[str, Any]) -> Iterator[tuple[HostPlace, list[dict[str, Any]]]]:
-    """A host at a place that answers `initialize` with `hello` and refuses all else; gives what it receives, too."""
+    """A host at a place that answers `initialize` with `hello` and has no sessions; gives what it receives, too."""
     received: list[dict[str, Any]] = []
     with socket.socket(socket.AF_UNIX) as listening:
+        with suppress(FileNotFoundError):
+            os.unlink(place.socket)
         listening.bind(place.socket)
         listening.listen()
 
@@ -301,11 +336,12 @@ def _forwarded(place: HostPlace, hello: dict[str, Any]) -> Iterator[tuple[HostPl
                     message = json.loads(line)
                     received.append(message)
                     if "id" in message:
-                        answer = {"result": hello} if message["method"] == "initialize" else {"error": refusal}
+                        answer = {"result": known[message["method"]]} if message["method"] in known else refusal
                         lines.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **answer}) + "\n")
                         lines.flush()
 
-        refusal = {"code": -32603, "message": "not today"}
+        known: dict[str, object] = {"initialize": hello, "session/list": {"sessions": []}}
+        refusal: dict[str, object] = {"error": {"code": -32603, "message": "not today"}}
         thread = threading.Thread(target=serve)
         thread.start()
         try:
@@ -346,6 +382,9 @@ def test_what_is_not_a_variable_is_not_taken_from_a_client() -> None:
 def test_only_keys_addresses_and_proxies_are_worth_a_notice(name: str, matters: bool) -> None:
     assert differing({"SAME": "1", name: "1"}, {"SAME": "1", name: "2"}) == ((name,) if matters else ())
     assert differing({name: ""}, {}) == ()
+    is_address = name.endswith(("_URL", "_BASE", "_ENDPOINT", "_HOST"))
+    assert differing({name: "1"}, {}) == ((name,) if is_address else ())
+    assert differing({}, {name: "1"}) == ((name,) if matters else ())
 
 
 # Agents elsewhere, and the providers of models

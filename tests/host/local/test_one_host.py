@@ -59,10 +59,15 @@ def test_one_folder_in_any_spelling_is_one_host_and_another_folder_is_another(pl
     ]
     for variables in other:
         assert host_of(place, **variables).get("pid") != pid, variables
-    place.environment["XDG_DATA_HOME"] = f"{home}/elsewhere"
-    done = place.run("--session", "s", "-a", "scripted", "say other")  # the name is free there
-    assert done.out.strip() == "other", done.err
-    assert len(place.pids()) == 2
+    before = dict(place.environment)
+    for count, name in enumerate(("XDG_CONFIG_HOME", "XDG_DATA_HOME"), 2):
+        place.environment |= {**before, name: f"{home}/elsewhere"}
+        done = place.run("--session", "s", "-a", "scripted", "say other")  # the name is free there
+        assert done.out.strip() == "other", done.err
+        assert len(place.pids()) == count
+        del place.environment[name]
+    assert place.run("--session", "s", "say here").out.strip() == "here"
+    assert host_of(place)["pid"] == pid
 
 
 def test_another_installation_has_its_own_host_and_sessions_in_the_same_data_folder(

@@ -17,7 +17,7 @@ import pytest
 
 from dragoman.host.local.build import PROTOCOL
 from dragoman.host.local.place import HostPlace
-from dragoman.host.local.thin import ThinClient, begin, begun, connect_to
+from dragoman.host.local.thin import HostRefused, ThinClient, begin, begun, connect_to
 from tests.host.local.installations import Installation, copy_package, run
 from tests.host.local.kit import SECONDS, HostPlaceKit, wait_for
 from tests.host.local.test_daemon import is_alive, read_to_the_end
@@ -84,9 +84,12 @@ class Updated:
         found: dict[str, Any] | None = json.loads(self.run("--host", "--json", verb="sessions").out)
         return found or {}
 
+    def rows(self) -> list[dict[str, Any]]:
+        """The named sessions, as `sessions list` has them."""
+        return [row for row in json.loads(self.run("list", "--json", verb="sessions").out) if row["name"]]
+
     def states(self) -> dict[str, str]:
-        rows = json.loads(self.run("list", "--json", verb="sessions").out)
-        return {row["name"]: row["state"] for row in rows if row["name"]}
+        return {row["name"]: row["state"] for row in self.rows()}
 
     def client(self) -> ThinClient:
         folder, _, name = self.host()["socket"].removeprefix("unix:").rpartition("/")
@@ -172,6 +175,9 @@ def test_a_turn_that_runs_ends_in_the_old_host_and_a_prompt_for_another_session_
         busy = user.run("--session", "s", "x")  # of this session nothing else than always is said
         assert busy.code == 2
         assert "--queue waits behind it" in busy.err
+        late = user.run("--session", "t", "--timeout", "0.5", "x", *user.command)
+        assert "time is up" in late.err
+        assert late.code == 3
         with user.started("--session", "t", "x", *user.command) as second:
             line = until(second, "dragoman was updated")
             assert "a turn runs in s (dragoman sessions cancel s ends it)" in line
@@ -251,6 +257,15 @@ def test_a_held_prompt_can_be_cancelled_and_the_turn_that_runs_is_not(
     assert any("this waits for the turns that run" in each["params"].get("text", "") for each in seen)
     client.request("session/prompt", sessionId=row["sessionId"], prompt=blocks)
     client.request("session/new", cwd=row["cwd"], mcpServers=[])
+    # A client that does not know the host would not send it again.
+    plain = connect_to(client.place)
+    assert plain is not None
+    request.addfinalizer(plain.close)
+    plain.set_timeout(SECONDS)
+    plain.call("initialize", protocolVersion=1, clientCapabilities={})
+    with pytest.raises(HostRefused) as refused:
+        plain.call("session/new", cwd=row["cwd"], mcpServers=[])
+    assert refused.value.reason == "retiring"
     user.gate.touch()
     answers = [each for each in read_to_the_end(client) if "method" not in each]
     assert answers == []  # neither is answered here: they are for the next host
@@ -321,6 +336,25 @@ def test_a_terminal_client_comes_along_with_a_prompt_that_it_sent_meanwhile(user
         assert len([line for line in client.seen if "prompt 2" in line]) == 1
     finally:
         client.close()
+
+
+def test_watch_goes_on_at_the_new_host(user: Updated) -> None:
+    assert user.run("--session", "s", "x", *user.command).code == 0
+    command = user.installed.words("sessions", "watch", "s")
+    with subprocess.Popen(
+        command, cwd=user.place.project, env=user.place.environment, stdout=subprocess.PIPE, text=True
+    ) as watch:
+        try:
+            assert watch.stdout is not None
+            wait_for(lambda: user.rows()[0]["attached"] == 1)
+            assert user.run("--session", "s", "y").code == 0
+            user.update()
+            assert user.run("--session", "s", "z").code == 0
+            seen = [watch.stdout.readline().rstrip() for _ in range(8)]
+            ended = "-- the turn ended: end_turn"
+            assert seen == ["> x", "prompt 1", "> y", "prompt 2", ended, "> z", "prompt 3", ended]
+        finally:
+            watch.kill()
 
 
 def test_a_terminal_client_that_is_opened_meanwhile_shows_what_it_waits_for(user: Updated) -> None:

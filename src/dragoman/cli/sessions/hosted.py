@@ -244,12 +244,22 @@ def watch_session(call: CliCall) -> int:
     begun(client, begin(client, role="observer"))
     row = pick_hosted(call.given.id, list(_listed(client)))
     view = _Watch(is_json=call.given.json)
-    loaded = client.request("session/load", sessionId=row.session_id, cwd=row.folder, mcpServers=[])
+    opened = client.request("session/load", sessionId=row.session_id, cwd=row.folder, mcpServers=[])
     try:
-        client.result(loaded, view.show)
         while True:
-            view.show(client.read())
-    except HostLost:
+            try:
+                client.result(opened, view.show)
+                while True:
+                    view.show(client.read())
+            except HostLost:
+                if not view.is_replaced:
+                    break
+            client.close()
+            client = _follow_update(view)
+            own = {"dragoman": {"after": view.last}}
+            opened = client.request(
+                "session/resume", sessionId=row.session_id, cwd=row.folder, mcpServers=[], _meta=own
+            )
         view.end()
         write_note("the host ended")
     except KeyboardInterrupt:
@@ -260,19 +270,42 @@ def watch_session(call: CliCall) -> int:
     return exits.OK
 
 
+def _follow_update(view: _Watch) -> ThinClient:
+    """Connect to the host after one that was replaced. Raises: CliError."""
+    from dragoman.host.local.succession import next_host
+
+    view.is_replaced = False
+    try:
+        return next_host(role="observer")
+    except NoHost as error:
+        raise exits.CliError(str(error)) from None
+
+
 class _Watch:
     """A session that is watched, its updates written as lines: JSON, or the text of the conversation."""
 
     def __init__(self, *, is_json: bool) -> None:
+        self.is_replaced = False
+        """The host ends, and another one goes on with the session."""
+        self.last = 0
+        """The number of the last event that was shown."""
         self._is_json = is_json
         self._who = ""
+        self._ended: set[object] = set()
 
     def show(self, message: dict[str, Any]) -> None:
         params = message.get("params")
         if not isinstance(params, dict):
             return
+        number = ((params.get("_meta") or {}).get("dragoman") or {}).get("seq")
+        self.last = number if isinstance(number, int) else self.last
+        self.is_replaced = self.is_replaced or params.get("kind") == "replaced"
         if message.get("method") == "_dragoman/turn_ended":
-            self._turn_ended(params)
+            if (
+                params.get("promptId") not in self._ended
+            ):  # sent again after an update, as what is behind the last update
+                self._turn_ended(params)
+            self._ended.add(params.get("promptId"))
             return
         update = params.get("update")
         if message.get("method") != "session/update" or not isinstance(update, dict):

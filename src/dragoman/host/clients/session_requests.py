@@ -315,9 +315,11 @@ class SessionRequests:
         Noted here and now, so that a cancel behind a prompt finds it, and not the turn of another client.
         """
         client, held = self._client, asyncio.get_running_loop().create_future()
+        if not client.kind.knows_us:  # it would not send it again, and could not see why it waits
+            raise RequestError(-32603, HELD, {"reason": "retiring"})
         self._held.setdefault(session, []).append(held)
         call.after_response(lambda: self._held[session].remove(held))
-        if client.kind.knows_us and client.peer.is_open:
+        if client.peer.is_open:
             client.peer.post(notice_frame(session, HELD))
 
         async def wait() -> object:

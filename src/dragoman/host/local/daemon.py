@@ -169,9 +169,23 @@ def own_log(folder: Path, seconds: float = _OWNER_SECONDS) -> tuple[int, Path]:
             return descriptor, folder / f"{name}.db"
         except BlockingIOError:
             if time.monotonic() > deadline:
+                holder = holder_of_file(descriptor)
                 os.close(descriptor)
-                raise DragomanError(f"another host still writes the sessions in {folder}; end it first") from None
+                raise DragomanError(
+                    f"another host{holder} still writes the sessions in {folder}; end it first"
+                ) from None
             time.sleep(0.05)
+
+
+def holder_of_file(descriptor: int) -> str:
+    """Return the pid of the program that has locked a file, for a sentence; empty if the system does not say it."""
+    inode = str(os.fstat(descriptor).st_ino)
+    with suppress(OSError), open("/proc/locks", encoding="ascii") as file:
+        for line in file:
+            words = line.split()
+            if len(words) > 5 and words[1] == "FLOCK" and words[5].rpartition(":")[2] == inode and words[4] != "-1":
+                return f" (pid {words[4]})"
+    return ""
 
 
 class _Daemon:
@@ -317,11 +331,12 @@ class _Daemon:
             if timer is not None:
                 timer.cancel()
         why = "The host was asked to end." if self._is_terminated else "The host ends."
-        if self._host.is_retiring and not self._is_terminated:
+        is_replaced = self._host.is_retiring and not self._is_terminated
+        if is_replaced:
             why = "The host ends, because dragoman was updated; the next one goes on with the session."
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
-                await self._host.close(why)
+                await self._host.close(why, "replaced" if is_replaced else None)
                 if self._serving:
                     await asyncio.wait(self._serving)
         except TimeoutError:

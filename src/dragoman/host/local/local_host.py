@@ -99,11 +99,6 @@ class LocalHost(Host):
         self._socket = place.socket
 
     @property
-    def has_work(self) -> bool:
-        """Whether a turn runs or waits, or a question is open."""
-        return any(session.is_busy for session in self.live_sessions())
-
-    @property
     def is_drained(self) -> bool:
         """Whether no turn runs or waits, no question is open, and every client has got what it waits for."""
         return not any(session.is_busy or session.is_awaited for session in self.live_sessions())

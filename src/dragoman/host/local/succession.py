@@ -56,8 +56,11 @@ def retire(client: ThinClient, note: Callable[[str], None]) -> tuple[ThinClient,
     return next_host(), []
 
 
-def next_host() -> ThinClient:
+def next_host(role: str | None = None) -> ThinClient:
     """Connect to the host after one that leaves; it is started if none runs.
+
+    Args:
+        role: `observer` for a client that only looks.
 
     Raises:
         NoHost: the one before does not leave, or none can be started.
@@ -66,7 +69,7 @@ def next_host() -> ThinClient:
     while True:
         client = reach_host(find_places())
         try:
-            hello = begun(client, begin(client))
+            hello = begun(client, begin(client, role=role))
         except HostLost:
             hello = {}
         if hello.get("protocol") == PROTOCOL and not hello.get("isOutdated"):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dragoman.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dragoman.process.sandbox.policy import SandboxPolicy
     from dragoman.process.sandbox.sandbox import Backend, Sandbox
@@ -34,6 +34,7 @@ def open_sandbox(
     hidden: Sequence[str | os.PathLike[str]] = (),
     own: Sequence[str | os.PathLike[str]] = (),
     network: bool = False,
+    environment: Mapping[str, str] | None = None,
     backend: Backend | None = None,
     change: Callable[[SandboxPolicy], SandboxPolicy] = lambda policy: policy,
 ) -> OpenedSandbox:
@@ -45,6 +46,7 @@ def open_sandbox(
         hidden: folders whose content cannot be read.
         own: the places of an agent's own login, for the sandbox of that agent.
         network: whether the network can be reached.
+        environment: of the client of a host, whose variables name secret places besides our own.
         backend: one that is known to work; None looks for the best.
         change: changes the policy before it is used.
 
@@ -63,7 +65,15 @@ def open_sandbox(
         backend = here.backends[0]
     folder = tempfile.mkdtemp(prefix="dragoman-sandbox-")
     try:
-        policy = make_policy(roots, temporary=folder, writable=writable, hidden=hidden, own=own, network=network)
+        policy = make_policy(
+            roots,
+            temporary=folder,
+            writable=writable,
+            hidden=hidden,
+            own=own,
+            network=network,
+            environment=environment,
+        )
         return OpenedSandbox(Sandbox(change(policy), backend), folder)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)

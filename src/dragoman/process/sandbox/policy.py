@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import Final
@@ -89,6 +89,7 @@ def make_policy(
     hidden: Iterable[str | os.PathLike[str]] = (),
     network: bool = False,
     own: Iterable[str | os.PathLike[str]] = (),
+    environment: Mapping[str, str] | None = None,
 ) -> SandboxPolicy:
     """Return the policy for commands in the user's folders.
 
@@ -99,6 +100,7 @@ def make_policy(
         writable: Further folders the user wants commands to write in (a cache, say).
         hidden: Further folders and files that commands must not read.
         own: The places of an agent's own login, for the sandbox of that agent.
+        environment: Of the user who is not at this process, besides our own: its variables name secret places, too.
 
     Raises:
         ConfigError: a folder does not exist, or is too wide to be a boundary.
@@ -110,7 +112,7 @@ def make_policy(
     closed = _places((place for place in secrets if place not in linked), mine) + _places(hidden, ())
     system = [place for place in SYSTEM_PLACES if os.access(place, os.R_OK)]
     # A link or a variable may lead into the project, as in a repository of the user's settings, or on a build server.
-    led = _places([*linked, *system, *named_places(os.environ)], mine)
+    led = _places([*linked, *system, *named_places(os.environ), *named_places(environment or {})], mine)
     places = _folders(roots)
     if not places:
         raise ConfigError("a sandbox needs at least one root; name the project's folder")

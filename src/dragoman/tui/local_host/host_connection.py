@@ -9,8 +9,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.client.connect import connect
-from dragoman.host.environment import METHOD, block_for
-from dragoman.host.local.build import hello
+from dragoman.host.environment import METHOD, NOT_PASSED_ON, block_for
+from dragoman.host.local.build import PROTOCOL, hello
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, reach_host
 from dragoman.host.local.thin import HostLost, begin, begun
@@ -101,12 +101,15 @@ def _reach(note: Callable[[str], None]) -> str:
     for tries_left in reversed(range(_TRIES)):
         client = reach_host(find_places(), note=note)
         try:
-            if begun(client, begin(client)).get("isOutdated"):
+            hello = begun(client, begin(client))
+            if hello.get("isOutdated") or hello.get("protocol") != PROTOCOL:
                 from dragoman.host.local.succession import left_in, retire
 
                 client, work = retire(client, note)
                 if work:
                     note(f"dragoman was updated; new prompts wait for the host before it: {left_in(work)}")
+                if "machine" not in client.hello:
+                    raise NoHost(NOT_PASSED_ON)
             return client.place.socket
         except HostLost as error:  # it ended just now
             if tries_left == 0:

@@ -19,6 +19,7 @@ from dragoman.cli.exec.request import with_model
 from dragoman.cli.exec.rules import typed_rules
 from dragoman.cli.exits import CliError
 from dragoman.cli.named_agent import find_agent
+from dragoman.host.environment import NOT_PASSED_ON
 from dragoman.host.local.thin import HostRefused
 from dragoman.registry.built_in import is_built_in, runs_built_in
 from dragoman.runs.terms import restricting_rules
@@ -100,6 +101,10 @@ class SessionOpener:
 
     def _open(self, client: ThinClient, request: TurnRequest) -> dict[str, Any]:
         options = self._options
+        if "machine" not in client.hello:
+            raise CliError(
+                NOT_PASSED_ON, hint="run without --session, or end it: dragoman sessions --host shows its pid"
+            )
         text, terms, is_scripted, servers, meta = self.describe(request.name)
         request.session = {"agent": text, "terms": terms}
         try:
