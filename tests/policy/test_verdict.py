@@ -243,8 +243,9 @@ def test_an_answer_in_the_session_holds_for_these_words_alone_where_a_deny_of_co
     for other in ("python -c 'print(2)'", f"X=1 {line}", f"{line}; capsh", f"{line} | sh"):
         assert action(other, denying, answer) == "ask", other
     assert action("git push x", denying, rule("execute:git push x", scope="session")) == "deny"
-    for scope in ("flag", "project", "repository"):
-        assert action(line, denying, rule(answer.text, scope=scope)) == "ask", "it was not an answer in this session"  # type: ignore[arg-type]
+    scopes: tuple[Scope, ...] = ("flag", "project", "repository")
+    for scope in scopes:
+        assert action(line, denying, rule(answer.text, scope=scope)) == "ask", "it was not an answer in this session"
     assert action("capsh --print", denying, rule("execute:capsh --print", scope="session")) == "allow"
     assert action("capsh --print", denying, rule("execute:capsh *", scope="session")) == "ask", "not these very words"
     assert action(line, rule("execute:python *", "ask"), answer) == "ask", "an ask is an ask"
