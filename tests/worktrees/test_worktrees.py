@@ -16,6 +16,7 @@ from dragoman.worktrees import (
     discard_worktree,
     find_worktree,
     list_worktrees,
+    make,
     make_worktree,
     patch_of,
     plan_merge,
@@ -250,6 +251,24 @@ def test_the_home_folder_and_an_unreadable_name_are_refused(tmp_path: Path, monk
     with pytest.raises(WorktreeError, match="is not copied"):
         make_worktree(str(tmp_path), "one")
     assert not os.path.exists(tmp_path / "home")
+
+
+@pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_BYTES"])
+def test_a_folder_that_is_too_large_is_not_copied(tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_project(tmp_path, is_git=False)
+    monkeypatch.setattr(make, limit, 3)
+    with pytest.raises(WorktreeError, match="and is not copied; make it a git repository"):
+        make_worktree(str(project), "one")
+    assert list_worktrees(str(project)) == []
+
+
+def test_a_file_that_is_too_large_is_named(tmp_path: Path) -> None:
+    project = make_project(tmp_path, is_git=True)
+    worktree = make_worktree(str(project), "one")
+    with open(Path(worktree.folder) / "large", "wb") as file:
+        file.truncate((1 << 30) + 1)  # takes no room
+    with pytest.raises(WorktreeError, match="large is larger than 1024 MiB"):
+        changes_of(worktree)
 
 
 def test_a_repository_without_a_commit_is_copied(tmp_path: Path) -> None:

@@ -417,7 +417,7 @@ class TerminalApp(App[None]):
         self.query_one("#rule", OneLine).show((("─" * width if self.glyphs is UNICODE else "-" * width, "dim"),))
         self.query_one("#footer", OneLine).show(frame.footer(self.query_one(Transcript).unseen))
         for column in self.query(Column):
-            if column.display:
+            if column.has_room:
                 column.show(frame.column(is_left=column.is_left))
         self.around.notifier.show_title(
             os.path.basename(self.conversation.folder) or self.conversation.folder, frame.title_state()
@@ -427,8 +427,8 @@ class TerminalApp(App[None]):
         """Show the columns that the width has room for, and leave room for the input below a question."""
         width, height = size
         self.query_one("#card").styles.max_height = max(3, height - 6) if height < _LOW else None
-        self.query_one("#left").display = width >= LEFT_FROM and not self._folds_columns
-        self.query_one("#right").display = width >= RIGHT_FROM and not self._folds_columns
+        self.query_one("#left", Column).give_room(width >= LEFT_FROM and not self._folds_columns)
+        self.query_one("#right", Column).give_room(width >= RIGHT_FROM and not self._folds_columns)
         self._is_dirty = True
 
     # Actions
