@@ -262,13 +262,22 @@ def test_a_folder_that_is_too_large_is_not_copied(tmp_path: Path, limit: str, mo
     assert list_worktrees(str(project)) == []
 
 
-def test_a_file_that_is_too_large_is_named(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_counts_and_is_not_merged(tmp_path: Path) -> None:
     project = make_project(tmp_path, is_git=True)
     worktree = make_worktree(str(project), "one")
-    with open(Path(worktree.folder) / "large", "wb") as file:
-        file.truncate((1 << 30) + 1)  # takes no room
-    with pytest.raises(WorktreeError, match="large is larger than 1024 MiB"):
-        changes_of(worktree)
+    folder = Path(worktree.folder)
+    write(folder, sub__b_txt="x\n")
+    for name in ("a.txt", "new"):
+        with open(folder / name, "wb") as file:
+            file.truncate(1 << 40)  # takes no room
+    changes = changes_of(worktree)
+    assert [(change.path, change.kind, change.aside) for change in changes] == [
+        ("a.txt", "modified", "large"),
+        ("new", "created", "large"),
+        ("sub/b.txt", "modified", None),
+    ]
+    assert len(patch_of(changes)) < 1000
+    assert merge(worktree) == {"a.txt": "leave", "new": "leave", "sub/b.txt": "modify"}
 
 
 def test_a_repository_without_a_commit_is_copied(tmp_path: Path) -> None:

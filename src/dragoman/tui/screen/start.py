@@ -53,6 +53,8 @@ class ScreenStart(NamedTuple):
     """Open the list of sessions over the new prompt: `--resume` without a session."""
     announces: bool = False
     """Say which sessions run and which need the user."""
+    welcomes: bool = False
+    """Show what is on this machine first; the first conversation begins with what is chosen there."""
     worktree: str = ""
     notes: tuple[str, ...] = ()
 
