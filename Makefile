@@ -52,7 +52,7 @@ help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
 run: $(PACKAGE) ## a tour with a scripted model: the terminal client, or a full turn without a terminal
-	@if [ -t 0 ] && [ -t 1 ]; then $(PY) -m dragoman demo --talk; else $(PY) -m dragoman demo; fi
+	@if [ -t 0 ] && [ -t 1 ]; then exec $(PY) -m dragoman demo --talk; else exec $(PY) -m dragoman demo; fi
 
 # Types are checked while the tests start: the type checker uses one core only, and so does the search for tests. Tests wait
 # for programs and terminals for much of their time, so there are two processes for each core.

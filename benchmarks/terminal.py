@@ -39,6 +39,9 @@ class Nowhere:
     is_temporary = False
     mode = ""
 
+    def choose(self, agent: str, model: str) -> None:
+        """Nothing is chosen here."""
+
     def new(self, agent: str | None) -> dict[str, Any]:
         raise AssertionError("nothing is opened here")
 

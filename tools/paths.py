@@ -383,6 +383,9 @@ class _Folder:
     def __init__(self, cwd: str) -> None:
         self.cwd = cwd
 
+    def choose(self, agent: str, model: str) -> None:
+        """Nothing is chosen here."""
+
     def new(self, agent: str | None) -> dict[str, Any]:
         return {"cwd": self.cwd, "mcp_servers": [], "meta": {"dragoman": {"agent": "test"}}}
 

@@ -382,6 +382,7 @@ def test_a_change_that_the_user_saw_in_a_question_is_not_shown_again(place: Plac
     assert terminal.text.count("+omega") == 1
 
 
+@pytest.mark.convention("cost", "exec")
 def test_a_cost_of_nothing_is_not_shown(place: Place) -> None:
     usage = {"sessionUpdate": "usage_update", "used": 5, "size": 10}
     for amount, is_shown in ((0, False), (0.25, True)):

@@ -156,6 +156,7 @@ def test_a_mention_reaches_into_an_added_folder(project: Path, tmp_path: Path) -
     assert isinstance(resource, v1.EmbeddedResource)
 
 
+@pytest.mark.convention("image", "exec")
 def test_a_mentioned_image_is_sent_as_an_image_if_the_agent_accepts_images(project: Path) -> None:
     _, image = made(project, "What is @picture.png")
     assert image == v1.ImageContent(PIXEL, "image/png", uri=(project / "picture.png").as_uri())
@@ -163,6 +164,7 @@ def test_a_mentioned_image_is_sent_as_an_image_if_the_agent_accepts_images(proje
     assert isinstance(link, v1.ResourceLink)
 
 
+@pytest.mark.convention("image", "exec")
 def test_an_attached_image_is_sent_as_an_image(project: Path) -> None:
     _, image = made(project, "What is this?", images=(str(project / "picture.png"),))
     assert image == v1.ImageContent(PIXEL, "image/png")

@@ -86,6 +86,7 @@ def test_the_text_of_an_agent_cannot_control_the_terminal(place: Place) -> None:
         assert "\x1b]0" not in terminal.text
 
 
+@pytest.mark.convention("stop", "exec")
 def test_ctrl_c_cancels_the_turn(place: Place) -> None:
     with at_terminal(
         place, "exec", "-a", "scripted", "slow", "--output", "json", stdout=place.project / "out"
@@ -121,6 +122,7 @@ def test_the_terminal_is_as_it_was_afterwards(place: Place) -> None:
             assert terminal.wait() == code
 
 
+@pytest.mark.convention("stop", "exec")
 def test_a_second_ctrl_c_ends_an_agent_that_does_not_listen(place: Place) -> None:
     with at_terminal(place, "exec", "x", odd="never-listens") as terminal:
         terminal.until("working")

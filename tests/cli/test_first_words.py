@@ -49,7 +49,7 @@ def test_agents_alone_shows_agents_keys_and_servers_and_never_a_key(place: Place
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert lines[0] == " Ready"
-    assert lines[1].split() == ["gemini", "Gemini", "CLI", "logged", "in", "by", "GEMINI_API_KEY"]
+    assert lines[1].split() == ["gemini", "Gemini", "CLI", "key", "in", "GEMINI_API_KEY"]
     assert any("OpenAI" in line and "key in OPENAI_API_KEY" in line for line in lines)
     assert any("Ollama" in line and "qwen3:8b" in line and ", 1 more" in line for line in lines)
     assert any("opencode" in line and "not logged in" in line for line in lines)
@@ -57,7 +57,7 @@ def test_agents_alone_shows_agents_keys_and_servers_and_never_a_key(place: Place
     assert "dragoman agents install NAME" in done.out
     assert "never-shown" not in done.out + done.err + json.dumps(rows)
     assert "\x1b" not in done.out
-    starts = {line.index(word) for line in lines for word in ("Gemini CLI", "built-in", "OpenCode") if word in line}
+    starts = {line.index(word) for line in lines for word in ("Gemini CLI", "qwen3:8b", "OpenCode") if word in line}
     assert len(starts) == 1, "the columns are aligned"
     assert [row["model"] for row in rows if row["name"] == "Ollama"] in (["ollama:qwen3:8b"], [])
     assert {row["kind"] for row in rows} == {"agent", "model", "install"}

@@ -54,6 +54,7 @@ def test_every_verb_is_in_one_group() -> None:
     assert sorted(grouped) == sorted(table.COMMANDS)
 
 
+@pytest.mark.convention("help", "exec")
 def test_the_help_of_exec_has_two_parts(capsys: Captured) -> None:
     assert main(["exec", "--help"]) == exits.OK
     everyday = capsys.readouterr().out

@@ -49,6 +49,7 @@ def prompt_with(data: bytes, text: str = "Summarise:") -> Prompt:
             return read_prompt(Options(prompt=text, cwd="/"))
 
 
+@pytest.mark.convention("send", "exec")
 def test_a_piped_diff_stands_below_the_prompt(place: Place) -> None:
     done = place.run("Summarise:", *ECHO, stdin="-old\n+new\n")
     assert (done.code, done.err.count("warning")) == (0, 0)

@@ -234,9 +234,37 @@ def test_without_bubblewrap_the_user_is_shown_that_only_rules_hold(place: Place)
     assert f"so only rules keep the agent from {place.project}" in done.err
 
 
+def test_without_bubblewrap_a_process_that_does_not_name_the_project_reaches_it(place: Place) -> None:
+    place.hide_bubblewrap()
+    play(place, [["say", "done"]], "--worktree", "other")
+    attack = place.project.parent / "attack"
+    attack.write_text(
+        f"echo x > {place.project}/a.txt; echo x > {place.project}/.git/x; for each in ../../../*/tree/*\n"
+        "do echo x > $each/visited; done"
+    )
+    play(place, [["run", f"sh {attack}"], ["say", "done"]], "--worktree", "one", "--allow", "*")
+    assert (place.project / "a.txt").read_text() == (place.project / ".git/x").read_text() == "x\n"
+    assert list(place.home.glob("dragoman/data/worktrees/*/other/tree/project/visited"))
+    # A line that names it is refused, whatever rules allow.
+    line = ["command", "sh", "-c", f"echo y > {place.project}/a.txt"]
+    play(place, [line, ["say", "done"]], "--worktree", "one", "--allow", "*")
+    assert (place.project / "a.txt").read_text() == "x\n"
+
+
+@needs_bubblewrap
 def test_branches_are_shared_and_the_project_can_be_read(place: Place) -> None:
-    line = f"git branch shared; cp {place.project}/a.txt copied"
+    name = "git -c user.name=a -c user.email=a@b"
+    line = (
+        f"git branch shared; cp {place.project}/a.txt copied; {name} commit -q --allow-empty -m x; git tag mine;"
+        "git branch -f moved HEAD; echo x >> a.txt; git stash -q; git branch -D shared;"
+        "git gc -q; git worktree add -q ../new 2>/dev/null"
+    )
+    git(place.project, "branch", "moved")
     play(place, [["run", line], ["say", "done"]], "--worktree", "one")
     assert "shared" in git(place.project, "branch")
+    assert git(place.project, "rev-parse", "moved") == git(place.project, "rev-parse", "mine")
+    assert git(place.project, "rev-parse", "moved") != git(place.project, "rev-parse", "HEAD")
+    assert git(place.project, "stash", "list").count("\n") == 1
+    assert git(place.project, "worktree", "list").count("\n") == 2
     (copied,) = place.home.glob("dragoman/data/worktrees/*/one/tree/project/copied")
     assert copied.read_text() == (place.project / "a.txt").read_text()

@@ -124,5 +124,7 @@ def test_progress_is_reported() -> None:
     seen: list[Any] = []
     with site() as place:
         place.pages["/a"] = b"x" * 100
-        fetch(f"{place.address}/a", io.BytesIO(), limit_bytes=1000, seconds=20, progress=seen.append)
-    assert seen[-1] == 100
+        fetch(
+            f"{place.address}/a", io.BytesIO(), limit_bytes=1000, seconds=20, progress=lambda *sizes: seen.append(sizes)
+        )
+    assert seen[-1] == (100, 100)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ from dragoman.registry.archive import ArchiveLimits
 from dragoman.registry.doctor import probe
 from dragoman.registry.install import install, make_plan, this_platform
 from dragoman.registry.installed import Installed, InstalledAgents
-from dragoman.registry.packages import pinned
+from dragoman.registry.packages import InstallFailed, InstallProgress, pinned
 from tests import machine
 from tests.registry.kit import (
     PYTHON_AGENT,
@@ -280,8 +281,6 @@ async def test_npm_package_is_installed_in_its_folder_and_runs(
         plan = make_plan(listed)
         assert (plan.source, plan.is_verified) == ("@lark/agent@0.4.2", True)
         # The library runs the tool on a loop of its own, so it has to be on a thread of its own here.
-        import asyncio
-
         entry = await asyncio.to_thread(install, plan, agents, report=reported.append)
     assert reported == ["installing @lark/agent@0.4.2"]
     assert entry.command == ("node_modules/.bin/lark", "--acp")
@@ -297,8 +296,11 @@ def test_failure_of_npm_is_an_error_with_its_output_and_leaves_nothing(
 ) -> None:
     with site() as place:
         serve_npm(place, monkeypatch)
-        with pytest.raises(ConfigError, match=r"@lark/none@0\.4\.2: npm failed with code 1: .*404"):
+        with pytest.raises(InstallFailed, match=r"@lark/none@0\.4\.2: npm failed with code 1; all of its") as raised:
             get(agents, lark(npx={"package": "@lark/none@0.4.2"}))
+    assert any("404" in line for line in raised.value.output)
+    assert raised.value.log is not None
+    assert "404" in raised.value.log.read_text()
     assert left(agents) == []
 
 
@@ -318,7 +320,8 @@ def test_npm_package_with_several_programs_needs_cmd_in_the_registry(
 
 def test_missing_npm_is_an_error_with_where_to_get_it(agents: InstalledAgents, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(ConfigError, match=r"needs npm, which is not installed; install Node\.js"):
+    monkeypatch.setenv("HOME", "/nowhere")  # nor the folder of a version manager
+    with pytest.raises(ConfigError, match=r"needs Node\.js 22 or newer, with npm; none was found"):
         get(agents, lark(npx={"package": "lark@0.4.2"}))
     assert left(agents) == []
 
@@ -332,9 +335,77 @@ def test_python_package_is_installed_in_an_environment_and_runs(
     entry = get(agents, lark(uvx={"package": "lark-agent", "args": ["acp"]}))
     assert entry.source == "lark-agent==0.4.2"
     assert entry.command == ("bin/lark-agent", "acp")
-    import asyncio
-
     assert asyncio.run(answers(agents, entry, tmp_path)) == "lark 0.4.2"
-    with pytest.raises(ConfigError, match=r"lark-agent==9\.9\.9: python failed with code 1"):
+    with pytest.raises(InstallFailed, match=r"lark-agent==9\.9\.9: python failed with code 1; all of its output is in"):
         get(agents, lark(uvx={"package": "lark-agent"}), version="9.9.9")
     assert agents.all() == {"lark-agent": entry}
+
+
+@pytest.mark.usefixtures("npm")
+async def test_a_node_of_a_version_manager_installs_and_runs_what_the_first_one_cannot(
+    agents: InstalledAgents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The Node.js on the PATH is too old; the one that fits is in the folder of nvm, and its PATH is the agent's."""
+    real = {name: str(machine.program(name)) for name in ("node", "npm")}
+    managed = tmp_path / "nvm" / "versions" / "node" / "v22.9.0" / "bin"
+    managed.mkdir(parents=True)
+    for name, program in real.items():
+        (managed / name).symlink_to(program)
+    stub(tmp_path / "old", "node", "echo v18.1.0")
+    stub(tmp_path / "old", "npm", "exit 9")
+    for name in ("sh", "dirname"):
+        (tmp_path / "old" / name).symlink_to(str(shutil.which(name)))
+    monkeypatch.setenv("PATH", str(tmp_path / "old"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NVM_DIR", str(tmp_path / "nvm"))
+    with site() as place:
+        serve_npm(place, monkeypatch)
+        npm_package(place, "lark-agent", "0.4.2")
+        listed = lark(npx={"package": "lark-agent@0.4.2", "runtime": ">=22"})
+        entry = await asyncio.to_thread(get, agents, listed)
+        assert entry.command == ("with-node",)
+        assert str(managed) in (agents.root / entry.folder / "with-node").read_text()
+        assert await answers(agents, entry, tmp_path) == "lark 0.4.2"
+        monkeypatch.setenv("NVM_DIR", "/nowhere")
+        with pytest.raises(ConfigError, match=r"needs Node\.js 22 or newer, with npm; found 18\.1\.0 at .*/old/node"):
+            await asyncio.to_thread(get, agents, listed)
+
+
+def test_the_python_that_an_agent_needs_is_found_by_its_name(
+    agents: InstalledAgents, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = "3.12" if sys.version_info[:2] != (3, 12) else "3.13"
+    python_package(tmp_path / "wheels", "lark-agent", "0.4.2", programs=("lark-agent",))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    used = tmp_path / "used"
+    runs = f'echo "$@" >> {used}; exec {sys.executable} "$@"'
+    entry_of_registry = lark(uvx={"package": "lark-agent", "runtime": other})
+    [listed] = catalogue(entry_of_registry).agents.values()
+    for name in ("PYENV_ROOT", "UV_PYTHON_INSTALL_DIR", "MISE_DATA_DIR", "ASDF_DATA_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    stub(tmp_path / "bin", "python3", "echo Python 3.9.1")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    with pytest.raises(
+        ConfigError, match=rf"lark-agent==0\.4\.2 needs Python {other}; found 3\.9\.1 at .*/bin/python3"
+    ):
+        get(agents, entry_of_registry)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:/usr/bin:/bin")
+    stub(tmp_path / "bin", f"python{other}", f'[ "$1" = --version ] && echo Python {other}.1 && exit; {runs}')
+    seen: list[InstallProgress] = []
+    sentences: list[str] = []
+    entry = install(make_plan(listed), agents, report=sentences.append, progress=seen.append)
+    assert "-m venv" in used.read_text()
+    assert entry.command == ("bin/lark-agent",)
+    assert sentences == ["installing a virtual environment", "installing lark-agent==0.4.2"]
+    log = agents.root.parent / "logs" / "install-lark-agent.log"
+    assert "Successfully installed lark-agent-0.4.2" in log.read_text()
+    assert all(progress.done_bytes >= 0 for progress in seen)
+
+
+def stub(folder: Path, name: str, line: str) -> None:
+    """A program that is not the real one."""
+    folder.mkdir(exist_ok=True)
+    (folder / name).write_text(f"#!/bin/sh\n{line}\n")
+    (folder / name).chmod(0o755)

@@ -32,6 +32,9 @@ class Nowhere:
     is_temporary = False
     mode = ""
 
+    def choose(self, agent: str, model: str) -> None:
+        raise NotImplementedError
+
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError
 

@@ -87,8 +87,8 @@ async def test_enter_draws_a_picture_larger_and_again_smaller(monkeypatch: pytes
         lines = await until_drawn(app, pilot, "▀" * 32)
         assert sum("▀" in line for line in lines) == 16
         await pilot.press("tab", "enter")
-        lines = await until_drawn(app, pilot, "▀" * 73)
-        assert sum("▀" in line for line in lines) == 37
+        lines = await until_drawn(app, pilot, "▀" * 80)
+        assert sum("▀" in line for line in lines) == 40
         await pilot.press("enter")
         assert sum("▀" in line for line in await until_drawn(app, pilot, "larger")) == 16
 

@@ -43,6 +43,9 @@ class Folder:
         self.is_temporary = False
         self.mode = ""
 
+    def choose(self, agent: str, model: str) -> None:
+        raise NotImplementedError
+
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError
 

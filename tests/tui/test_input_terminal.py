@@ -60,6 +60,7 @@ def test_a_paste_a_completed_file_and_a_draft_after_kill_9(place: HostPlaceKit, 
     assert b"owned\x07" not in again.raw
 
 
+@pytest.mark.convention("suspend", "full screen")
 def test_the_editor_and_ctrl_z_give_the_terminal_back(place: HostPlaceKit, terminals: list[Terminal]) -> None:
     terminal = ready(place, terminals, *SCRIPTED)
     terminal.type("a draft\x07")

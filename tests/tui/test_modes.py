@@ -274,6 +274,7 @@ def colour_of(screen: Any, text: str) -> str:
     return str(screen.buffer[row][screen.display[row].index(text)].fg)
 
 
+@pytest.mark.convention("mode", "plain")
 async def test_a_mode_of_one_session_is_not_that_of_the_next(user: UserHere) -> None:
     async with user.host_here():
         async with user.plain(**SCRIPTED) as client:
@@ -294,6 +295,7 @@ async def test_a_mode_of_one_session_is_not_that_of_the_next(user: UserHere) -> 
             await client.until("note: the agent asks again")
 
 
+@pytest.mark.convention("mode", "inline")
 async def test_inline_mode_passes_it_by_and_keeps_it_in_sight(user: UserHere) -> None:
     async with user.host_here(), user.inline(**SCRIPTED) as client:
         await client.until("Enter send")
@@ -306,6 +308,7 @@ async def test_inline_mode_passes_it_by_and_keeps_it_in_sight(user: UserHere) ->
         assert colour_of(client.screen, f"Full: {WORDS} · ") != "default"
 
 
+@pytest.mark.convention("mode", "full screen")
 def test_the_full_screen_shows_it_in_colour_and_asks_first(place: HostPlaceKit, terminals: list[Terminal]) -> None:
     terminals.append(terminal := Terminal(place, *SCRIPTED_WORDS))
     terminal.until("F1 help")

@@ -188,6 +188,17 @@ async def test_what_a_hidden_conversation_reports_is_kept_until_it_is_shown(monk
         await pilot.pause()
 
 
+async def test_columns_without_contents_take_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with opened(monkeypatch, (160, 50), rows=[]) as (app, pilot):
+        await app.refresh_rows()
+        await painted(app, pilot)
+        assert [app.query_one(name).display for name in ("#left", "#right")] == [False, False]
+        fold(app.conversation.state, v1.Plan([v1.PlanEntry("read importer", "high", "in_progress")]))
+        await painted(app, pilot)
+        assert [app.query_one(name).display for name in ("#left", "#right")] == [False, True]
+        assert "plan 0/1" in grid(app)[0]
+
+
 @pytest.mark.parametrize("size", [(100, 30), (160, 50)])
 async def test_the_columns_of_a_wide_screen(monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]) -> None:
     async with opened(monkeypatch, size, rows=ROWS) as (app, pilot):

@@ -6,12 +6,15 @@ import os
 import re
 import signal
 import subprocess
+import sys
 
 import pytest
 
 pytest.importorskip("textual")
 pytest.importorskip("pyte")
 
+from tests import machine
+from tests.cli.step_kit import STEP_AGENT, script
 from tests.host.local.kit import HostPlaceKit, processes
 from tests.tui.test_terminal import SCRIPTED, Terminal
 
@@ -46,6 +49,29 @@ def test_a_session_is_left_and_found_again_in_the_list(
     again.wait()
     assert place.host()["sessions"] >= 1, "the host goes on"
     assert processes(place.mark)
+
+
+@machine.needs("git")
+@machine.needs_sandbox("bubblewrap")
+def test_the_project_is_closed_to_an_agent_in_a_worktree(place: HostPlaceKit, terminals: list[Terminal]) -> None:
+    project = place.project
+    git = ["git", "-C", str(project), "-c", "user.name=x", "-c", "user.email=x@localhost"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], check=True)
+    attack = f"echo x > {project}/a.txt; echo x > {project}/.git/HEAD; echo x > {project}/new; echo x > inside"
+    path = script(place, [["run", attack], ["command", "sh", "-c", attack], ["say", "the attack has ended"]])
+    place.settings(agent_servers={"sly": {"command": sys.executable, "args": ["-IS", str(STEP_AGENT), path]}})
+    terminals.append(terminal := Terminal(place, "-a", "sly", "--worktree", "idea", "--allow", "*"))
+    terminal.until("Enter send")
+    terminal.type("go\r")
+    terminal.until("the attack has ended")
+    terminal.until("Enter send")
+    terminal.type("\x04")
+    assert terminal.wait() == 0
+    assert "worktree idea: 1 file differs" in terminal.text
+    assert (project / "a.txt").read_text() == "hello\n"
+    assert (project / ".git/HEAD").read_text().startswith("ref: ")
+    assert not (project / "new").exists()
 
 
 def test_a_worktree_is_named_and_what_to_do_with_it_is_printed(

@@ -123,7 +123,7 @@ def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: lis
     terminal.screen.reset()  # as `fg` finds it: the alternate screen is empty
     os.kill(terminal.pid, signal.SIGCONT)
     terminal.until("✔ edit")
-    terminal.until("\n\n Enter send")
+    terminal.until("? keys\n Enter send")
     terminal.type("\x04")
     assert terminal.wait() == 0
     assert "brings you back" in terminal.text

@@ -35,16 +35,16 @@ SENTENCES = (
     ("review", "nothing to review"),
     ("what did you change?", "nothing to review"),
     ("Read the README.", "tool: read Read README.md"),
-    ("read the program", "tool: read Read greeting.py"),
+    ("read the program", "tool: read Read greet"),
     ("show me the tests", "It has one test"),
     ("lis le fichier", "Next:"),
     ("Make a plan!", "plan: "),
     ("plan", "plan: "),
-    ("run the tests", "Ran 1 test"),
-    ("run the tests", "Ran 1 test"),
+    ("run the tests", "1 test passed"),
+    ("run the tests", "1 test passed"),
     ("edit the greeting", "The greeting is now “Hello, {name}! Nice"),
     ("edit the greeting", "The greeting is now “Welcome back"),
-    ("run it", "Welcome back, Ada!"),
+    ("run it", "Welcome back, world!"),
     ("Ändere die Begrüßung bitte", "The greeting is now “Good to see you"),
     ("make it friendlier, and run it afterwards", "The greeting is now “Hello, {name}.”"),
     ("edita el saludo", "The greeting is now “Hello, {name}! Nice"),
@@ -53,7 +53,7 @@ SENTENCES = (
     ("step 5", "It is “Welcome back, {name}!”"),
     ("review the changes", "It is “Welcome back, {name}!”"),
     ("mach es rückgängig", "`/rewind`"),
-    ("运行测试", "Ran 1 test"),
+    ("运行测试", "1 test passed"),
     ("ok", "tool: read Read README.md"),
     ("is there a real agent, like claude?", "stub (on this machine): `"),
     ("which agents are there", "stub (on this machine): `"),
@@ -89,14 +89,17 @@ class Tour:
         start, ends = len(self.text), self.text.count("\n-- done")
         self.terminal.type(f"{sentence}\n")
         end = monotonic() + SECONDS
-        handled = self.text.count("answer with a number") + self.text.count("answer again")
+        handled = self._asked()
         while self.text.count("\n-- done") == ends:
-            asked = self.text.count("answer with a number") + self.text.count("answer again")
-            if asked > handled:  # an answer that comes too soon is refused, and asked for again
-                handled = asked
+            if self._asked() > handled:
+                handled = self._asked()
                 self.terminal.type("2\n")
             assert self.terminal.read(max(0.0, end - monotonic())), self.text[start:]
         return self.text[start:]
+
+    def _asked(self) -> int:
+        """How often an answer was asked for: one that comes too soon is refused, and asked for again."""
+        return self.text.count("answers nothing") + self.text.count("answer again")
 
     def is_gone(self) -> bool:
         return not processes(self._place.mark) and not list(self._temporary.iterdir())
@@ -148,8 +151,7 @@ def test_the_first_screen_says_what_it_is_and_an_edit_asks(open_tour: Callable[.
     )
     assert "❯" not in shown, "nothing is shown as typed that the user did not type"
     terminal.type("edit the greeting\r")
-    shown = terminal.until("+Hello, {name}! Nice to meet you.")
-    assert "❯ edit the greeting" in tour.text or "❯ edit the greeting" in shown
+    terminal.until("◆ question: edit: Edit words.txt")
     terminal.until("needs your answer")
     os.kill(terminal.pid, signal.SIGKILL)  # in the middle of a question
     wait_for(tour.is_gone)

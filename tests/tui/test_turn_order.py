@@ -70,6 +70,9 @@ class Place:
     is_temporary = False
     mode = ""
 
+    def choose(self, agent: str, model: str) -> None:
+        raise NotImplementedError
+
     def new(self, agent: str | None) -> dict[str, Any]:
         raise NotImplementedError
 

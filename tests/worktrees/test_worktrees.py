@@ -16,6 +16,7 @@ from dragoman.worktrees import (
     discard_worktree,
     find_worktree,
     list_worktrees,
+    make,
     make_worktree,
     patch_of,
     plan_merge,
@@ -196,6 +197,14 @@ def test_hooks_and_settings_of_the_repository_run_nothing(tmp_path: Path) -> Non
     assert not (tmp_path / "ran").exists()
 
 
+def test_the_index_of_the_project_is_not_written(tmp_path: Path) -> None:
+    project = make_project(tmp_path, is_git=True)
+    os.utime(project / "a.txt", (1_700_000_000, 1_700_000_000))  # git would note the new time
+    before = (project / ".git/index").read_bytes()
+    assert changes_of(make_worktree(str(project), "one")) == []
+    assert (project / ".git/index").read_bytes() == before
+
+
 @both
 def test_discarding_leaves_no_trace(tmp_path: Path, is_git: bool) -> None:
     project = make_project(tmp_path, is_git=is_git)
@@ -242,6 +251,33 @@ def test_the_home_folder_and_an_unreadable_name_are_refused(tmp_path: Path, monk
     with pytest.raises(WorktreeError, match="is not copied"):
         make_worktree(str(tmp_path), "one")
     assert not os.path.exists(tmp_path / "home")
+
+
+@pytest.mark.parametrize("limit", ["MOST_FILES", "MOST_BYTES"])
+def test_a_folder_that_is_too_large_is_not_copied(tmp_path: Path, limit: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    project = make_project(tmp_path, is_git=False)
+    monkeypatch.setattr(make, limit, 3)
+    with pytest.raises(WorktreeError, match="and is not copied; make it a git repository"):
+        make_worktree(str(project), "one")
+    assert list_worktrees(str(project)) == []
+
+
+def test_a_file_that_is_too_large_counts_and_is_not_merged(tmp_path: Path) -> None:
+    project = make_project(tmp_path, is_git=True)
+    worktree = make_worktree(str(project), "one")
+    folder = Path(worktree.folder)
+    write(folder, sub__b_txt="x\n")
+    for name in ("a.txt", "new"):
+        with open(folder / name, "wb") as file:
+            file.truncate(1 << 40)  # takes no room
+    changes = changes_of(worktree)
+    assert [(change.path, change.kind, change.aside) for change in changes] == [
+        ("a.txt", "modified", "large"),
+        ("new", "created", "large"),
+        ("sub/b.txt", "modified", None),
+    ]
+    assert len(patch_of(changes)) < 1000
+    assert merge(worktree) == {"a.txt": "leave", "new": "leave", "sub/b.txt": "modify"}
 
 
 def test_a_repository_without_a_commit_is_copied(tmp_path: Path) -> None:

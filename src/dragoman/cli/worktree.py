@@ -63,7 +63,7 @@ def note_worktree(worktree: Worktree) -> None:
     if aside:
         write_note(
             f"worktree {worktree.name}: {aside} of the {len(changes)} are files of git, or ignored only by rules that "
-            "were changed in the worktree; a merge leaves them"
+            "were changed in the worktree, or too large; a merge leaves them"
         )
     write_note(
         f"worktree {worktree.name}: {what} from the project's; look: dragoman worktrees diff {worktree.name}; "

@@ -417,7 +417,9 @@ class Agents:
         found = locate(agent, self._npx_folder, self._environment, chosen=confirmed)
         problem = ""
         if found.missing:
-            remedy = f", or install it with: dragoman agents install {agent.name}" if agent.packages else ""
+            # Without its Node.js nothing of it can be installed either.
+            can_install = agent.python_package is not None and not agent.npm
+            remedy = f", or install it with: dragoman agents install {agent.name}" if can_install else ""
             problem = f"{agent.title} ({agent.name!r}) is not installed; it needs {found.missing}{remedy}"
         elif found.package and found.package != confirmed:
             problem = (
@@ -431,7 +433,7 @@ class Agents:
         return AgentEntry(
             name=agent.name,
             command=found.command,
-            env=agent.env,
+            env={**agent.env, "PATH": found.path} if found.path else agent.env,
             source="known",
             where=found.where or "known to dragoman",
             quirks=quirks_of(agent.name, found.command),

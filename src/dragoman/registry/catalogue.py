@@ -41,6 +41,8 @@ class Package(Struct, frozen=True):
     cmd: str = ""
     args: _Words = []
     env: _Variables = {}
+    runtime: str = ""
+    """The Node.js that it accepts (`>=22`), or the Python that it needs (`3.12`); any if empty."""
 
 
 class BinaryTarget(Struct, frozen=True):
@@ -152,7 +154,8 @@ def bundled(name: str) -> Listed | None:
     package = None if agent is None else fitting_package(agent)
     if agent is None or package is None:
         return None
-    way = Package(str(package), agent.program, list(agent.args), dict(agent.env))
+    runtime = package.node if isinstance(package, NpmPackage) else package.python
+    way = Package(str(package), agent.program, list(agent.args), dict(agent.env), runtime)
     ways = Distributions(npx=way) if isinstance(package, NpmPackage) else Distributions(uvx=way)
     return Listed(agent.name, agent.title, package.version, ways)
 

@@ -35,7 +35,7 @@ def fetch(
     *,
     limit_bytes: int,
     seconds: float,
-    progress: Callable[[int], None] | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
 ) -> str:
     """Write the file at `url` to `into` and return its sha256.
 
@@ -44,7 +44,7 @@ def fetch(
         into: receives the content.
         limit_bytes: the largest size.
         seconds: the longest time for the whole file.
-        progress: called with the number of bytes so far.
+        progress: called with the number of bytes so far, and of all of them if the server states it.
 
     Raises:
         FetchError: the address is not allowed, no server answers, or the file is too long or too slow.
@@ -55,7 +55,8 @@ def fetch(
     digest, size_bytes = hashlib.sha256(), 0
     try:
         with _opener(url).open(request, timeout=min(_SILENCE_SECONDS, seconds)) as answer:
-            if int(answer.headers.get("Content-Length") or 0) > limit_bytes:
+            whole_bytes = int(answer.headers.get("Content-Length") or 0)
+            if whole_bytes > limit_bytes:
                 raise FetchError(f"{url}: longer than {limit_bytes} bytes; not fetched")
             while chunk := answer.read1(_CHUNK_BYTES):
                 size_bytes += len(chunk)
@@ -66,7 +67,7 @@ def fetch(
                 digest.update(chunk)
                 into.write(chunk)
                 if progress is not None:
-                    progress(size_bytes)
+                    progress(size_bytes, whole_bytes or None)
             if answer.length:  # fewer bytes than were announced
                 raise FetchError(f"{url}: the connection ended {answer.length} bytes too early; try again")
     except HTTPError as error:

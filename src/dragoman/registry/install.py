@@ -15,6 +15,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -27,12 +28,14 @@ from dragoman.registry.archive import LIMITS, ArchiveLimits, is_archive, unpack
 from dragoman.registry.catalogue import BinaryTarget, Listed, Package
 from dragoman.registry.fetch import fetch
 from dragoman.registry.installed import PINNED, Distribution, Installed, InstalledAgents, is_inner_path
+from dragoman.registry.packages import Installer, InstallProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _LARGEST_DOWNLOAD_BYTES: Final = 2 << 30
 _DOWNLOAD_SECONDS: Final = 3600.0
+_SHOW_SECONDS: Final = 0.25
 _ARCHIVES: Final = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
@@ -84,9 +87,10 @@ def install(
     agents: InstalledAgents,
     *,
     accept_unverified: bool = False,
-    python: str = sys.executable,
+    python: str = "",
     limits: ArchiveLimits = LIMITS,
     report: Callable[[str], None] = lambda sentence: None,
+    progress: Callable[[InstallProgress], None] = lambda progress: None,
 ) -> Installed:
     """Install an agent. An earlier version is replaced when the new one is complete.
 
@@ -94,12 +98,13 @@ def install(
         plan: what to install, from `make_plan`.
         agents: where to install it.
         accept_unverified: install an archive without a checksum.
-        python: the interpreter for a Python package.
+        python: the interpreter for a Python package; by default one that fits is looked for.
         limits: what an archive may contain.
         report: called with a sentence for each step.
+        progress: called some times in a second while something is downloaded or installed.
 
     Raises:
-        ConfigError: something failed (FetchError, ArchiveError); nothing has changed.
+        ConfigError: something failed (FetchError, ArchiveError, InstallFailed); nothing has changed.
     """
     if not plan.is_verified and not accept_unverified:
         raise ConfigError(
@@ -110,9 +115,12 @@ def install(
         folder = agents.fresh_folder(plan.listed.id, plan.version)
         try:
             if plan.distribution == "binary":
-                entry = _install_binary(plan, agents, folder, limits, report)
+                entry = _install_binary(plan, agents, folder, limits, report, progress)
             else:
-                entry = _install_package(plan, agents, folder, python, report)
+                log = agents.root.parent / "logs" / f"install-{plan.listed.id}.log"
+                log.unlink(missing_ok=True)
+                installer = Installer(agents.root / folder, os.environ, log, report, progress)
+                entry = _install_package(plan, folder, python, installer)
         except BaseException:
             agents.discard(folder)
             raise
@@ -155,30 +163,46 @@ def _binary_plan(listed: Listed, target: BinaryTarget, version: str) -> InstallP
     )
 
 
-def _install_package(
-    plan: InstallPlan, agents: InstalledAgents, folder: str, python: str, report: Callable[[str], None]
-) -> Installed:
+def _install_package(plan: InstallPlan, folder: str, python: str, installer: Installer) -> Installed:
     way = plan.distribution
     package = plan.listed.distribution.npx if way == "npx" else plan.listed.distribution.uvx
     assert isinstance(package, Package)
     spec = packages.pinned("npx" if way == "npx" else "uvx", package.package, plan.version, is_asked=True)
-    place = agents.root / folder
-    place.mkdir(mode=0o700)
+    installer.folder.mkdir(mode=0o700)
     if way == "npx":
-        program = packages.install_npm(spec, place, cmd=package.cmd, report=report)
+        program = packages.install_npm(spec, installer, cmd=package.cmd, wanted=package.runtime)
     else:
-        program = packages.install_python(spec, place, cmd=package.cmd, python=python, report=report)
+        program = packages.install_python(spec, installer, cmd=package.cmd, python=python, wanted=package.runtime)
     return _entry(plan, folder, (program, *package.args), package.env)
 
 
 def _install_binary(
-    plan: InstallPlan, agents: InstalledAgents, folder: str, limits: ArchiveLimits, report: Callable[[str], None]
+    plan: InstallPlan,
+    agents: InstalledAgents,
+    folder: str,
+    limits: ArchiveLimits,
+    report: Callable[[str], None],
+    progress: Callable[[InstallProgress], None],
 ) -> Installed:
     target = plan.listed.distribution.binary[this_platform()]
     cmd = os.path.normpath(target.cmd)
     report(f"fetching {plan.source}")
+    shown_at = 0.0
+
+    def show(done: int, whole: int | None) -> None:
+        nonlocal shown_at
+        if monotonic() - shown_at >= _SHOW_SECONDS or done == whole:
+            shown_at = monotonic()
+            progress(InstallProgress(done, whole))
+
     with tempfile.NamedTemporaryFile(dir=agents.root, prefix=".download-") as file:
-        digest = fetch(plan.source, file, limit_bytes=_LARGEST_DOWNLOAD_BYTES, seconds=_DOWNLOAD_SECONDS)
+        digest = fetch(
+            plan.source,
+            file,
+            limit_bytes=_LARGEST_DOWNLOAD_BYTES,
+            seconds=_DOWNLOAD_SECONDS,
+            progress=show,
+        )
         file.flush()
         _check(plan, digest, agents.all().get(plan.listed.id))
         _unpack(Path(file.name), agents.root / folder, plan.source, cmd, limits)

@@ -3,7 +3,7 @@
 The rows are in `known_agents.json`, each with its evidence. A name stands for the program on the PATH, else for its npm
 or Python package in one pinned version, run by `npx` or `uvx`. That downloads and runs code, so it needs the user's
 confirmation once, see `downloads.py`. Reading the table and looking for a program starts nothing and uses no network;
-only `node --version` is run, if a package depends on it.
+only runtimes are asked for their versions, if a package depends on one (`runtimes.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import shutil
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Struct
@@ -22,9 +22,9 @@ from dragoman.registry.versions import fits
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-OptionName = Literal["append_system_prompt", "max_turns", "allowed_tools"]
+    from dragoman.registry.runtimes import Runtime
 
-_NODE: Final = "install Node.js 22 or newer, which includes it"
+OptionName = Literal["append_system_prompt", "max_turns", "allowed_tools"]
 
 
 class NpmPackage(Struct, frozen=True, forbid_unknown_fields=True):
@@ -135,6 +135,8 @@ class Located(NamedTuple):
     """What has to be installed first."""
     note: str = ""
     """A sentence for the user about a program that was passed over."""
+    path: str = ""
+    """The PATH that the command needs, if its runtime is not the first one on the user's."""
 
 
 class _Table(Struct, frozen=True, forbid_unknown_fields=True):
@@ -184,7 +186,7 @@ def locate(
         agent: a row of the table.
         npx_folder: an empty folder of the user, which `npx` takes for its project.
         environment: whose PATH is searched; by default this process's.
-        chosen: the package that the user confirmed before. It is used without asking for the version of Node.js.
+        chosen: the package that the user confirmed before, which is preferred.
     """
     variables = os.environ if environment is None else environment
     path = variables.get("PATH", os.defpath)
@@ -194,51 +196,60 @@ def locate(
         if dead is None:
             return Located((agent.program, *agent.args), program)
         note = f"{program} is not used: it is {dead.package}, and {dead.why}"
-    return _packaged(agent, npx_folder, path, chosen)._replace(note=note)
+    return _packaged(agent, npx_folder, variables, chosen)._replace(note=note)
 
 
-def _packaged(agent: WellKnownAgent, npx_folder: Path, path: str, chosen: str) -> Located:
+def _packaged(agent: WellKnownAgent, npx_folder: Path, environment: Mapping[str, str], chosen: str) -> Located:
     if agent.npm:
-        if shutil.which("npx", path=path) is None:
-            return Located(missing=f"npx, which is not on the PATH; {_NODE}")
-        package = next((spec for spec in agent.npm if str(spec) == chosen), None) or _fitting(agent.npm, path)
-        if package is None:
-            node = f"Node.js {agent.npm[-1].node}, and this is {_node_version(path) or 'an unknown version'}"
-            return Located(missing=f"{node}; install a newer one")
+        from dragoman.registry.runtimes import missing_runtime, path_with
+
+        package, node = _fitting(agent.npm, environment, chosen)
+        if package is None or node is None:
+            return Located(missing=missing_runtime(agent, environment).removeprefix("needs "))
         # npx reads `.npmrc` and `node_modules` of the folder it takes for its project. In the current folder a
         # repository could name another registry there, or ship a package of this name and version.
         runner = ("npx", "-y", "--prefix", str(npx_folder), str(package))
-        return Located((*runner, *agent.args), f"npm package {package}", str(package))
+        usual = environment.get("PATH", os.defpath)
+        path = path_with(node, environment, npx_folder.parent / "runtimes")
+        return Located(
+            (*runner, *agent.args), f"npm package {package}", str(package), path="" if path == usual else path
+        )
     if agent.python_package is not None:
-        python = agent.python_package
-        if shutil.which("uvx", path=path) is None:
+        python, run = agent.python_package, _uv_run(environment)
+        if not run:
             return Located(missing="uvx, which is not on the PATH; install uv (pip install uv)")
-        words = ("uvx", "--python", python.python, "--from", str(python), agent.program)
+        words = (*run, "--python", python.python, "--from", str(python), agent.program)
         return Located((*words, *agent.args), f"Python package {python}", str(python))
     return Located(missing=f"{agent.program}, which is not on the PATH; {agent.install}")
 
 
-def _fitting(packages: tuple[NpmPackage, ...], path: str) -> NpmPackage | None:
-    """Return the best package for the Node.js that is here. One whose demands are not understood is tried."""
-    for package in packages:
-        if not package.node or fits(_node_version(path).removeprefix("v"), package.node) is not False:
-            return package
-    return None
+def _uv_run(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the words that run a program of a Python package; none if uv is not here."""
+    from dragoman.registry.runtimes import find_uv
+
+    if shutil.which("uvx", path=environment.get("PATH", os.defpath)) is not None:
+        return ("uvx",)
+    uv = find_uv(environment)
+    return () if uv is None else (uv, "tool", "run")
 
 
-@cache
-def _node_version(path: str) -> str:
-    """Return what `node --version` prints, such as `v22.11.0`; empty if it cannot be run."""
-    from subprocess import DEVNULL, SubprocessError, run
+def _fitting(
+    packages: tuple[NpmPackage, ...], environment: Mapping[str, str], chosen: str = ""
+) -> tuple[NpmPackage | None, Runtime | None]:
+    """Return the best package that a Node.js of this machine can run, and that Node.js.
 
-    node = shutil.which("node", path=path)
-    if node is None:
-        return ""
-    try:
-        done = run([node, "--version"], stdin=DEVNULL, capture_output=True, timeout=10, check=False)
-    except (OSError, SubprocessError):
-        return ""
-    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+    One whose demands are not understood is tried.
+
+    Args:
+        chosen: the package that the user confirmed before, which comes first.
+    """
+    from dragoman.registry.runtimes import find_node
+
+    for package in sorted(packages, key=lambda package: str(package) != chosen):
+        node = find_node(package.node, environment)
+        if node is not None:
+            return package, node
+    return None, None
 
 
 def _dead_package(agent: WellKnownAgent, program: str) -> ReplacedPackage | None:
@@ -256,8 +267,7 @@ def _dead_package(agent: WellKnownAgent, program: str) -> ReplacedPackage | None
 
 def fitting_package(agent: WellKnownAgent) -> NpmPackage | PythonPackage | None:
     """Return the package to install here: the best npm package for this Node.js, else the Python package."""
-    path = os.environ.get("PATH", os.defpath)
-    return _fitting(agent.npm, path) or agent.python_package
+    return _fitting(agent.npm, os.environ)[0] or agent.python_package
 
 
 def put_member(meta: dict[str, Any], path: tuple[str, ...], value: object) -> None:

@@ -10,17 +10,22 @@ import asyncio
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParserError
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from dragoman.errors import ConfigError
+from dragoman.registry.versions import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
+    from dragoman.process.terminal import Terminal
 
 Manager = Literal["npx", "uvx"]
 
@@ -32,6 +37,7 @@ _EXACT_NPM: Final = re.compile(r"\d+\.\d+\.\d+(?:-[0-9A-Za-z.-]+)?(?:\+[0-9A-Za-
 _EXACT_PYTHON: Final = re.compile(r"\d+(?:\.\d+)*(?:[._-]?[a-z]+\d*)*", re.ASCII | re.I)
 _INSTALL_SECONDS: Final = 1800.0  # the largest known agent takes 260 s on a slow machine
 _OUTPUT_LINES: Final = 8
+_LOOK_SECONDS: Final = 0.5  # between two looks at the folder, which may have thirty thousand files
 
 
 class Spec(NamedTuple):
@@ -66,48 +72,182 @@ def pinned(manager: Manager, package: str, version: str, *, is_asked: bool = Fal
     return Spec(manager, match["name"], exact)
 
 
-def install_npm(spec: Spec, folder: Path, *, cmd: str, report: Callable[[str], None]) -> str:
-    """Install an npm package below `folder` and return its program as a path below it.
+class InstallProgress(NamedTuple):
+    """How far an installation is: what was downloaded or is in its folder, and the last line of the installer."""
+
+    done_bytes: int
+    total_bytes: int | None = None
+    line: str = ""
+
+
+class InstallFailed(ConfigError):
+    """An installer that failed. `output` has its last lines; `log` names the file with all of them."""
+
+    def __init__(self, message: str, output: tuple[str, ...] = (), log: Path | None = None) -> None:
+        super().__init__(message)
+        self.output = output
+        self.log = log
+
+
+class Installer(NamedTuple):
+    """The programs that install one package: where, with which environment, and what is shown meanwhile."""
+
+    folder: Path
+    environment: Mapping[str, str]
+    log: Path
+    """Gets all that they write."""
+    report: Callable[[str], None] = lambda sentence: None
+    progress: Callable[[InstallProgress], None] = lambda progress: None
+
+    def run(self, argv: Sequence[str], what: str) -> None:
+        """Run an installer until it ends. Raises: InstallFailed."""
+        self.report(f"installing {what}")
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(self.log, "ab") as log:
+            log.write(f"$ {shlex.join(argv)}\n".encode(errors="replace"))
+            code, text = asyncio.run(self._run(argv, log))
+        if code != 0:
+            last = tuple(line.strip() for line in text.splitlines() if line.strip())[-_OUTPUT_LINES:]
+            name = os.path.basename(argv[0])
+            raise InstallFailed(
+                f"{what}: {name} failed with code {code}; all of its output is in {self.log}", last, self.log
+            )
+
+    async def _run(self, argv: Sequence[str], log: IO[bytes]) -> tuple[int | str | None, str]:
+        from dragoman.process.terminal import Terminal
+
+        terminal = Terminal.start(
+            argv, cwd=str(self.folder), env=dict(self.environment), pty=False, on_output=lambda data: _put(log, data)
+        )
+        watching = asyncio.ensure_future(self._watch(terminal))
+        try:
+            async with asyncio.timeout(_INSTALL_SECONDS):
+                await terminal.wait()
+        except TimeoutError:
+            return "timeout", terminal.text
+        finally:
+            watching.cancel()
+            await asyncio.shield(terminal.release())
+        return terminal.signal or terminal.exit_code, terminal.text
+
+    async def _watch(self, terminal: Terminal) -> None:
+        while True:
+            await asyncio.sleep(_LOOK_SECONDS)
+            lines = terminal.text.rstrip().rpartition("\n")
+            size = await asyncio.to_thread(_size_of, self.folder)
+            self.progress(InstallProgress(size, line=lines[2].strip()))
+
+
+def _put(log: IO[bytes], data: bytes) -> None:
+    log.write(data)
+    log.flush()  # it can be read while the installer runs
+
+
+def _size_of(folder: Path) -> int:
+    """Return the bytes of all files below a folder; those that vanish meanwhile do not count."""
+    size, folders = 0, [str(folder)]
+    while folders:
+        with suppress(OSError), os.scandir(folders.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        size += entry.stat(follow_symlinks=False).st_size
+    return size
+
+
+def install_npm(spec: Spec, installer: Installer, *, cmd: str, wanted: str = "") -> str:
+    """Install an npm package below a folder and return its program as a path below it.
+
+    Args:
+        spec: the package.
+        installer: where and how.
+        cmd: the program that is the agent; by default the obvious one.
+        wanted: the Node.js that it accepts; any if empty.
 
     Raises:
         ConfigError: the installation failed, or it is not clear which program is the agent.
     """
-    npm = shutil.which("npm")
+    from dragoman.registry.runtimes import find_node, need_of_node, path_with
+
+    folder, environment = installer.folder, installer.environment
+    shims = folder.parent.parent / "runtimes"
+    node = find_node(wanted, environment)
+    if node is None:
+        raise ConfigError(f"{spec} {need_of_node(wanted, environment)}")
+    path = path_with(node, environment, shims)
+    npm = shutil.which("npm", path=path)
     if npm is None:
-        raise ConfigError(f"{spec} needs npm, which is not installed; install Node.js 20 or newer, which includes it")
+        raise ConfigError(f"{spec} needs npm, which is not installed; install Node.js 22 or newer, which includes it")
     (folder / "package.json").write_text('{"private": true}\n')
     quiet = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-    run_tool(
-        [npm, "install", "--prefix", str(folder), "--save-exact", *quiet, str(spec)],
-        folder,
-        report=report,
-        what=str(spec),
-    )
+    own = installer._replace(environment={**environment, "PATH": path})
+    own.run([npm, "install", "--prefix", str(folder), "--save-exact", *quiet, str(spec)], str(spec))
     package = folder / "node_modules" / spec.name
     manifest = read_manifest(package)
     if manifest.get("version") != spec.version:
         raise ConfigError(f"{spec}: npm installed version {manifest.get('version')!r} instead; try another version")
     program = _choose(spec, _npm_programs(spec, manifest), cmd)
-    path = f"node_modules/.bin/{program}"
-    if not (folder / path).exists():
+    if not (folder / "node_modules" / ".bin" / program).exists():
         raise ConfigError(f"{spec}: its program {program!r} is missing after the installation")
-    return path
+    # npm only warns if the package does not accept its Node.js.
+    stated = manifest.get("engines")
+    accepted = stated.get("node") if isinstance(stated, dict) else None
+    if isinstance(accepted, str) and node.version and fits(node.version, accepted) is False:
+        node = find_node(accepted, environment)
+        if node is None:
+            raise ConfigError(f"{spec} {need_of_node(accepted, environment)}")
+        path = path_with(node, environment, shims)
+    inner = f"node_modules/.bin/{program}"
+    return inner if path == environment.get("PATH") else _wrapper(folder, inner, path.partition(os.pathsep)[0])
 
 
-def install_python(spec: Spec, folder: Path, *, cmd: str, python: str, report: Callable[[str], None]) -> str:
-    """Install a Python package into a virtual environment at `folder` and return its program below it.
+def _wrapper(folder: Path, program: str, runtime: str) -> str:
+    """Write a script that runs a program with a Node.js that is not the first one on the PATH."""
+    script = folder / "with-node"
+    script.write_text(
+        f'#!/bin/sh\nPATH={shlex.quote(runtime)}:"$PATH" exec "$(dirname "$0")"/{shlex.quote(program)} "$@"\n'
+    )
+    script.chmod(0o700)
+    return script.name
+
+
+def install_python(spec: Spec, installer: Installer, *, cmd: str, python: str, wanted: str = "") -> str:
+    """Install a Python package into a virtual environment and return its program below it.
+
+    Args:
+        spec: the package.
+        installer: where and how.
+        cmd: the program that is the agent; by default the obvious one.
+        python: the interpreter that the user named; by default the one that fits is looked for.
+        wanted: the version of Python that it needs; by default that of this program.
 
     Raises:
         ConfigError: the installation failed, or it is not clear which program is the agent.
     """
+    from dragoman.registry.runtimes import find_python, find_uv, need_of_python
+
+    folder, environment = installer.folder, installer.environment
     inner = str(folder / "bin" / "python")
-    # Creating a pip in the new environment takes ten seconds; the pip that is here can install for another Python.
-    has_pip = _can_install_for_others(python)
-    pip = [python, "-m", "pip", "--python", inner] if has_pip else [inner, "-m", "pip"]
-    empty = ["--without-pip"] if has_pip else []
-    run_tool([python, "-m", "venv", *empty, str(folder)], folder, report=report, what="a virtual environment")
-    quiet = ["--disable-pip-version-check", "--no-input", "--quiet"]
-    run_tool([*pip, "install", *quiet, str(spec)], folder, report=report, what=str(spec))
+    is_own = sys.version_info[:2] == tuple(map(int, wanted.split(".")[:2])) if wanted else True
+    found = None if python or is_own else find_python(wanted, environment)
+    is_same = found is not None and found.version.startswith(f"{wanted}.")
+    uv = None if python or is_own or is_same else find_uv(environment)
+    if uv is not None:
+        installer.run([uv, "venv", "--python", wanted, str(folder)], f"Python {wanted}")
+        installer.run([uv, "pip", "install", "--python", inner, str(spec)], str(spec))
+    elif not python and not is_own and found is None:
+        raise ConfigError(f"{spec} {need_of_python(wanted, environment)}")
+    else:
+        chosen = python or (sys.executable if found is None else found.program)
+        # Creating a pip in the new environment takes ten seconds; the pip that is here can install for another Python.
+        outer = next((program for program in (chosen, sys.executable) if _can_install_for_others(program)), "")
+        empty = ["--without-pip"] if outer else []
+        installer.run([chosen, "-m", "venv", *empty, str(folder)], "a virtual environment")
+        pip = [outer, "-m", "pip", "--python", inner] if outer else [inner, "-m", "pip"]
+        quiet = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
+        installer.run([*pip, "install", *quiet, str(spec)], str(spec))
     program = _choose(spec, _python_programs(spec, folder), cmd)
     path = f"bin/{program}"
     if not (folder / path).exists():
@@ -133,33 +273,6 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
-
-
-def run_tool(argv: Sequence[str], folder: Path, *, report: Callable[[str], None], what: str) -> None:
-    """Run an installer until it ends.
-
-    Raises:
-        ConfigError: it failed; the message ends with the last lines of its output.
-    """
-    report(f"installing {what}")
-    code, text = asyncio.run(_run(argv, folder))
-    if code != 0:
-        last = [line.strip() for line in text.splitlines() if line.strip()][-_OUTPUT_LINES:]
-        raise ConfigError(f"{what}: {os.path.basename(argv[0])} failed with code {code}: {' | '.join(last)}")
-
-
-async def _run(argv: Sequence[str], folder: Path) -> tuple[int | str | None, str]:
-    from dragoman.process.terminal import Terminal
-
-    terminal = Terminal.start(argv, cwd=str(folder), env=dict(os.environ), pty=False)
-    try:
-        async with asyncio.timeout(_INSTALL_SECONDS):
-            await terminal.wait()
-    except TimeoutError:
-        return "timeout", terminal.text
-    finally:
-        await asyncio.shield(terminal.release())
-    return terminal.signal or terminal.exit_code, terminal.text
 
 
 def _choose(spec: Spec, programs: Sequence[str], cmd: str) -> str:

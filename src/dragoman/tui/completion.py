@@ -14,7 +14,6 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
 
 from dragoman.schema import v1
-from dragoman.settings.documents import did_you_mean
 from dragoman.text.terminal import one_line
 from dragoman.text.visible import label
 
@@ -130,11 +129,14 @@ def mention(path: str) -> str:
 
 
 def literal_text(raw: str) -> str | None:
-    """Return the prompt that is sent as it is: behind a blank, or `//name`, which stands for `/name`; else None."""
+    """Return the text that goes to the agent as it is: behind a blank, which stays, or `/name` for `//name`; else None.
+
+    The blank stays because an agent, too, may read a text that begins with a slash as a command of its own.
+    """
     text = raw.strip()
     if text.startswith("//") and _COMMAND.fullmatch(text.split(maxsplit=1)[0][1:]) and text[2:3].strip():
         return text[1:]
-    return text if text.startswith("/") and raw[:1].isspace() else None
+    return f" {text}" if text.startswith("/") and raw[:1].isspace() else None
 
 
 def unknown_command(text: str, known: Collection[str], *, is_agent_known: bool = True) -> str:
@@ -148,16 +150,19 @@ def unknown_command(text: str, known: Collection[str], *, is_agent_known: bool =
         known: The names of all commands, of the agent and of this client.
         is_agent_known: The agent is there, so that its commands are known.
     """
+    from difflib import get_close_matches  # only a command that was misspelt needs it
+
     word, *words = text.split(maxsplit=1) or [""]
     if not _COMMAND.fullmatch(word) or word[1:] in known or (words and len(word) > 1 and os.path.exists(word)):
         return ""
     if word == "/":
         return "type the name of a command behind /, or /help for all of them"
-    near = did_you_mean(word, [f"/{name}" for name in known])
-    more = "" if is_agent_known else "those of the agent are not known until it is there"
-    ending = "; ".join(part for part in (near, more) if part)
+    near = get_close_matches(word, [f"/{name}" for name in sorted(known)], n=1)
+    meant = f"did you mean {near[0]}? " if near else ""
+    if not is_agent_known:
+        meant += "Those of the agent are not known until it is there. "
     shown = label(word, 40)
-    return f"not sent: there is no command {shown}{f'; {ending}' if ending else ''} (/{shown} sends it as it is)"
+    return f"not sent: there is no command {shown}. {meant[:1].upper()}{meant[1:]}/{shown} sends it as it is"
 
 
 def command_suggestions(
@@ -182,9 +187,10 @@ def command_suggestions(
         own[ours.name] = Suggestion(f"/{name} ", f"/{name}", ours.help, "client")
     if query:
         return ranked(query, [*rows, *own.items()])
-    often = [own[name] for name in FREQUENT if name in own]
-    some = often[: max(_OWN_FREQUENT, MOST_FREQUENT - len(rows))]
-    return [*some, *(row for _, row in rows)][:MOST_FREQUENT]
+    named = {**own, **dict(rows)}
+    others = [row for name, row in rows if name not in FREQUENT]
+    often = [named[name] for name in FREQUENT if name in named]
+    return [*often[: max(_OWN_FREQUENT, MOST_FREQUENT - len(others))], *others][:MOST_FREQUENT]
 
 
 def is_whole_name(word: CompletedWord, rows: Sequence[Suggestion], paths: Collection[str] = ()) -> bool:

@@ -384,13 +384,18 @@ class HostedConversation:
         """Wake what waits for the end of the turn."""
         self._turn_over.set()
 
+    @property
+    def is_temporary(self) -> bool:
+        """Whether the session ends with the client, so that it need not be stopped."""
+        return self._opening.is_temporary
+
     def farewell(self, *, was_running: bool) -> str:
         """Return how to come back, and how to stop what goes on; empty without a session that stays.
 
         Args:
             was_running: a turn ran when the client was left.
         """
-        if self.session_id is None or self._opening.is_temporary:
+        if self.session_id is None or self.is_temporary:
             return ""
         id = label(self.session_id, 80)
         back = f"dragoman attach {id} brings you back"

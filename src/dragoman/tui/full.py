@@ -33,6 +33,7 @@ def run(
     ui: UiMembers | None = None,
     overridden: Mapping[str, str] | None = None,
     chooses: bool = False,
+    welcomes: bool = False,
     notes: tuple[str, ...] = (),
 ) -> int:
     """Work in this terminal until the user leaves. Returns the exit code.
@@ -44,6 +45,7 @@ def run(
         ui: the user's settings.
         overridden: settings that an option decides this time, and which one.
         chooses: open the list of sessions, if there are some.
+        welcomes: show what is on this machine first, and begin with what is chosen there.
         notes: what the user should know.
     """
     gc.disable()  # what is loaded stays: collections find nothing, and are a twelfth of the time to the first frame
@@ -72,7 +74,8 @@ def run(
         answers=TerminalAnswers() if question is None else question.answers,
         typed=b"" if question is None else question.typed,
         chooses=chooses,
-        announces=not chooses,
+        welcomes=welcomes,
+        announces=not chooses and not welcomes,
         worktree=opening.worktree,
         notes=notes,
     )

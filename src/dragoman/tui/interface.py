@@ -52,3 +52,6 @@ class Opening(Protocol):
 
     def new(self, agent: str | None) -> dict[str, Any]:
         """Return the params of `session/new` for an agent, or for the one the user named. Raises: DragomanError."""
+
+    def choose(self, agent: str, model: str) -> None:
+        """Open new sessions with this agent, and this model of the built-in one, unless another agent is named."""

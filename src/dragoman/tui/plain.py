@@ -92,7 +92,8 @@ class PlainTerminal:
             if words is not None:
                 if await self._may_leave(client, words):
                     return
-            elif raw.strip() or client.answers.is_filling:  # an empty line keeps the value of a field
+            # An empty line keeps the value of a field, and takes the best row of the welcome.
+            elif raw.strip() or client.answers.is_filling or client.is_choosing:
                 await client.take(raw)
 
     async def _may_leave(self, client: LineClient, words: str) -> bool:
@@ -145,16 +146,25 @@ def run(
     *,
     is_ascii: bool = False,
     chooses: bool = False,
+    welcomes: bool = False,
 ) -> int:
     """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
     terminal = PlainTerminal(Painter(has_colour), is_ascii=is_ascii)
-    return asyncio.run(_work(opening, session_id, first, terminal, chooses=chooses))
+    work = _work(opening, session_id, first, terminal, chooses=chooses, welcomes=welcomes)
+    return asyncio.run(work)
 
 
 async def _work(
-    opening: Opening, session_id: str | None, first: str | None, terminal: PlainTerminal, *, chooses: bool
+    opening: Opening,
+    session_id: str | None,
+    first: str | None,
+    terminal: PlainTerminal,
+    *,
+    chooses: bool,
+    welcomes: bool,
 ) -> int:
     client = LineClient(opening, terminal, session_id, chooses=chooses)
+    client.welcomes = welcomes
     reading = asyncio.ensure_future(terminal.read(client))
     working = asyncio.ensure_future(client.run(reading, first))
 

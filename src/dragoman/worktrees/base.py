@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from dragoman.workspace.ignore import GENERATED, RULES_FILE, IgnoreStack, read_plain
 from dragoman.worktrees.git import WorktreeError, run_git
-from dragoman.worktrees.worktree import content_of, entries_of, mode_of
+from dragoman.worktrees.worktree import content_of, entries_of, mode_of, pieces_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,10 +39,11 @@ class FileVersion(Struct, frozen=True):
 
 
 class BaseFile(Struct, frozen=True, array_like=True):
-    """A file as it was: the name that git gives to such a content, and the mode."""
+    """A file as it was: the name that git gives to such a content, the mode, and the size."""
 
     id: bytes
     mode: int
+    size: int
 
 
 class Base(Struct, frozen=True, kw_only=True):
@@ -59,12 +60,29 @@ class Base(Struct, frozen=True, kw_only=True):
     link: bytes = b""
     """The file `.git` of the worktree; empty for a plain copy."""
 
-    def has(self, path: str, version: FileVersion | None) -> bool:
-        """Whether a path is as it was."""
+    def has(self, path: str, version: FileVersion) -> bool:
+        """Whether a path was this version."""
         known = self.files.get(os.fsencode(path))
-        if known is None or version is None:
-            return known is None and version is None
-        return known.mode == version.mode and known.id == self.id_of(version.content)
+        return known is not None and known.mode == version.mode and known.id == self.id_of(version.content)
+
+    def holds(self, path: str, top: str) -> bool:
+        """Whether a path below this folder is as it was. Raises: WorktreeError."""
+        known = self.files.get(os.fsencode(path))
+        place = os.path.join(top, path)
+        # A file of another size is not read: one of a terabyte takes no room.
+        if known is None or mode_of(place) != known.mode or size_of(place) != known.size:
+            return False
+        return self.look(place) == known
+
+    def look(self, place: str) -> BaseFile | None:
+        """Describe a file or a link as it is now; None for anything else. Raises: WorktreeError."""
+        mode, size = mode_of(place), size_of(place)
+        if mode is None or size is None:
+            return None
+        digest = hashlib.new(self.algorithm, b"blob %d\0" % size, usedforsecurity=False)
+        for piece in pieces_of(place, is_copy=True):
+            digest.update(piece)
+        return BaseFile(digest.digest(), mode, size)
 
     def id_of(self, content: bytes) -> bytes:
         """Return the name of a content."""

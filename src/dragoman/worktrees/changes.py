@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec import Struct
 
 from dragoman.workspace.patch_text import PatchSide, file_patch
 from dragoman.worktrees.base import GIT, FileVersion, base_of, files_in, is_in_git, version_at, versions_of
 from dragoman.worktrees.git import WorktreeError
+from dragoman.worktrees.worktree import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from dragoman.worktrees.base import Base
     from dragoman.worktrees.worktree import Worktree
+
+
+MOST_READ_BYTES: Final = 512 << 20  # of the contents that changed, all together
 
 
 class WorktreeChange(Struct, frozen=True):
@@ -27,10 +31,10 @@ class WorktreeChange(Struct, frozen=True):
     after: FileVersion | None
     base_is_known: bool = True
     """False if the old content is lost, because the project's own file has changed since. `before` is None then."""
-    aside: Literal["git", "generated", "ignored"] | None = None
+    aside: Literal["git", "generated", "large", "ignored"] | None = None
     """Why a merge leaves it: it stands for a folder of git with all that is in it; for a folder with installed or
-    generated files; or git ignores it. The last two only by rules that were changed in the worktree. None if a merge
-    takes it."""
+    generated files; its content is too large to be read; or git ignores it. By rules that were changed in the worktree,
+    where git ignores it. None if a merge takes it."""
 
     @property
     def kind(self) -> Literal["created", "modified", "deleted"]:
@@ -57,12 +61,23 @@ def changes_of(worktree: Worktree) -> list[WorktreeChange]:
     found = {file.path: file for file in files_in(worktree, base)}
     generated = [WorktreeChange(path, None, nothing, aside="generated") for path in found if found[path].is_generated]
     differing: dict[str, FileVersion | None] = {}
-    for path in found.keys() | {os.fsdecode(name) for name in base.files}:
+    large: set[str] = set()
+    room_bytes = MOST_READ_BYTES
+    for path in sorted(found.keys() | {os.fsdecode(name) for name in base.files}):
         # What was there and is not found is gone, or behind a link.
-        now = version_at(folder, path, is_copy=True) if path in found else None
-        if not base.has(path, now):
-            differing[path] = now
+        if path in found and (found[path].is_generated or base.holds(path, folder)):
+            continue
+        size = size_of(os.path.join(folder, path)) if path in found else None
+        if size is None:
+            if os.fsencode(path) in base.files:
+                differing[path] = None
+        elif size > room_bytes and not is_in_git(path):
+            large.add(path)
+        else:
+            now = differing[path] = nothing if is_in_git(path) else version_at(folder, path, is_copy=True)
+            room_bytes -= 0 if now is None else len(now.content)
     own = set(_of_git(worktree, base, differing))
+    unread = [WorktreeChange(path, _was(base, path), nothing, aside="large") for path in large]
     plain = {path: now for path, now in differing.items() if not is_in_git(path)}
     before = versions_of(worktree, base, plain)
     changes = [
@@ -76,7 +91,12 @@ def changes_of(worktree: Worktree) -> list[WorktreeChange]:
         for path, now in plain.items()
     ]
     changes = [seen for change in changes if (seen := _in_submodule(worktree, base, change)) is not None]
-    return sorted([*own, *generated, *changes], key=lambda change: change.path)
+    return sorted([*own, *generated, *unread, *changes], key=lambda change: change.path)
+
+
+def _was(base: Base, path: str) -> FileVersion | None:
+    """Return something for a file that was there, without its content."""
+    return FileVersion(b"", 0o100644) if os.fsencode(path) in base.files else None
 
 
 def _of_git(worktree: Worktree, base: Base, differing: Iterable[str]) -> Iterator[WorktreeChange]:
@@ -111,9 +131,9 @@ def _in_submodule(worktree: Worktree, base: Base, change: WorktreeChange) -> Wor
 def patch_of(changes: Iterable[WorktreeChange]) -> bytes:
     """Return the changes as one patch for `git apply`, with renames, modes and binary files.
 
-    Folders of git and of generated files are not in it.
+    Folders of git and of generated files, and files that are too large to be read, are not in it.
     """
-    shown = [change for change in changes if change.aside not in ("git", "generated")]
+    shown = [change for change in changes if change.aside in (None, "ignored")]
     gone = {change.before: change for change in shown if change.after is None and change.before is not None}
     pieces: list[tuple[str, bytes]] = []
     renamed = set()

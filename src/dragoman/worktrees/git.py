@@ -28,6 +28,7 @@ def run_git(
     feed: bytes | None = None,
     codes: Sequence[int] = (0,),
     git_folder: str | None = None,
+    index: str | None = None,
 ) -> bytes:
     """Run git in a folder and return what it prints.
 
@@ -35,6 +36,7 @@ def run_git(
         feed: what git reads from its standard input.
         codes: the exit codes of a success.
         git_folder: the folder of git's files; None leaves it to git, which looks for it from the folder upwards.
+        index: a file in the place of the repository's own index.
 
     Raises:
         WorktreeError: git is not installed, failed, or took too long.
@@ -47,7 +49,7 @@ def run_git(
             stdin=subprocess.DEVNULL if feed is None else None,
             capture_output=True,
             timeout=_SECONDS,
-            env=_environment(git_folder),
+            env=_environment(git_folder, index),
             check=False,
         )
     except FileNotFoundError:
@@ -77,7 +79,8 @@ def names_in(output: bytes) -> list[str]:
     return [os.fsdecode(name) for name in output.split(b"\0") if name]
 
 
-def _environment(git_folder: str | None) -> dict[str, str]:
+def _environment(git_folder: str | None, index: str | None) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     kept |= {"LC_ALL": "C", "GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0"}
-    return kept if git_folder is None else kept | {"GIT_DIR": git_folder}
+    given = {"GIT_DIR": git_folder, "GIT_INDEX_FILE": index}
+    return kept | {name: value for name, value in given.items() if value is not None}

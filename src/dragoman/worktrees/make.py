@@ -7,6 +7,7 @@ import shutil
 import stat
 from contextlib import suppress
 from datetime import UTC, datetime
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, Literal
 
 from msgspec.structs import replace
@@ -15,15 +16,12 @@ from dragoman.process.sandbox.policy import linked_git
 from dragoman.workspace.ignore import RULES_FILE, read_plain
 from dragoman.worktrees.base import (
     GIT,
-    LINK,
     MOST_RULES_BYTES,
     Base,
-    BaseFile,
     base_of,
     files_in,
     is_in_git,
     keep_base,
-    version_at,
 )
 from dragoman.worktrees.git import WorktreeError, names_in, run_git, top_folder
 from dragoman.worktrees.worktree import (
@@ -133,7 +131,14 @@ def _from_commit(made: Worktree, git_folder: str, outer: Worktree | None, note: 
 
 def _changed(project: str) -> list[str]:
     """Return the paths whose content differs from the commit, those that git does not know included."""
-    listed = names_in(run_git(project, ["diff", "--name-only", "--no-renames", "--ignore-submodules", "-z", "HEAD"]))
+    own = run_git(project, ["rev-parse", "--path-format=absolute", "--git-path", "index"])
+    words = ["diff", "--name-only", "--no-renames", "--ignore-submodules", "-z", "HEAD"]
+    with TemporaryDirectory(prefix="dragoman-index-") as place:
+        # Git notes what it compared in the index, and the user's is not touched.
+        index = os.path.join(place, "index")
+        with suppress(FileNotFoundError):
+            shutil.copy2(os.fsdecode(own.removesuffix(b"\n")), index)
+        listed = names_in(run_git(project, words, index=index))
     unknown = names_in(run_git(project, ["ls-files", "--others", "--exclude-standard", "-z"]))
     # A nested repository is listed as a folder; its files are not the project's.
     return [path for path in dict.fromkeys([*listed, *unknown]) if not path.endswith("/")]
@@ -141,10 +146,12 @@ def _changed(project: str) -> list[str]:
 
 def _changed_in(outer: Worktree, made: Worktree) -> Iterator[str]:
     """Yield the paths of a worktree that differ from the commit that a copy of it begins with."""
-    there = {found.path for found in files_in(outer, base_of(outer)) if not is_in_git(found.path)}
+    base = base_of(outer)
+    there = {found.path for found in files_in(outer, base) if not is_in_git(found.path)}
     checked_out = {path for path, is_folder in walk(made.folder) if not is_folder and path != GIT}
     for path in sorted(there | checked_out):
-        if path not in there or version_at(outer.folder, path, is_copy=True) != version_at(made.folder, path):
+        places = (os.path.join(outer.folder, path), os.path.join(made.folder, path))
+        if path not in there or base.look(places[0]) != base.look(places[1]):
             yield path
 
 
@@ -170,16 +177,16 @@ def _base_of_commit(made: Worktree, git_folder: str, commit: str) -> Base:
         link=content_of(os.path.join(made.folder, GIT)) or b"",
     )
     for path, is_folder in walk(made.folder):
-        version = None if is_folder or path == GIT else version_at(made.folder, path)
-        if version is None:
+        found = None if is_folder or path == GIT else base.look(os.path.join(made.folder, path))
+        if found is None:
             continue
         name = os.fsencode(path)
-        if os.path.basename(path) == RULES_FILE and version.mode != LINK:
-            base.folder_rules[os.path.dirname(name)] = version.content[:MOST_RULES_BYTES]
-        base.files[name] = BaseFile(base.id_of(version.content), version.mode)
+        base.files[name] = found
+        if os.path.basename(path) == RULES_FILE:
+            rules = read_plain(os.path.join(made.folder, path), MOST_RULES_BYTES)
+            base.folder_rules.update({} if rules is None else {os.path.dirname(name): rules})
         kept = str(made.place / "base" / path)
-        is_small = len(version.content) <= _MOST_KEPT_BYTES
-        if committed.get(name) != base.files[name].id and is_small and not os.path.lexists(kept):
+        if committed.get(name) != found.id and found.size <= _MOST_KEPT_BYTES and not os.path.lexists(kept):
             _copy(os.path.join(made.folder, path), kept)
     return base
 
@@ -212,9 +219,9 @@ def _copied(made: Worktree) -> Worktree:
             )
         if mode_of(source) is not None:
             _copy(source, target)
-            version = version_at(made.folder, path)
-            assert version is not None  # it was copied
-            base.files[os.fsencode(path)] = BaseFile(base.id_of(version.content), version.mode)
+            found = base.look(target)
+            assert found is not None  # it was copied
+            base.files[os.fsencode(path)] = found
     keep_base(made, base)
     return made
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _LEFT = {
     "git": "files of git are not merged",
     "generated": "installed and generated files that git ignores are not merged",
+    "large": "it is too large to be merged; copy it by hand",
     "ignored": "only a rule that was changed in the worktree ignores it; name it to merge it",
 }
 

@@ -27,11 +27,11 @@ from dragoman.text.visible import label
 from dragoman.worktrees.git import WorktreeError, run_git, top_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _RECORD: Final = "record.json"
-MOST_FILE_BYTES: Final = 1 << 30  # of one file, which is read whole
+_PIECE_BYTES: Final = 1 << 20
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
@@ -162,24 +162,42 @@ def content_of(path: str, *, is_copy: bool = False) -> bytes | None:
     Raises:
         WorktreeError: it cannot be read.
     """
+    return None if mode_of(path) is None else b"".join(pieces_of(path, is_copy=is_copy))
+
+
+def pieces_of(path: str, *, is_copy: bool = False) -> Iterator[bytes]:
+    """Yield the content of a file piece by piece, or where a link leads; nothing for anything else.
+
+    Raises:
+        WorktreeError: it cannot be read.
+    """
     try:
         status = os.lstat(path)
         if stat.S_ISLNK(status.st_mode):
-            return os.fsencode(os.readlink(path))
+            yield os.fsencode(os.readlink(path))
+            return
         if not stat.S_ISREG(status.st_mode):
-            return None
-        if status.st_size > MOST_FILE_BYTES:
-            raise WorktreeError(f"{path} is larger than {MOST_FILE_BYTES >> 20} MiB; copy or remove it by hand")
+            return
         if is_copy and not status.st_mode & 0o400:
             os.chmod(path, stat.S_IMODE(status.st_mode) | 0o400)
         # A process that is left of a run can put a pipe or a link in its place at this moment.
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with open(fd, "rb") as file:
-            return file.read() if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        with open(fd, "rb", buffering=0) as file:
+            while stat.S_ISREG(os.fstat(fd).st_mode) and (piece := file.read(_PIECE_BYTES)):
+                yield piece
     except (FileNotFoundError, NotADirectoryError):
-        return None
+        return
     except OSError as error:
         raise WorktreeError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def size_of(path: str) -> int | None:
+    """Return the size of a file or a link; None for anything else."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return status.st_size if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode) else None
 
 
 def mode_of(path: str) -> int | None:

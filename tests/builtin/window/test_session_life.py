@@ -246,7 +246,7 @@ async def test_context_shows_what_fills_the_window(tmp_path: Path) -> None:
 # Sizes
 
 
-async def test_an_unknown_window_is_assumed_and_reported_once(tmp_path: Path) -> None:
+async def test_an_unknown_window_is_assumed_and_reported_once_for_all_sessions(tmp_path: Path) -> None:
     async with open_fixture(tmp_path) as fixture:
         model = CountingModel(500_000, steps=0)
         use(fixture, model)
@@ -256,6 +256,10 @@ async def test_an_unknown_window_is_assumed_and_reported_once(tmp_path: Path) ->
             chunk.data["title"] for chunk in fixture.seen if isinstance(chunk, c.Data) and chunk.name == "notice"
         ]
         assert notices == ["The context window of counting:one is not known; 128,000 tokens are assumed"]
+    async with open_fixture(tmp_path) as fixture:
+        use(fixture, CountingModel(500_000, steps=0))
+        assert await turn(fixture, "hi") is None
+        assert not [chunk for chunk in fixture.seen if isinstance(chunk, c.Data) and chunk.name == "notice"]
 
 
 async def test_a_server_that_cuts_the_conversation_without_an_error_is_noticed(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""An agent that appends the environment of each of its processes to the file of its first argument, when prompted.
+"""An agent that appends the environment of each of its processes to the file of its first argument, when prompted or
+logged in to.
 
 It can load sessions. What it writes has nothing of the environment, but for a prompt with `repeat` or `die`.
 """
@@ -6,6 +7,8 @@ It can load sessions. What it writes has nothing of the environment, but for a p
 import json
 import os
 import sys
+
+METHODS = [{"id": "any", "name": "Any"}]
 
 
 def send(message: dict[str, object]) -> None:
@@ -18,12 +21,13 @@ for line in sys.stdin:
     method, params = call.get("method"), call.get("params") or {}
     result: dict[str, object] = {}
     if method == "initialize":
-        result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
+        result = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}, "authMethods": METHODS}
     if method == "session/new":
         result = {"sessionId": f"s{os.getpid()}"}
-    if method == "session/prompt":
+    if method in ("session/prompt", "authenticate"):
         with open(sys.argv[1], "a", encoding="ascii") as file:
             file.write(json.dumps({"pid": os.getpid(), **os.environ}) + "\n")
+    if method == "session/prompt":
         key = os.environ.get("OPENAI_API_KEY", "none")
         content = {"type": "text", "text": f"noted {key}" if "repeat" in line else "noted"}
         update = {"sessionUpdate": "agent_message_chunk", "content": content}

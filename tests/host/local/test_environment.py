@@ -179,6 +179,40 @@ def test_an_agent_has_the_environment_of_its_client_in_every_form(forms: Forms, 
     assert len(forms.pids()) == 1
 
 
+def test_an_agent_that_is_only_logged_in_to_has_the_environment_of_its_client(forms: Forms) -> None:
+    client = forms.connect(begins=False)
+    own = client.result(begin(client))["agentCapabilities"]["_meta"]["dragoman"]
+    block = b64encode(b"OPENAI_API_KEY=key-of-the-client\0PATH=" + os.environb[b"PATH"]).decode()
+    assert own["machine"] == machine_mark()
+    client.notify(METHOD, block=block)
+    wanted = {"agent": "notes", "method": "any"}
+    client.send({"jsonrpc": "2.0", "id": "login", "method": "_dragoman/log_in", "params": wanted})
+    while (answer := client.read()).get("id") != "login":
+        pass
+    assert answer["result"] == {}
+    client.close()
+    (found,) = forms.lines()
+    forms.noted.unlink()
+    assert (found["OPENAI_API_KEY"], found.get("HOME")) == ("key-of-the-client", None)
+
+
+def test_the_program_of_an_agent_is_found_on_the_path_of_its_client(forms: Forms) -> None:
+    programs = forms.temporary / "programs"
+    programs.mkdir()
+    for name in ("gemini", "only-here"):
+        (programs / name).write_text(f"#!/bin/sh\nexec {sys.executable} -IS {AGENT} {forms.noted}\n")
+        (programs / name).chmod(0o700)
+    try:
+        forms.environment = {**forms.mine, "PATH": f"{programs}:{forms.mine['PATH']}"}
+        for words in (("-a", "gemini", "hi"), ("hi", "--", "only-here")):
+            done = forms.run("--session", f"found {words[1]}", *words)
+            assert done.code == 0, done
+        assert len(forms.lines()) == 2
+    finally:
+        forms.environment = forms.mine
+        forms.noted.unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("words", [(), ("--session", "narrow")], ids=["exec", "exec --session"])
 def test_a_key_that_the_settings_allow_has_its_address(forms: Forms, words: tuple[str, ...]) -> None:
     done = forms.run(*words, "-a", "narrow", "hi")

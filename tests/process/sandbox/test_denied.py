@@ -169,6 +169,27 @@ async def test_everything_else_is_as_without_a_sandbox_for_commands_outside(ther
     assert (there.outside / "new").exists()
 
 
+def test_a_search_that_takes_long_is_not_made_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    takes = 0.01
+    searches = 0
+
+    def search() -> DeniedPaths:
+        nonlocal now, searches
+        now += takes
+        searches += 1
+        return DeniedPaths((str(searches),))
+
+    monkeypatch.setattr(denied, "monotonic", lambda: now)
+    monkeypatch.setattr(denied, "thread_time", lambda: now)
+    look = denied.DeniedSearch(search).look
+    assert [look().hidden, look().hidden] == [("1",), ("2",)]  # quick: before every command
+    takes = 0.5
+    assert [look().hidden, look().hidden] == [("3",), ("3",)]
+    now += 4.6
+    assert look().hidden == ("4",)
+
+
 def test_for_commands_a_rule_without_a_path_and_one_for_everything_close_nothing(project: Path) -> None:
     rules = [parse_rule(text, "deny", "flag") for text in ("edit", "read", "read:**", "read:.env")]
     result = denied_paths(rules, "other", [str(project)], str(project.parent), for_commands=True)

@@ -107,9 +107,9 @@ class ScriptedModel(Model):
         written, called, reason = 0, False, "stop"
         result = _last_result(reply)
         for position, action in enumerate(self._actions(request, number)):
-            # The script of a subagent has results of its own.
+            # The script of a subagent has results of its own, and actions that are chosen have none to be put in.
             is_task = action.verb == "task" or (action.verb == "call" and _TASK.match(action.rest))
-            rest = action.rest if is_task else action.rest.replace("{result}", result)
+            rest = action.rest if is_task or self._choose is not None else action.rest.replace("{result}", result)
             id = f"{reply.id}.{number}.{position}"
             if action.verb in _TOOLS:
                 called = True

@@ -8,7 +8,6 @@ removed the files. Every answer names a step to try next, and differs from the o
 from __future__ import annotations
 
 import re
-import shutil
 import unicodedata
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -29,9 +28,9 @@ NAME: Final = "tour"
 AGENTS_FILE: Final = "tour-agents.txt"
 """The agents of the user's machine, a line each, in the data folder of the demo, which has no others."""
 README: Final = "README.md"
-WORDS: Final = "greeting.txt"
-PROGRAM: Final = "greeting.py"
-TESTS: Final = "test_greeting.py"
+WORDS: Final = "words.txt"
+PROGRAM: Final = "greet"
+TESTS: Final = "test"
 _GREETINGS: Final = (
     "Hello, {name}.",
     "Hello, {name}! Nice to meet you.",
@@ -42,33 +41,16 @@ PROJECT: Final = {
     README: """\
 # Greeting
 
-`python3 greeting.py NAME` greets with the words of `greeting.txt`; `python3 -m unittest` tests it.
+`sh greet NAME` greets with the words of `words.txt`; `sh test` tests it.
 """,
     WORDS: f"{_GREETINGS[0]}\n",
-    PROGRAM: '''\
-"""Greets the name on the command line."""
-
-import sys
-from pathlib import Path
-
-
-def greet(name: str) -> str:
-    words = Path(__file__).with_name("greeting.txt").read_text().strip()
-    return words.replace("{name}", name)
-
-
-if __name__ == "__main__":
-    print(greet(" ".join(sys.argv[1:]) or "world"))
-''',
+    PROGRAM: """\
+# Greets the name on the command line.
+sed "s/{name}/${1:-world}/" words.txt
+""",
     TESTS: """\
-import unittest
-
-from greeting import greet
-
-
-class GreetingTest(unittest.TestCase):
-    def test_the_name_is_in_the_greeting(self) -> None:
-        self.assertIn("Ada", greet("Ada"))
+# The name has to be in the greeting.
+if sh greet Ada | grep -q Ada; then echo "1 test passed"; else echo "1 test failed"; exit 1; fi
 """,
 }
 """The files of the project, as the tour begins."""
@@ -79,8 +61,8 @@ Type `edit the greeting`; or read, run, plan, review, rewind; or `agents`.
 
 _FILES: Final = {
     README: "readme",
-    TESTS: "test tests unittest",
-    PROGRAM: "program programm programme programa code py",
+    TESTS: "test tests",
+    PROGRAM: "program programm programme programa code greet",
     WORDS: "greeting words txt",
 }
 """The words that name a file of the project."""
@@ -242,7 +224,7 @@ def _read(turn: TourTurn) -> list[ScriptAction]:
     about = {
         README: "It says what the project does and how it is started.",
         WORDS: "These are the words of the greeting; `{name}` is replaced.",
-        PROGRAM: "It takes the words from greeting.txt.",
+        PROGRAM: "It takes the words from words.txt, and puts the name in.",
         TESTS: "It has one test: the name has to be in the greeting.",
     }[name]
     following = turn.vary("`edit the greeting`", "`plan a change`", "`run the tests`")
@@ -268,12 +250,10 @@ def _edit(turn: TourTurn) -> list[ScriptAction]:
 
 
 def _run(turn: TourTurn) -> list[ScriptAction]:
-    python = shutil.which("python3") is not None
-    is_test = turn.has("test tests testing testen tester teste* тест* テスト 测试 prueba*")
-    command = "python3 -B -m unittest -q" if is_test else f"python3 -B {PROGRAM} Ada"
     if not turn.results:
+        is_test = turn.has("test tests testing testen tester teste* тест* テスト 测试 prueba*")
         first = turn.vary("I run it, if you let me.", "This is a command, so you are asked.", "One command:")
-        return [_say(first), _do("run", command if python else f"cat {PROGRAM}")]
+        return [_say(first), _do("run", f"sh {TESTS if is_test else PROGRAM}")]
     result = turn.results[0]
     if not result.is_done:
         return [_failed(turn, "The command did not run to its end", result, "`read the program`")]

@@ -29,15 +29,23 @@ class TerminalOpening:
         """The name of the worktree that the folder belongs to."""
         self.mode = options.mode or ""
         self._options = options
+        self._chosen: tuple[str, str] | None = None
+        self._is_remembered = False
+
+    def choose(self, agent: str, model: str) -> None:
+        """Open new sessions with what the user chose in the welcome, unless another agent is named."""
+        self._chosen, self._is_remembered = (agent, model), False
+
+    def prefer(self, chosen: tuple[str, str]) -> None:
+        """Open new sessions with what was chosen in an earlier start, unless the settings name an agent."""
+        self._chosen, self._is_remembered = chosen, True
 
     def new(self, agent: str | None) -> dict[str, Any]:
         """Return the params of a new session. Raises: ConfigError."""
-        from msgspec.structs import replace
-
         from dragoman.cli.exec.hosted.opening import SessionOpener
         from dragoman.errors import ConfigError
 
-        options = self._options if agent is None else replace(self._options, agent=agent, command=None)
+        options = self._opened_with(agent)
         try:
             found = SessionOpener(options).describe(None)
         except exits.CliError as error:
@@ -48,6 +56,52 @@ class TerminalOpening:
             "additional_directories": options.directories,
             "meta": found.meta,
         }
+
+    def _opened_with(self, agent: str | None) -> Options:
+        """Return the options for an agent that was named in the client, else for the one of the command line."""
+        from msgspec.structs import replace
+
+        if agent is not None and (self._chosen is None or agent != self._chosen[0]):
+            # A model that was chosen belongs to the agent that it was chosen with.
+            return replace(self._options, agent=agent, command=None)
+        if self._chosen is None or (self._is_remembered and _settings_name_one(self.cwd)):
+            return self._options
+        name, model = self._chosen
+        return replace(self._options, agent=name, command=None, model=self._options.model or model or None)
+
+
+def _settings_name_one(folder: str) -> bool:
+    """Whether the settings of the user, or of a project that the user accepted, name an agent or a model."""
+    from pathlib import Path
+
+    from dragoman.errors import ConfigError
+    from dragoman.settings import find_project, load_settings
+    from dragoman.settings.places import config_dir
+
+    try:
+        settings = load_settings(config_dir(), find_project(Path(folder)))
+    except ConfigError:
+        return True  # what is wrong with them is shown when the session is opened
+    return bool(settings.default_agent or settings.model)
+
+
+def _welcomes(opening: TerminalOpening, options: Options) -> bool:
+    """Whether nothing is set up, so that the welcome comes first; what was chosen in an earlier start is used."""
+    if options.agent is not None or options.command is not None or options.model is not None:
+        return False
+    from dragoman.settings.places import config_dir, data_dir
+    from dragoman.tui.start.preferences import FILE_NAME, Preferences
+
+    chosen = Preferences(data_dir() / FILE_NAME).chosen()
+    if chosen is not None:
+        opening.prefer(chosen)
+        return False
+    # A line of a script is not a choice.
+    if os.environ.get("DRAGOMAN_MODEL") or not sys.stdin.isatty():
+        return False
+    from dragoman.settings.credentials import Credentials
+
+    return Credentials(config_dir()).stamp() is None and not _settings_name_one(options.cwd)
 
 
 def run(call: CliCall) -> int:
@@ -88,7 +142,8 @@ def open_client(call: CliCall, *, is_temporary: bool = False) -> int:
         sys.stdout.write(f"plain mode ({why}): lines only, nothing is redrawn. /help lists the commands.\n")
     named = "" if worktree is None else worktree.name
     opening = TerminalOpening(options, named, is_temporary=is_temporary)
-    code = _converse(opening, None if session is None else session.session_id, form, call, ui, notes)
+    welcomes = session is None and given.resume is None and _welcomes(opening, options)
+    code = _converse(opening, None if session is None else session.session_id, form, call, ui, notes, welcomes=welcomes)
     if worktree is not None:
         from dragoman.cli.worktree import note_worktree
 
@@ -97,7 +152,14 @@ def open_client(call: CliCall, *, is_temporary: bool = False) -> int:
 
 
 def _converse(
-    opening: TerminalOpening, session_id: str | None, form: str, call: CliCall, ui: UiMembers, notes: tuple[str, ...]
+    opening: TerminalOpening,
+    session_id: str | None,
+    form: str,
+    call: CliCall,
+    ui: UiMembers,
+    notes: tuple[str, ...],
+    *,
+    welcomes: bool,
 ) -> int:
     given, first = call.given, call.given.prompt
     if form != "full":
@@ -109,7 +171,8 @@ def _converse(
         else:
             from dragoman.tui.plain import run
         colour = uses_colour(sys.stdout)
-        return run(opening, session_id, first, colour, is_ascii=bool(is_ascii), chooses=given.resume == "")
+        chooses = given.resume == ""
+        return run(opening, session_id, first, colour, is_ascii=bool(is_ascii), chooses=chooses, welcomes=welcomes)
     overridden = {}
     if given.ascii:
         from msgspec.structs import replace
@@ -122,6 +185,7 @@ def _converse(
         ui=ui,
         overridden=overridden,
         chooses=given.resume == "",
+        welcomes=welcomes,
         notes=notes,
     )
 

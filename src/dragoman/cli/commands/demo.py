@@ -44,14 +44,13 @@ def _talk() -> int:
     from dragoman.settings.places import data_dir
 
     agents = agents_here()  # of the user: the demo has a home of its own
-    folder = mkdtemp(prefix="dragoman-demo-")
+    folder = mkdtemp(prefix="demo-")  # short: questions show paths in it, and should need no scrolling
     with _removed_at_the_end(folder):
-        project, home = Path(folder, "greeting"), f"{folder}/home"
+        project = Path(folder, "greeting")
         project.mkdir()
         for name, text in PROJECT.items():
             (project / name).write_text(text)
-        os.mkdir(home, 0o700)
-        os.environ |= {"DRAGOMAN_HOME": home, "XDG_RUNTIME_DIR": home}
+        os.environ |= {"DRAGOMAN_HOME": folder, "XDG_RUNTIME_DIR": folder}
         data_dir().mkdir(parents=True, exist_ok=True)
         (data_dir() / AGENTS_FILE).write_text("".join(f"{line}\n" for line in agents))
         words = ["--cwd", str(project), "-a", "dragoman", "--model", NAME]
@@ -91,7 +90,7 @@ left=80
 while [ $left -gt 0 ]; do
     found=
     case $left in 80) sign=TERM ;; ?|1?) sign=KILL ;; *) sign=0 ;; esac
-    for place in $(grep -l -a -F -e "DRAGOMAN_HOME=$1/home" /proc/[0-9]*/environ); do
+    for place in $(grep -l -a -F -e "DRAGOMAN_HOME=$1" /proc/[0-9]*/environ); do
         place=${place#/proc/}
         kill -$sign "${place%/environ}" && found=1
     done

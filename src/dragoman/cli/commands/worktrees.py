@@ -25,6 +25,11 @@ ACTIONS: Final = {
     "discard": ("yes", "cwd"),
 }
 _MARKS: Final = {"created": "A", "modified": "M", "deleted": "D"}
+_LEFT_OUT: Final = {
+    "git": "files of git",
+    "generated": "installed and generated files that git ignores",
+    "large": "files that are too large",
+}
 _SEE_HELP: Final = "see dragoman worktrees --help"
 
 
@@ -145,8 +150,8 @@ def _diff(worktree: Worktree, changes: Sequence[WorktreeChange], *, as_json: boo
         write_note(f"worktree {worktree.name} is as it was made")
         return exits.OK
     for change in changes:
-        if change.aside in ("git", "generated"):
-            what = "files of git" if change.aside == "git" else "installed and generated files that git ignores"
+        what = _LEFT_OUT.get(change.aside or "")
+        if what is not None:
             write_note(f"{_shown(change.path)} was {change.kind}; {what} are not in the patch")
     patch = patch_of(changes)
     if sys.stdout.isatty():
@@ -191,12 +196,15 @@ def _merge(worktree: Worktree, changes: Sequence[WorktreeChange], call: CliCall,
 def _discard(worktree: Worktree, *, is_sure: bool) -> int:
     from dragoman.worktrees import WorktreeError, changes_of, discard_worktree
 
+    lost = ""
     try:
         count = len(changes_of(worktree))
+        if count:
+            lost = f"{count} changed {'file' if count == 1 else 'files'} of the worktree {worktree.name}"
     except WorktreeError:
-        count = 0  # the folder is gone
-    if count and not is_sure:
-        lost = f"{count} changed {'file' if count == 1 else 'files'} of the worktree {worktree.name}"
+        if os.path.isdir(worktree.folder):
+            lost = f"changes of the worktree {worktree.name} that cannot be read"
+    if lost and not is_sure:
         if not sys.stdin.isatty():
             raise exits.CliError(f"{lost} would be lost", hint="add --yes to discard them")
         sys.stderr.write(f"Discard {lost}? [y/N] ")

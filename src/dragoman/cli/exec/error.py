@@ -90,7 +90,7 @@ def _sentence(
         case exits.STOPPED_EARLY:
             return _stopped(facts)
         case exits.AUTH_REQUIRED if entry is not None:
-            return _without_login(error, entry)
+            return _without_login(error, entry, options)
         case exits.AGENT_DIED if isinstance(error, StartFailed):
             return str(error), "see what is missing: dragoman agents doctor"
         case _:
@@ -191,14 +191,25 @@ def _message(error: Exception | None) -> str:
     return _with_cause(error) if isinstance(error, errors.RequestError) else str(error)
 
 
-def _without_login(error: Exception | None, entry: AgentEntry) -> tuple[str, str]:
+def _without_login(error: Exception | None, entry: AgentEntry, options: Options | None) -> tuple[str, str]:
     if is_built_in(entry):  # its message says which key is missing or wrong, and where it came from
         data = getattr(error, "data", None)
         methods = data.get("methods") if isinstance(data, dict) else None
         if isinstance(methods, list) and len(methods) == 1:
             return _message(error), "a model of another provider: --model PROVIDER:MODEL"
+        if options is not None and options.agent is None and options.command is None and options.model is None:
+            own = "for the built-in one no model is named and no key of a provider is set or stored"
+            return f"no agent is named, and {own}", _one_command()
         return _message(error), "dragoman agent login, or --model PROVIDER:MODEL, or DRAGOMAN_MODEL in the environment"
     return f"the agent requires a login: {_message(error)}", _login_hint(error, entry)
+
+
+def _one_command() -> str:
+    """Return the command for a user for whom nothing is set up: with an agent that is ready here, else for a key."""
+    from dragoman.tui.start.welcome import ready_agent
+
+    name = ready_agent()
+    return f"dragoman exec -a {shlex.quote(name)} PROMPT" if name else "dragoman agent login"
 
 
 def _login_hint(error: Exception | None, entry: AgentEntry) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Final
 
 import msgspec
@@ -64,11 +64,12 @@ class DeniedSearch:
 
     def look(self) -> DeniedPaths:
         """Return what rules deny now. Blocks. Raises: ConfigError."""
-        begin = monotonic()
-        if begin >= self._again_at:
+        now = monotonic()
+        if now >= self._again_at:
+            begin = thread_time()  # not the clock: a machine that is busy with other things must not open a file
             self._found = self._search()
-            took = monotonic() - begin
-            self._again_at = begin + took * _REST if took > _QUICK_SECONDS else 0.0
+            took = thread_time() - begin
+            self._again_at = now + took * _REST if took > _QUICK_SECONDS else 0.0
         return self._found
 
 

@@ -20,8 +20,9 @@ def run(
     *,
     is_ascii: bool = False,
     chooses: bool = False,
+    welcomes: bool = False,
 ) -> int:
     """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
     from dragoman.tui.inline.terminal import work_inline
 
-    return work_inline(opening, session_id, first, has_colour, is_ascii=is_ascii, chooses=chooses)
+    return work_inline(opening, session_id, first, has_colour, is_ascii=is_ascii, chooses=chooses, welcomes=welcomes)

@@ -194,7 +194,7 @@ class _Acts:
         if self._editor.accept(by_enter=True) or self._editor.begin_line():
             return
         text = self._editor.take()
-        if text or self._client.answers.is_filling:
+        if text or self._client.answers.is_filling or self._client.is_choosing:
             self._terminal.submit(text)
 
     def new_line(self, event: Any) -> None:

@@ -287,6 +287,8 @@ class InlineTerminal:
         return ANSI(self._signs("\n".join(lines)))
 
     def _status(self) -> ANSI:
+        if self.client.is_choosing and not self.client.conversation.is_running:
+            return ANSI(self._signs(f"a number or a letter chooses {self.glyphs.dot} Ctrl+D leave"))
         text, until = self._hint
         line = status_line(
             self.client.conversation,
@@ -355,11 +357,13 @@ def work_inline(
     *,
     is_ascii: bool = False,
     chooses: bool = False,
+    welcomes: bool = False,
 ) -> int:
     """Work in this terminal until the user leaves; `chooses`: list the sessions first. Returns the exit code."""
 
     async def work() -> None:
         terminal = InlineTerminal(opening, session_id, has_colour=has_colour, is_ascii=is_ascii, chooses=chooses)
+        terminal.client.welcomes = welcomes
         await terminal.run(first)
 
     asyncio.run(work())

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from dragoman.tui.attachments import Chip
     from dragoman.tui.interface import Opening
     from dragoman.tui.lines.changes import LineChanges
+    from dragoman.tui.lines.welcome import LineWelcome
     from dragoman.tui.values import AskedQuestion, ListedSession, OpenForm, TypedPrompt
     from dragoman.view.watched import WatchedSession
 
@@ -126,6 +127,10 @@ class LineClient:
             chooses: list the earlier sessions at the start.
         """
         self.terminal = terminal
+        self.welcomes = False
+        """Show what is on this machine first; the conversation begins with what is chosen."""
+        self._welcome: LineWelcome | None = None
+        self._opening = opening
         self._chooses = chooses
         self._announcing: asyncio.Task[None] | None = None
         self.conversation = HostedConversation(opening, self, session_id=session_id, clock=clock)
@@ -171,7 +176,7 @@ class LineClient:
         """Serve the conversation until `reading` is over; then leave it, and say how to come back."""
         if first:
             _ = self.conversation.send(first)
-        tasks = [asyncio.ensure_future(work) for work in (self.conversation.run(), self._draw(), self._beat())]
+        tasks = [asyncio.ensure_future(work) for work in (self._converse(), self._draw(), self._beat())]
         try:
             # One of ours ends only by a defect: it is raised below, instead of a client that stands still.
             _ = await asyncio.wait({reading, *tasks}, return_when=asyncio.FIRST_COMPLETED)
@@ -192,6 +197,26 @@ class LineClient:
                     await task
             self._show()
             self._farewell(running=running)
+
+    async def _converse(self) -> None:
+        if self.welcomes:
+            await self.open_welcome()
+            if self._welcome is not None:
+                _ = await self._welcome.chosen.wait()
+        await self.conversation.run()
+
+    async def open_welcome(self) -> None:
+        """Show what is on this machine, to choose from."""
+        from dragoman.tui.lines.welcome import LineWelcome
+
+        is_first = self.welcomes and self._welcome is None
+        self._welcome = LineWelcome(self, self._opening, is_first=is_first)
+        await self._welcome.show()
+
+    @property
+    def is_choosing(self) -> bool:
+        """Whether the welcome is open, where an empty line chooses, too."""
+        return self._welcome is not None and not self._welcome.chosen.is_set()
 
     # Writing
 
@@ -348,6 +373,8 @@ class LineClient:
             self.write(f"error: {one_line(str(error))}")
 
     async def _take(self, text: str, raw: str) -> None:
+        if self._welcome is not None and self.is_choosing and await self._welcome.take(text):
+            return
         if await self.answers.take(text):
             return
         if self._changes is not None and await self._changes.takes(text):

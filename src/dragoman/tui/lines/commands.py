@@ -54,6 +54,7 @@ COMMANDS: Final = (
     LineCommand("cost", "", "what the session cost so far"),
     LineCommand("paste", "", "attach the image in the clipboard"),
     LineCommand("settings", "", "show the settings of this client"),
+    LineCommand("agents", "", "agents, keys and models of this machine, to choose from"),
     LineCommand("login", "", "log in to the agent"),
     LineCommand("retry", "", "try again after a failure"),
     LineCommand("why", "TEXT", "reject the open question, and say why"),
@@ -62,7 +63,7 @@ COMMANDS: Final = (
 )
 
 
-_ALWAYS_OURS: Final = ("stop", "queue", "drop", "sessions", "resume", "mode", "help", "leave")
+_ALWAYS_OURS: Final = ("agents", "stop", "queue", "drop", "sessions", "resume", "mode", "help", "leave")
 
 
 def command_named(word: str) -> LineCommand | None:
@@ -95,6 +96,10 @@ def load_function(name: str) -> LineFunction | None:
     """Import the function of a command; None for what the client does by itself."""
     if name == "help":
         return show_help
+    if name == "agents":
+        from dragoman.tui.lines.welcome import show_agents
+
+        return show_agents
     if name in ("diff", "rewind", "redo", "export", "report"):
         from dragoman.tui.lines import changes
 
@@ -123,7 +128,7 @@ def help_lines(keys: Iterable[tuple[str, str]]) -> Iterator[str]:
     yield "Commands of the agent are sent to it; where it has one of the same name, /dragoman:NAME is the one of this"
     ours = ", ".join(f"/{name}" for name in _ALWAYS_OURS)
     yield f"list; always ours are {ours}."
-    yield "An unknown one is not sent; //NAME, or a blank before the slash, sends it as it is."
+    yield "An unknown one is not sent; //NAME sends it as it is, a blank before the slash sends a text."
 
 
 async def show_help(client: LineClient, words: str) -> None:

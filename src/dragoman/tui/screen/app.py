@@ -37,7 +37,7 @@ from dragoman.tui.screen.keys.actions import ACTIONS, action_named, client_actio
 from dragoman.tui.screen.keys.keymap import Keymap
 from dragoman.tui.screen.keys.pasted_keys import type_keys
 from dragoman.tui.screen.keys.textual_keys import adapt_keys
-from dragoman.tui.screen.parts import KeyQuestion, OneLine
+from dragoman.tui.screen.parts import KeyQuestion, LeftOnce, OneLine
 from dragoman.tui.screen.questions.card import CardView, QuestionCard
 from dragoman.tui.screen.questions.cards import ActionCard, Cards
 from dragoman.tui.screen.sessions.attached import AttachedSessions
@@ -147,7 +147,8 @@ class TerminalApp(App[None]):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Return whether an action is possible: above another screen only two; no question is answered unseen."""
         if len(self.screen_stack) > 1 and action in ("do", "answer"):
-            return parameters[:1] in (("interrupt",), ("redraw",))
+            takes_interrupt = isinstance(self.screen, LeftOnce) and self.screen.takes_interrupt
+            return parameters[:1] == ("redraw",) or (parameters[:1] == ("interrupt",) and not takes_interrupt)
         return super().check_action(action, parameters)
 
     def compose(self) -> ComposeResult:
@@ -170,7 +171,11 @@ class TerminalApp(App[None]):
             self.query_one(Transcript).toggle_open()
         if self._first:
             _ = self.conversation.send(self._first)
-        if self._start.chooses:
+        if self._start.welcomes:
+            from dragoman.tui.screen.welcome import show_first
+
+            show_first(self)
+        elif self._start.chooses:
             from dragoman.tui.screen.sessions.sessions import choose_first
 
             self.start(choose_first(self))
@@ -193,10 +198,15 @@ class TerminalApp(App[None]):
         self.set_interval(_BRANCH_SECONDS, lambda: self.start(self.around.look_at_branch()))
         for problem in self.keymap.problems:
             self.note(problem)
-        if self._start.typed:
-            self.call_after_refresh(type_keys, self, self._start.typed)
+        if not self._start.welcomes:
+            self.type_early_keys()
         self.call_after_refresh(follow_signals, self)
         self.call_after_refresh(gc.enable)  # paused for the first frame
+
+    def type_early_keys(self) -> None:
+        """Type what came before there was a screen; it is meant for the prompt."""
+        if self._start.typed:
+            self.call_after_refresh(type_keys, self, self._start.typed)
 
     async def on_unmount(self) -> None:
         # Before the connection ends: that would look like the end of the agent.
@@ -248,7 +258,7 @@ class TerminalApp(App[None]):
         theirs = {command.name for command in self.conversation.state.commands}
         action = client_action(word, argument, theirs)
         if action is not None:
-            self.action_do(action.name, argument.strip())
+            self._do(action.name, argument.strip())  # at once: a prompt that was typed behind it must not overtake it
             return True
         known = theirs | {command.name for command in client_commands()}
         problem = unknown_command(text, known, is_agent_known=self.conversation.phase == "ready")
@@ -417,7 +427,7 @@ class TerminalApp(App[None]):
         self.query_one("#rule", OneLine).show((("─" * width if self.glyphs is UNICODE else "-" * width, "dim"),))
         self.query_one("#footer", OneLine).show(frame.footer(self.query_one(Transcript).unseen))
         for column in self.query(Column):
-            if column.display:
+            if column.has_room:
                 column.show(frame.column(is_left=column.is_left))
         self.around.notifier.show_title(
             os.path.basename(self.conversation.folder) or self.conversation.folder, frame.title_state()
@@ -427,8 +437,8 @@ class TerminalApp(App[None]):
         """Show the columns that the width has room for, and leave room for the input below a question."""
         width, height = size
         self.query_one("#card").styles.max_height = max(3, height - 6) if height < _LOW else None
-        self.query_one("#left").display = width >= LEFT_FROM and not self._folds_columns
-        self.query_one("#right").display = width >= RIGHT_FROM and not self._folds_columns
+        self.query_one("#left", Column).give_room(width >= LEFT_FROM and not self._folds_columns)
+        self.query_one("#right", Column).give_room(width >= RIGHT_FROM and not self._folds_columns)
         self._is_dirty = True
 
     # Actions
@@ -544,7 +554,7 @@ class TerminalApp(App[None]):
 
     def action_leave(self, argument: str = "") -> None:
         """Leave, and let the turn that runs go on, or stop it, as the user says. With a draft, delete a character."""
-        transcript, prompt = self.query_one(Transcript), self.prompt_input
+        transcript, prompt, conversation = self.query_one(Transcript), self.prompt_input, self.conversation
         if transcript.has_focus and transcript.shown is not None:
             transcript.walk.page(0.5)
         elif prompt.text and not argument:
@@ -553,7 +563,7 @@ class TerminalApp(App[None]):
             self.start(self._stop_and_leave())
         elif argument not in ("", "detach"):
             note(self, "/exit leaves, /exit stop stops the turn and leaves, /exit detach lets it go on")
-        elif argument or not self.conversation.is_running or self.conversation.is_stopping:
+        elif argument or not conversation.is_running or conversation.is_stopping or conversation.is_temporary:
             self.exit()
         else:
             answers = {"d": "detach: leave, and let it go on", "s": "stop it, and leave"}

@@ -151,18 +151,26 @@ class FrameLines:
 
 
 class Column(Widget):
-    """Lines that are drawn whenever they are set, with a rule at one side."""
+    """Lines that are drawn whenever they are set, with a rule at one side; without lines it takes no room."""
 
     def __init__(self, rule: str, *, is_left: bool, **settings: Any) -> None:
         super().__init__(**settings)
         self.is_left = is_left
+        self.has_room = False
+        """Whether the terminal is wide enough, and the user has not folded it."""
         self._rule = rule
         self._lines: Sequence[RailLine] = ()
+
+    def give_room(self, has_room: bool) -> None:
+        """Show it from now on if it has lines, or not at all."""
+        self.has_room = has_room
+        self.display = has_room and bool(self._lines)
 
     def show(self, lines: Sequence[RailLine]) -> None:
         """Show these lines."""
         if lines != self._lines:
             self._lines = lines
+            self.display = bool(lines)
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
@@ -176,7 +184,10 @@ class Column(Widget):
 def session_lines(
     rows: Iterable[ListedSession], shown_id: str | None, folder: str, width: int, glyphs: Glyphs
 ) -> tuple[RailLine, ...]:
-    """Return the sessions, those of the folder first, then the others by folder."""
+    """Return the sessions, those of the folder first, then the others by folder; nothing if there is one alone."""
+    rows = list(rows)
+    if not any(row.session_id != shown_id for row in rows):
+        return ()
     lines: list[RailLine] = [((" sessions", "bold"),)]
     here = [row for row in rows if row.folder == folder]
     others = [row for row in rows if row.folder != folder]
@@ -227,7 +238,7 @@ def plan_lines(
             counts = f" +{added} -{removed}"
             name = fit(label(os.path.basename(path) or path, 80), max(1, width - 3 - cells(counts)))
             lines.append(((f" {'A' if is_new else 'M'} ", "dim"), (name, ""), (counts, "dim")))
-    return tuple(lines) or (((" no plan, no changes", "dim"),),)
+    return tuple(lines)
 
 
 class ChangedFiles:

@@ -51,6 +51,8 @@ class LeftOnce(Screen[ScreenResultType]):
     would close the screen below as well, or end the client. One that is covered is left when it comes to the top.
     """
 
+    takes_interrupt = False
+    """Whether Ctrl+C is a key of this screen; otherwise the client takes it."""
     _is_left = False
     _waits_below = False
     _result: ScreenResultType | None = None
@@ -120,15 +122,14 @@ class KeyQuestion(LeftOnce[str | None], ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         rows = [*(f"[{key}] {what}" for key, what in self._answers.items()), "[Esc] stay"]
-        box = Static(Text("\n".join(rows)))
+        box = _Shown(self, Text("\n".join(rows)))
         box.border_title = Text(self._title)
         yield box
 
-    def on_mount(self) -> None:
-        _ = self.call_after_refresh(self._note_shown)
-
-    def _note_shown(self) -> None:
-        self._shown_at = monotonic()
+    def note_shown(self) -> None:
+        """Note that the question was drawn."""
+        if self._shown_at is None:
+            self._shown_at = monotonic()
 
     def on_key(self, event: events.Key) -> None:
         event.stop()
@@ -138,3 +139,15 @@ class KeyQuestion(LeftOnce[str | None], ModalScreen[str | None]):
         key = self._same_keys.get(event.key, event.key)
         if key == "escape" or key in self._answers:
             _ = self.dismiss(None if key == "escape" else key)
+
+
+class _Shown(Static):
+    """The text of a question, which reports when it is drawn."""
+
+    def __init__(self, question: KeyQuestion, text: Text) -> None:
+        super().__init__(text)
+        self._question = question
+
+    def render_line(self, y: int) -> Strip:
+        self._question.note_shown()
+        return super().render_line(y)

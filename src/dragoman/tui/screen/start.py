@@ -53,6 +53,8 @@ class ScreenStart(NamedTuple):
     """Open the list of sessions over the new prompt: `--resume` without a session."""
     announces: bool = False
     """Say which sessions run and which need the user."""
+    welcomes: bool = False
+    """Show what is on this machine first; the first conversation begins with what is chosen there."""
     worktree: str = ""
     notes: tuple[str, ...] = ()
 
@@ -124,7 +126,7 @@ def last_exchange(state: SessionState, view: RailView) -> list[str]:
         texts.append([clip("".join(text for text, _ in line).rstrip(), view.width) for line in rail_lines(block, view)])
     if not texts:
         return []
-    question = texts[0] if starts else []
+    question = [line for line in texts[0] if line] if starts else []
     answer = [line for lines in (texts[1:] if starts else texts) for line in lines]
     if len(question) > _QUESTION_LINES:
         question = [*question[:_QUESTION_LINES], f"  ({len(question) - _QUESTION_LINES} more lines)"]

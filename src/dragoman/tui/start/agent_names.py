@@ -1,4 +1,4 @@
-"""The agents that a user can choose from in a folder."""
+"""The agents that a user can choose from in a folder; loaded after a failure, which most sessions do not have."""
 
 from __future__ import annotations
 

@@ -48,11 +48,13 @@ def _built_in() -> str:
     from dragoman.settings import load_settings
     from dragoman.settings.credentials import Credentials
     from dragoman.settings.places import config_dir
+    from dragoman.tui.start.preferences import FILE_NAME, Preferences
 
     try:
-        model = load_settings(config_dir()).model
+        chosen = Preferences(data_dir() / FILE_NAME).of("dragoman").get("model")
+        model = load_settings(config_dir()).model or chosen
         if model:
-            return model
+            return str(model)
         if Credentials(config_dir()).keys():
             return "logged in"
     except (ConfigError, OSError):

@@ -1,4 +1,4 @@
-"""What the terminal client remembers by itself: the model and similar options that a user chose for each agent.
+"""What the terminal client remembers by itself: the agent that a user chose, and the model and similar options of each.
 
 A mode is not among them: it lasts for its session. The values are in `terminal.json` of the data folder, apart from the
 settings, which only the user writes. A file that cannot be read or written costs nothing but the memory.
@@ -44,14 +44,30 @@ class Preferences:
             self._write(self.all())
         return agents
 
-    def _read(self) -> dict[str, dict[str, str | bool]]:
+    def chosen(self) -> tuple[str, str] | None:
+        """Return the agent that new sessions have if none is named, and its model, which may be empty."""
+        found = self._member("chosen")
+        agent, model = found.get("agent"), found.get("model", "")
+        return (agent, model) if isinstance(agent, str) and agent and isinstance(model, str) else None
+
+    def choose(self, agent: str, model: str = "") -> None:
+        """Begin new sessions with an agent, and this model. Raises: ConfigError if it cannot be kept."""
+        agents = self.all()
+        if model:
+            agents.setdefault(agent, {})["model"] = model  # what was chosen last counts
+        self._write(agents, {"agent": agent, **({"model": model} if model else {})})
+
+    def _member(self, name: str) -> dict[str, Any]:
         try:
             document = read_document(self._path)
         except ConfigError:
             return {}
-        agents = document.value.get("agents") if document is not None and isinstance(document.value, dict) else None
+        found = document.value.get(name) if document is not None and isinstance(document.value, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    def _read(self) -> dict[str, dict[str, str | bool]]:
         preferences: dict[str, dict[str, str | bool]] = {}
-        for agent, options in (agents if isinstance(agents, dict) else {}).items():
+        for agent, options in self._member("agents").items():
             if isinstance(options, dict):
                 kept = {name: value for name, value in options.items() if isinstance(value, str | bool)}
                 if kept:
@@ -75,8 +91,9 @@ class Preferences:
         if found.get(agent, {}).pop(option, None) is not None:
             self._write({name: options for name, options in found.items() if options})
 
-    def _write(self, agents: dict[str, Any]) -> None:
-        write_document(self._path, json.loads(json.dumps({"agents": agents})))
+    def _write(self, agents: dict[str, Any], chosen: dict[str, Any] | None = None) -> None:
+        kept = self._member("chosen") if chosen is None else chosen
+        write_document(self._path, json.loads(json.dumps({**({"chosen": kept} if kept else {}), "agents": agents})))
 
 
 def agent_key(agent: str) -> str:

@@ -25,9 +25,13 @@ if TYPE_CHECKING:
     from dragoman.registry.login_state import LoginState
     from dragoman.view.rails import RailLine
 
+INTRODUCTION: Final = "Welcome. Choose what to work with; /agents brings this list back."
+SETTLED_SECONDS: Final = 0.4
+"""The rows are in sight for so long before a key or a line chooses one."""
 RowKind = Literal["agent", "model", "install", "key", "demo"]
 READY: Final = "Ready"
-LOGIN: Final = "On this machine, login needed or not known"
+MODELS: Final = "Ready, with the built-in agent"
+LOGIN: Final = "Here, but a login or something else may be missing"
 INSTALL: Final = "Can be installed"
 OTHER: Final = "Or"
 FEW: Final = 5
@@ -35,7 +39,7 @@ FEW: Final = 5
 _USE: Final = ("claude", "codex", "gemini", "opencode", "copilot", "goose", "cursor", "qwen", "cline", "kimi")
 """Well-known agents in the order in which they are offered; the others follow by name."""
 _NAME: Final = 13
-_TITLE: Final = 27
+_TITLE: Final = 24
 
 
 class WelcomeRow(NamedTuple):
@@ -81,6 +85,12 @@ class Welcome(NamedTuple):
         return [row for row in self.rows if id(row) not in hidden]
 
     @property
+    def best(self) -> int:
+        """The place of the row that is marked: the first one with nothing to install, if something is ready."""
+        ready = (place for place, row in enumerate(self.rows) if row.section in (READY, MODELS))
+        return next((place for place in ready if self.rows[place].kind != "install"), 0)
+
+    @property
     def last_shown(self) -> WelcomeRow | None:
         """The last of the agents to install that `shown` has."""
         return next((row for row in reversed(self.shown()) if row.kind == "install"), None)
@@ -97,16 +107,18 @@ def look(folder: str, env: Mapping[str, str] | None = None) -> Welcome:
     variables = os.environ if env is None else env
     agents, notes = _agents(folder)
     rows = [*agents, *_models(variables, find_servers(variables))]
-    key = WelcomeRow("key", OTHER, "API key", "for the built-in agent", "paste a key; it is checked and stored here")
-    demo = WelcomeRow("demo", OTHER, "demo", "a scripted model", "look around; no key needed", BUILT_IN, "scripted")
-    ready = sorted((row for row in rows if row.section == READY), key=_rank)
-    rest = [row for section in (LOGIN, INSTALL) for row in rows if row.section == section]
-    return Welcome((*ready, *rest, key, demo), tuple(notes))
-
-
-def _rank(row: WelcomeRow) -> tuple[int, int]:
-    """Return the place of a row that is ready: agents with a login, then keys, then servers of this machine."""
-    return ({"agent": 0, "model": 1}.get(row.kind, 2), 0 if row.model else 1)
+    key = WelcomeRow("key", OTHER, "API key", "for the built-in agent", "paste it; it is checked and kept")
+    demo = WelcomeRow("demo", OTHER, "demo", "a scripted model", "look around, no key needed", BUILT_IN, "scripted")
+    ready, models, missing, install = (
+        [row for row in rows if row.section == section] for section in (READY, MODELS, LOGIN, INSTALL)
+    )
+    # An agent that has to install something first is not the best row; a server that was not asked comes last.
+    ready.sort(key=lambda row: row.kind == "install")
+    models.sort(key=lambda row: not row.model)
+    if ready or models:
+        return Welcome((*ready, *models, *missing, *install, key, demo), tuple(notes))
+    own = [row._replace(section="Start here") for row in (key, demo)]
+    return Welcome((*own, *missing, *install), tuple(notes))
 
 
 # Agents
@@ -125,7 +137,13 @@ def _agents(folder: str) -> tuple[list[WelcomeRow], list[str]]:
     except (ConfigError, OSError) as error:
         return [], [str(error)]
     rows = [row for entry in entries if (row := _agent_row(entry, agents)) is not None]
-    return sorted(rows, key=lambda row: (_place(row.agent), row.problem != "")), []
+    return sorted(rows, key=lambda row: (row.problem != "", _place(row.agent))), []
+
+
+def ready_agent() -> str:
+    """Return the best agent that needs nothing more to start, without asking any server; empty if there is none."""
+    rows, _ = _agents(os.getcwd())
+    return next((row.agent for row in rows if row.section == READY and row.kind == "agent"), "")
 
 
 def _place(name: str) -> tuple[int, str]:
@@ -172,7 +190,7 @@ def _source(entry: AgentEntry) -> str:
 def _login_words(login: LoginState) -> str:
     match login.sign:
         case "variable":
-            return f"logged in by {login.detail}"
+            return f"key in {login.detail}"
         case "file":
             return "logged in"
         case "none":
@@ -185,16 +203,15 @@ def _install_row(entry: AgentEntry, known: WellKnownAgent, login: LoginState) ->
     package = next((spec for spec in known.packages if str(spec) == entry.package), None)
     has_own = bool(known.wraps) and shutil.which(known.wraps) is not None
     is_logged_in = login.sign in ("variable", "file")
-    words = _login_words(login) if is_logged_in else ""
+    words = {"variable": "key found", "file": "logged in"}.get(login.sign, "")
     if package is None:
-        state = "not installed here" if not has_own else "its ACP program is not installed"
+        state = "its ACP part is not installed" if has_own else "see its own documentation"
         return WelcomeRow("install", INSTALL, known.name, known.title, state, known.name, problem=entry.problem)
     size = f"{package.megabytes} MB" if package.megabytes else "size not known"
     runner = "npm" if entry.command[:1] == ("npx",) else "Python"
     if has_own:
-        what = f"{known.wraps} is here; installs its ACP program, {size}"
-        section = READY if is_logged_in else LOGIN
-        return WelcomeRow("install", section, known.name, known.title, what, known.name)
+        state = f"installs its ACP part, {size}"
+        return WelcomeRow("install", READY if is_logged_in else LOGIN, known.name, known.title, state, known.name)
     state = ", ".join(filter(None, (f"{runner}, {size}", words)))
     return WelcomeRow("install", INSTALL, known.name, known.title, state, known.name)
 
@@ -227,11 +244,13 @@ def _models(env: Mapping[str, str], servers: Iterable[FoundServer]) -> list[Welc
 
 
 def _model_row(provider: Provider, model: str, state: str, missing: str) -> WelcomeRow:
+    from dragoman.builtin.models.providers import COMPATIBLE
+
     return WelcomeRow(
         "model",
-        LOGIN if missing else READY,
-        provider.title or provider.id,
-        f"built-in · {model}" if model else "built-in agent",
+        LOGIN if missing else MODELS,
+        "other server" if provider.id == COMPATIBLE else provider.title or provider.id,
+        model or "the model is asked for",
         state,
         BUILT_IN,
         f"{provider.id}:{model}" if model else "",
@@ -243,7 +262,7 @@ def _model_row(provider: Provider, model: str, state: str, missing: str) -> Welc
 def _server_row(server: FoundServer, missing: str) -> WelcomeRow:
     model = next(iter(server.models), "")
     more = f", {len(server.models) - 1} more" if len(server.models) > 1 else ""
-    where = f"{server.variable}: {server.address}" if server.variable else f"answers at {server.address}"
+    where = f"at {server.address}"
     row = _model_row(server.provider, model, f"{where}{more}", missing)
     if server.answer == "empty":
         get = "ollama pull qwen3" if server.provider.id == "ollama" else "load a model in it"
@@ -251,7 +270,7 @@ def _server_row(server: FoundServer, missing: str) -> WelcomeRow:
     if server.answer == "wants a key":
         return row._replace(state=f"{where}, wants a key")
     if server.answer == "not asked":
-        return row._replace(state=f"{where} (not asked)")
+        return row._replace(state=f"{where}, not asked")
     return row
 
 
@@ -300,10 +319,10 @@ def row_line(row: WelcomeRow, sign: str, width: int) -> RailLine:
 
     title = _TITLE if width >= 76 else max(10, width // 3)
     room = max(4, width - 4 - _NAME - title - 2)
-    style = "good" if row.section == READY else "dim"
+    style = "good" if row.section in (READY, MODELS) else "dim"
     return (
         (f"{sign:>2}  ", "user" if sign else "dim"),
-        (fit(row.name, _NAME), ""),
+        (f"{fit(row.name, _NAME - 1)} ", ""),
         (f"{fit(row.title, title)}  ", ""),
         (clip(row.state, room), style),
     )

@@ -83,6 +83,8 @@ def _message(block: MessageBlock, view: RailView) -> Iterator[RailLine]:
         count = f"{words} word{'' if words == 1 else 's'}"
         yield ((f"{glyphs.thought} thought, {count}, Ctrl+T to read", "dim"),)
         return
+    if block.role == "user" and block.position:
+        yield ()  # room between turns
     rail = {"user": glyphs.you, "thought": glyphs.thought}.get(block.role, glyphs.agent)
     style = {"user": "user", "thought": "dim"}.get(block.role, "")
     for number, piece in enumerate(block.content):

@@ -5,7 +5,9 @@ Owns that order, and which servers are local.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -14,11 +16,15 @@ from dragoman.builtin.models.catalogue import facts_of
 from dragoman.builtin.models.providers import COMPATIBLE
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from dragoman.builtin.models.model import Model
     from dragoman.builtin.session import OpenSession
 
 WINDOWS: Final = "windows"
 """Key in the metadata of a session."""
+_NOTICED: Final = "assumed-windows"
+"""The file with the models whose assumed size was reported, next to the sessions."""
 _LOCAL_PROVIDERS: Final = frozenset({"ollama", "lmstudio", "lm-studio", "llamacpp", "llama-cpp", "vllm", "sglang"})
 _LOCAL_HOSTS: Final = frozenset({"localhost", "127.0.0.1", "::1", "0.0.0.0"})
 
@@ -38,6 +44,22 @@ class LearnedWindows:
         """Store a size. Raises: StoreError."""
         metadata = self._session.row.metadata
         await self._session.set(metadata={**metadata, WINDOWS: {**metadata.get(WINDOWS, {}), model: tokens}})
+
+    async def is_first_notice(self, model: str) -> bool:
+        """Note that the user is informed of an assumed size; False if that was so before, in any session."""
+        return await asyncio.to_thread(_is_new, self._session.settings.store.parent / _NOTICED, model)
+
+
+def _is_new(path: Path, line: str) -> bool:
+    """Append a line to a file, unless it has it; a file that cannot be used has none."""
+    try:
+        if line in path.read_text("utf-8").split("\n"):
+            return False
+    except (OSError, ValueError):  # the first of all, or not readable
+        pass
+    with suppress(OSError), open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a") as file:
+        file.write(f"{line}\n")
+    return True
 
 
 def window_of(model: Model, learned: LearnedWindows) -> tuple[int, bool]:

@@ -333,6 +333,8 @@ class ContextWindow:
         if is_known or name in self._memory.noticed or self._context.model.is_loading:
             return
         self._memory.noticed.add(name)
+        if not await self._windows.is_first_notice(name):
+            return
         await self._notice(
             f"The context window of {name} is not known; {size:,} tokens are assumed",
             "The conversation is shortened before that many are reached. The size is corrected when the server states "

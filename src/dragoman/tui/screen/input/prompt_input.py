@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from textual.binding import Binding
 from textual.css.query import NoMatches
 from textual.message import Message
+from textual.strip import Strip
 from textual.widgets import TextArea
 
 from dragoman.text.terminal import harmless
@@ -34,6 +35,7 @@ from dragoman.tui.screen.input.completion_menu import CompletionMenu
 from dragoman.tui.screen.input.input_hint import InputHint
 from dragoman.tui.screen.input.shell_panel import ShellPanel
 from dragoman.tui.screen.keys.actions import client_commands
+from dragoman.tui.screen.strips import strip_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -59,6 +61,9 @@ def input_parts(shown_conversation: Callable[[], HostedConversation]) -> Iterabl
     yield CompletionMenu(shown_conversation, client_commands(), id="menu")
     yield InputHint(id="hint")
     yield PromptInput(shown_conversation, id="input")
+
+
+_PLACEHOLDER: Final = "ask for anything  / commands  @ files  ! shell  ? keys"
 
 
 class PromptInput(TextArea):
@@ -229,6 +234,14 @@ class PromptInput(TextArea):
         self._keep_draft()
         # The input may be of another height after this, and be somewhere else: the real cursor must follow.
         self.call_after_refresh(self._place_cursor)
+
+    def render_line(self, y: int) -> Strip:
+        """Return a line; an empty input says behind the cursor what can be typed, where there is room for all of it."""
+        strip = super().render_line(y)
+        width = self.content_size.width
+        if self.text or y or width <= len(_PLACEHOLDER):
+            return strip
+        return Strip.join([strip.crop(0, 1), strip_of(((_PLACEHOLDER, "dim"),), width - 1)])
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._place_cursor)

@@ -66,6 +66,7 @@ ACTIONS: Final = (
     ),
     Action("next", ("alt+right",), "the next session", group="sessions"),
     Action("previous", ("alt+left",), "the session before", group="sessions"),
+    Action("agents", ("f3",), "agents, keys and models of this machine; begins a session", group="agent"),
     Action("mode", ("shift+tab",), "the next mode, /mode NAME", group="agent"),
     Action("model", ("alt+m",), "the model, /model NAME", group="agent"),
     Action("options", (), "modes and options of the agent", group="agent"),
@@ -84,7 +85,7 @@ ACTIONS: Final = (
         aliases=("exit", "quit"),
     ),
 )
-_LISTS: Final = ("help", "model", "options")
+_LISTS: Final = ("agents", "help", "model", "options")
 """Without words these are ours, also if the agent has a command of that name: it would only print a list."""
 _ALWAYS_OURS: Final = ("mode", "stop", "leave")
 """These are never the agent's: no message may change the mode, and a user must be able to stop and to leave."""
@@ -187,6 +188,10 @@ def load_function(name: str) -> ActionFunction | None:  # noqa: C901 - a table
                 "options": options.choose_option,
                 "cost": options.show_cost,
             }
+        case "agents":
+            from dragoman.tui.screen import welcome
+
+            functions = {"agents": welcome.show_welcome}
         case "settings" | "theme":
             from dragoman.tui.screen.choices import settings_screen
 

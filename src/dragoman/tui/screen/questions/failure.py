@@ -9,7 +9,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
-from dragoman.errors import ConfigError, DragomanError
+from dragoman.errors import DragomanError
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import log_path
 from dragoman.process.foreground import run_in_foreground
@@ -65,7 +65,9 @@ def _do(app: TerminalApp, act: Act, trouble: Failure) -> None:
         case "dismiss":
             conversation.dismiss_trouble()
         case "agent":
-            _choose_agent(app)
+            from dragoman.tui.screen.welcome import show_welcome
+
+            show_welcome(app)
         case "login":
             from dragoman.tui.screen.questions.login import log_in
 
@@ -76,22 +78,6 @@ def _do(app: TerminalApp, act: Act, trouble: Failure) -> None:
             app.start(_open_log(app))
         case "report":
             _copy(app, trouble.report(facts_of(conversation)))
-
-
-def _choose_agent(app: TerminalApp) -> None:
-    from dragoman.tui.start.agent_names import agent_names
-
-    try:
-        names = agent_names(app.conversation.folder)
-    except ConfigError as error:
-        app.note(str(error))
-        return
-
-    def use(chosen: int | None) -> None:
-        if chosen is not None:
-            app.start(app.conversation.begin_again(names[chosen]))
-
-    _ = app.push_screen(Choice("another agent", [label(name, 60) for name in names]), use)
 
 
 def _confirm_install(app: TerminalApp, trouble: Failure) -> None:

@@ -112,12 +112,12 @@ class AttachedSessions:
 
     def __init__(self, app: TerminalApp, opening: Opening) -> None:
         self._app = app
-        self._opening = opening
+        self.opening = opening
         self._items: list[AttachedConversation] = []  # the last shown one at the end
 
     def make(self, session_id: str | None) -> AttachedConversation:
         """Return a conversation that is not connected yet."""
-        found = AttachedConversation(self._app, self._opening, session_id)
+        found = AttachedConversation(self._app, self.opening, session_id)
         self._items.append(found)
         return found
 
