@@ -46,15 +46,15 @@ def functions() -> dict[str, set[Path]]:
     return found
 
 
-def test_pages_with_promises_are_known() -> None:
-    found = {path.name for path in DOCS.glob("*.md") if "| held by |" in path.read_text()}
-    assert found == PAGES.keys()
+def pages() -> list[str]:
+    """All pages with such a table, and those that had one."""
+    return sorted({*PAGES, *(path.name for path in DOCS.glob("*.md") if "| held by |" in path.read_text())})
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("page", pages())
 def test_every_promise_in_the_documentation_names_a_test_that_exists(page: str) -> None:
     found = list(rows(page))
-    assert len(found) >= PAGES[page]
+    assert len(found) >= PAGES.get(page, 1)
     for row in found:
         named = re.findall(r"`(?:([\w/]+\.py)::)?(\w+)`", row.rstrip(" |").split(" | ")[-1])
         assert named, row

@@ -204,10 +204,14 @@ async def test_leaving_a_turn_asks_once_whether_it_goes_on_or_is_stopped(user: U
             await client.wait(lambda: "s stop and leave" not in client.text and "[s] stop" not in client.text)
             assert client.conversation.is_running
             assert not client.is_left
-            client.type(CTRL_C)  # on a draft of an `s`, or an empty input: the turn is what runs
+            client.type("\x15/exit\r")
+            await client.until("stop and leave" if form == "inline" else "[s] stop it, and leave")
+            client.type(CTRL_C)  # whatever is open: the turn is what runs
             await client.until_stopped()
+            await client.wait(lambda: "s stop and leave" not in client.text and "[s] stop" not in client.text)
+            assert not client.is_left
             client.type(CTRL_C)
-            await client.wait(lambda: "again to leave" in client.text or "cleared; Up" in client.text)
+            await client.until("again to leave")
             await client.work()
             client.type("say queued\r")
             await client.wait(lambda: client.waiting == ["say queued"])
@@ -231,6 +235,31 @@ async def test_leaving_a_turn_asks_once_whether_it_goes_on_or_is_stopped(user: U
             assert words.startswith("still running; ")
             assert words.endswith(f"dragoman sessions cancel {session_id} stops it")
         assert [session.prompts.is_busy for session in host.live_sessions()] == [True], "the work goes on"
+
+
+@pytest.mark.convention("stop", "full screen")
+async def test_ctrl_c_stops_the_turn_from_a_list_and_from_the_review_and_else_closes_them(user: UserHere) -> None:
+    async with user.host_here(), at(user, "full screen") as client:
+        client.type("say one\r")
+        await client.until("│ one\n  done")
+        for keys, shown in (("\x1bOP", "keys and commands"), ("/diff\r", "review · turn"), ("\x10", "Enter open")):
+            await client.work()
+            client.type(keys)
+            await client.until(shown)
+            client.type(CTRL_C)
+            await client.until_stopped()
+            assert shown in client.text, "what is open stays"
+            client.type(CTRL_C)
+            await client.until_ready()
+            assert not client.is_left
+            user.clock.let_pass()
+        client.type("a draft\x12")
+        await client.until("history:")
+        client.type("one")
+        await client.until("history: one")
+        client.type(CTRL_C)
+        await client.wait(lambda: "history:" not in client.text)
+        await client.until_draft("a draft")
 
 
 # Menus and commands

@@ -310,6 +310,10 @@ class Host:
         """Return for how long after a prompt a session goes on that cannot come back; None for one that can."""
         return None
 
+    def why_held(self) -> str:
+        """Return why a host that retires holds a request, for its client."""
+        return "this waits for the next host"
+
     def ledger_for(self, session: HostedSession) -> Ledger | None:
         """Return the ledger that the next turn of a session is written into; None for none."""
         return self.ledger

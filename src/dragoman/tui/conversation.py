@@ -292,6 +292,10 @@ class HostedConversation:
             self._set_phase("lost")
             self._was_lost = True
             self._interface.note("the host is gone; looking for it")
+        elif self.phase == "opening" and isinstance(
+            error, ConnectionClosed
+        ):  # a host that leaves after an update holds what is to be opened
+            self._was_lost = True
 
     def _fail(self, error: Exception) -> None:
         self.failure = str(error)

@@ -180,7 +180,7 @@ def test_a_turn_that_runs_ends_in_the_old_host_and_a_prompt_for_another_session_
         assert late.code == 3
         with user.started("--session", "t", "x", *user.command) as second:
             line = until(second, "dragoman was updated")
-            assert "a turn runs in s (dragoman sessions cancel s ends it)" in line
+            assert "the prompt waits for the turn in s (dragoman sessions cancel s)" in line
             assert user.host()["isOutdated"]
             assert user.host()["pid"] == old
             user.gate.touch()
@@ -204,9 +204,9 @@ def test_a_question_stays_open_in_the_old_host_and_a_prompt_waits_for_it_for_a_w
     user.installed.change("host/local/succession.py", "ANSWER_SECONDS: Final = 60.0", "ANSWER_SECONDS: Final = 0.1")
     done = user.run("--session", "t", "x", *user.command)
     assert done.code == 2
-    remedy = "s waits for an answer (dragoman attach s, or: dragoman sessions cancel s)"
-    assert f"the prompt waits for the host before it: {remedy}" in done.err
-    assert f"its host cannot be replaced yet: {remedy}" in done.err
+    remedy = "an answer in s (dragoman attach s, or: sessions cancel s)"
+    assert f"the prompt waits for {remedy}" in done.err
+    assert f"its host cannot be replaced: it waits for {remedy}" in done.err
     # A new client is asked, and its answer counts.
     client = user.client()
     request.addfinalizer(client.close)
@@ -254,7 +254,7 @@ def test_a_held_prompt_can_be_cancelled_and_the_turn_that_runs_is_not(
         prompt = client.request("session/prompt", sessionId=row["sessionId"], prompt=blocks)
         client.notify("session/cancel", sessionId=row["sessionId"])
         assert client.result(prompt, seen.append) == {"stopReason": "cancelled"}
-    assert any("this waits for the turns that run" in each["params"].get("text", "") for each in seen)
+    assert any("this waits for the turn in s" in each["params"].get("text", "") for each in seen)
     client.request("session/prompt", sessionId=row["sessionId"], prompt=blocks)
     client.request("session/new", cwd=row["cwd"], mcpServers=[])
     # A client that does not know the host would not send it again.
@@ -325,7 +325,7 @@ def test_a_terminal_client_comes_along_with_a_prompt_that_it_sent_meanwhile(user
         with user.started("--session", "t", "x", *user.command) as other:
             until(other, "dragoman was updated")
             client.type("x")
-            client.until("this waits for the turns that run")
+            client.until("this waits for the turn in s")
             user.gate.touch()
             client.until("the host is back")
             client.until("prompt 2")
@@ -363,9 +363,10 @@ def test_a_terminal_client_that_is_opened_meanwhile_shows_what_it_waits_for(user
     user.update()
     client = Plain(user.place, *user.command, python=str(user.installed.folder / "bin" / "python"))
     try:
-        client.until("new prompts wait for the host before it: a turn runs in s")
+        client.until("new prompts wait for the turn in s")
         client.type("x")
         user.gate.touch()
+        client.until("the host is back")
         client.until("prompt 1")
         client.until("-- done")
         assert not is_alive(old)

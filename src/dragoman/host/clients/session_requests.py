@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REPLAY_PAGE: Final = 512
-HELD: Final = (
-    "dragoman was updated: this waits for the turns that run in the host before it (dragoman sessions lists them), "
-    "and then goes to the new one"
-)
 _BLOCKS: Final = ("image", "audio", "embeddedContext")
 # What a client may ask for after its turn, by the name in the `_meta` of its prompt.
 _WANTED: Final = ("report", "result", "patch", "events")
@@ -316,11 +312,11 @@ class SessionRequests:
         """
         client, held = self._client, asyncio.get_running_loop().create_future()
         if not client.kind.knows_us:  # it would not send it again, and could not see why it waits
-            raise RequestError(-32603, HELD, {"reason": "retiring"})
+            raise RequestError(-32603, self._host.why_held(), {"reason": "retiring"})
         self._held.setdefault(session, []).append(held)
         call.after_response(lambda: self._held[session].remove(held))
         if client.peer.is_open:
-            client.peer.post(notice_frame(session, HELD))
+            client.peer.post(notice_frame(session, self._host.why_held()))
 
         async def wait() -> object:
             await held

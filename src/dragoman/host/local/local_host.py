@@ -25,6 +25,7 @@ from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
 from dragoman.host.local.build import build_stamp, hello, package_folder
+from dragoman.host.local.succession import left_in
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
@@ -353,10 +354,9 @@ class LocalHost(Host):
             "isOutdated": self.is_outdated,
         }
 
-    async def _retire(self, client: HostConnection, call: Call) -> object:
-        """Begin nothing more and leave when what runs has ended: `now`, or behind the sessions in `work`."""
-        is_now = self.on_retire()
-        work = [
+    def _work(self) -> list[dict[str, Any]]:
+        """Return the sessions in which a turn runs or waits."""
+        return [
             {
                 "name": session.facts.get("name"),
                 "sessionId": session.id,
@@ -366,7 +366,13 @@ class LocalHost(Host):
             for session in self.live_sessions()
             if session.is_busy
         ]
-        return {"now": is_now, "work": work}
+
+    def why_held(self) -> str:
+        return f"dragoman was updated; this waits for {left_in(self._work())}"
+
+    async def _retire(self, client: HostConnection, call: Call) -> object:
+        """Begin nothing more and leave when what runs has ended: `now`, or behind the sessions in `work`."""
+        return {"now": self.on_retire(), "work": self._work()}
 
 
 def _span(seconds: float) -> str:

@@ -99,7 +99,8 @@ def wait_for_end(client: ThinClient, work: Work, deadline: float | None) -> Thin
             is_asking = all(session.get("state") == "waiting" for session in work)
             asked_at = (asked_at or now) if is_asking and work else None
             if asked_at is not None and now - asked_at > ANSWER_SECONDS:
-                raise NoHost(f"dragoman was updated, and its host cannot be replaced yet: {left_in(work)}")
+                left = f"{left_in(work)}{remedy_for(work)}"
+                raise NoHost(f"dragoman was updated, and its host cannot be replaced: it waits for {left}")
             if deadline is not None and now >= deadline:
                 raise TimeoutError
             client.set_timeout(_LOOK_SECONDS if deadline is None else max(0.001, min(_LOOK_SECONDS, deadline - now)))
@@ -114,12 +115,24 @@ def wait_for_end(client: ThinClient, work: Work, deadline: float | None) -> Thin
 
 
 def left_in(work: Work) -> str:
-    """Return what a host that leaves still has to end, for the user, with what the user can do about it."""
+    """Return what a host that leaves still has to end, for the end of a sentence about what waits for it."""
     found = []
     for session in work:
-        name = str(session.get("name") or str(session.get("sessionId", "?"))[:8])
-        if session.get("state") == "waiting":
-            found.append(f"{name} waits for an answer (dragoman attach {name}, or: dragoman sessions cancel {name})")
-        else:
-            found.append(f"a turn runs in {name} (dragoman sessions cancel {name} ends it)")
-    return "; ".join(found) or "it is about to end"
+        what = "an answer" if session.get("state") == "waiting" else "the turn"
+        found.append(f"{what} in {_name(session)}")
+    return " and ".join(found) or "the end of its last turn"
+
+
+def remedy_for(work: Work) -> str:
+    """Return what a user can do about it, in brackets behind that sentence; empty if nothing is left."""
+    found = []
+    for session in work:
+        name = _name(session)
+        is_waiting = session.get("state") == "waiting"
+        found.append(f"dragoman attach {name}, or: sessions cancel {name}" if is_waiting else f"sessions cancel {name}")
+    first = "" if not found or found[0].startswith("dragoman") else "dragoman "
+    return f" ({first}{'; '.join(found)})" if found else ""
+
+
+def _name(session: dict[str, Any]) -> str:
+    return str(session.get("name") or str(session.get("sessionId", "?"))[:8])

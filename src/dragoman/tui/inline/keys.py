@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.filters import Always, Condition
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.keys import Keys
 
@@ -58,9 +58,9 @@ def key_bindings(terminal: InlineTerminal) -> KeyBindings:
     acts = _Acts(terminal)
     answering = Condition(lambda: terminal.is_answering and not terminal.is_leaving)
     leaving = Condition(lambda: terminal.is_leaving)
-    typing = ~answering & ~leaving
+    typing, always = ~answering & ~leaving, Always()
     for digit in "123456789":
-        _ = keys.add("escape", digit)(lambda event, number=int(digit): acts.answer(number))
+        _ = keys.add("escape", digit, filter=~leaving)(lambda event, number=int(digit): acts.answer(number))
         _ = keys.add(digit, filter=answering)(lambda event, number=int(digit): acts.answer(number))
     for letter in "yanwv":
         _ = keys.add(letter, filter=answering)(lambda event, letter=letter: acts.letter(letter))
@@ -80,7 +80,7 @@ def key_bindings(terminal: InlineTerminal) -> KeyBindings:
             _ = keys.add(*sequence, filter=typing)(getattr(acts, name))
     for name, sequences in _ALWAYS.items():
         for sequence in sequences:
-            _ = keys.add(*sequence)(getattr(acts, name))
+            _ = keys.add(*sequence, filter=always if name in _LEAVING else ~leaving)(getattr(acts, name))
     return keys
 
 
@@ -107,6 +107,8 @@ _ALWAYS: Final[dict[str, list[tuple[str, ...]]]] = {
     "help": [("f1",)],
     "suspend": [("c-z",)],
 }
+_LEAVING: Final = ("escape", "interrupt", "end", "redraw", "suspend")
+"""Keys that also work while it is asked whether the turn goes on."""
 
 
 class _Acts:

@@ -383,7 +383,8 @@ def status_line(
     """Return what the user should know now: one line, narrower than the terminal, so that a resize keeps it."""
     text, style = _status(conversation, glyphs, is_answering=is_answering, has_draft=has_draft)
     if is_leaving:
-        text, style = f"{glyphs.needs_you} still running: d detach, s stop and leave, Esc stay", "warn"
+        what = "still running: d detach, s stop and leave" if conversation.is_running else "the turn is over: d leave"
+        text, style = f"{glyphs.needs_you} {what}, Esc stay", "warn"
     elif hint:
         text, style = f"{glyphs.note} {hint}", "warn"
     unasked = unasked_words(conversation.state, conversation.agent)

@@ -107,7 +107,7 @@ def _reach(note: Callable[[str], None]) -> str:
 
                 client, work = retire(client, note)
                 if work:
-                    note(f"dragoman was updated; new prompts wait for the host before it: {left_in(work)}")
+                    note(f"dragoman was updated; new prompts wait for {left_in(work)}")
                 if "machine" not in client.hello:
                     raise NoHost(NOT_PASSED_ON)
             return client.place.socket

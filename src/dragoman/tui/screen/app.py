@@ -537,7 +537,9 @@ class TerminalApp(App[None]):
             self.set_timer(_SENDING_SECONDS, self.action_interrupt)
         elif prompt.stop_shell() or self.stop_work():
             self._interrupted_at = -_LEAVE_SECONDS
-            if len(self.screen_stack) > 1:
+            if isinstance(self.screen, KeyQuestion):
+                _ = self.screen.dismiss(None)  # it asks about the turn that is being stopped
+            elif len(self.screen_stack) > 1:
                 self.notify("stopping", timeout=_LEAVE_SECONDS, markup=False)
         elif len(self.screen_stack) > 1:
             self.post_message(Key("escape", None))

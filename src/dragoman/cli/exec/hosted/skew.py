@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dragoman._version import __version__
 from dragoman.host.local.build import PROTOCOL
-from dragoman.host.local.succession import left_in, retire, wait_for_end
+from dragoman.host.local.succession import left_in, remedy_for, retire, wait_for_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ def settle_versions(
     is_wanted = any(session.get("name") == request.name and session.get("cwd") == request.cwd for session in work)
     if is_wanted and not request.queue:
         return client, client.hello.get("protocol") != PROTOCOL  # it refuses the prompt, as any session that works
-    note(f"dragoman was updated; the prompt waits for the host before it: {left_in(work)}")
+    note(f"dragoman was updated; the prompt waits for {left_in(work)}{remedy_for(work)}")
     return wait_for_end(client, work, deadline), False
 
 

@@ -93,7 +93,7 @@ FIXED_KEYS: Final = (
     ("Enter", "send; while a turn runs, the prompt waits for its end"),
     ("Ctrl+J", "new line (also Alt+Enter, Shift+Enter, or \\ before Enter)"),
     ("/ @ !", "commands, files, a shell command; Enter or Tab takes the marked row of the menu"),
-    ("Up Down", "at the first and last line: what was sent before; Ctrl+R searches it"),
+    ("Up Down", "the prompt that waits last, in an empty input; what was sent before, which Ctrl+R searches"),
     ("Ctrl+A E K U W", "move and delete as in a shell (also Ctrl+F B Y, Alt+B F, Ctrl+_ undoes)"),
     ("y a n, 1 2 3", "a question, with an empty input: once, always, no, a row; Alt+number always"),
     ("w, v", "the same: reject and say why; the whole question"),
