@@ -51,6 +51,11 @@ class Machine:
 
     @property
     def started(self) -> list[str]:
+        """The starts of agents; a download before one is not one."""
+        return [line for line in self.ran if not line.endswith(("-c true", "python -c "))]
+
+    @property
+    def ran(self) -> list[str]:
         try:
             return (self.place.home / "started").read_text().splitlines()
         except FileNotFoundError:
@@ -150,6 +155,28 @@ def test_an_accepted_download_is_remembered_until_it_is_removed(machine: Machine
     assert machine.agents("remove", "gemini").code == 0
     assert machine.exec("gemini").code == 2
     assert len(machine.started) == 2
+
+
+def test_a_download_comes_before_the_start_and_a_failed_one_shows_its_output(machine: Machine) -> None:
+    """It takes nothing of the time that the agent has for its answer to initialize."""
+    program = machine.add("npx")
+    place, folder = machine.place, machine.place.home / "dragoman" / "data" / "npx"
+    real = program.read_text()
+    program.write_text(real.replace("exec ", "echo the registry is down >&2; exit 3\nexec "))
+    done = machine.exec("gemini", "--yes")
+    assert done.code == 2
+    assert f"downloading {GEMINI}" in done.err
+    assert "\n  the registry is down\n" in done.err
+    assert f"{GEMINI}: npx failed with code 3; all of its output is in {place.home}/dragoman/data/logs/" in done.err
+    program.write_text(real)
+    assert machine.exec("gemini", "--yes").code == 0
+    start = f"npx -y --prefix {folder} {GEMINI} --acp"
+    assert machine.ran[1:] == [f"npx -y --prefix {folder} --package {GEMINI} -c true", start]
+    cached = place.home / ".npm" / "_npx" / "0a1b" / "node_modules" / "@google" / "gemini-cli" / "package.json"
+    cached.parent.mkdir(parents=True)
+    cached.write_text("{}")
+    assert machine.exec("gemini", "--yes").code == 0
+    assert machine.ran[3:] == [start], "it is downloaded once"
 
 
 def test_a_confirmation_holds_for_one_version(machine: Machine) -> None:

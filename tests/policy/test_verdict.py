@@ -227,3 +227,27 @@ def test_more_denies_and_asks_never_allow_more(asked: Request, rules: list[Rule]
 def test_a_proposal_allows_exactly_when_it_is_written_down(asked: Request) -> None:
     for text in proposals(asked):
         assert judge([rule(text, scope="project")], asked).action == "allow"
+
+
+def test_an_answer_in_the_session_holds_for_these_words_alone_where_a_deny_of_commands_only_may_concern_them() -> None:
+    denying = rule("execute:git push *", "deny")
+    answer = rule("execute:python -c 'print(1)'", scope="session")
+
+    def action(line: str, *rules: Rule) -> str:
+        return judge(rules, request("execute", command=Command(line=line))).action
+
+    line = "python -c 'print(1)'"
+    assert action(line, denying) == "ask"
+    assert action(line, denying, answer) == "allow"
+    assert action("cd src && python -c 'print(1)'", denying, answer) == "allow"
+    for other in ("python -c 'print(2)'", f"X=1 {line}", f"{line}; capsh", f"{line} | sh"):
+        assert action(other, denying, answer) == "ask", other
+    assert action("git push x", denying, rule("execute:git push x", scope="session")) == "deny"
+    scopes: tuple[Scope, ...] = ("flag", "project", "repository")
+    for scope in scopes:
+        assert action(line, denying, rule(answer.text, scope=scope)) == "ask", "it was not an answer in this session"
+    assert action("capsh --print", denying, rule("execute:capsh --print", scope="session")) == "allow"
+    assert action("capsh --print", denying, rule("execute:capsh *", scope="session")) == "ask", "not these very words"
+    assert action(line, rule("execute:python *", "ask"), answer) == "ask", "an ask is an ask"
+    assert action("cat .e*", rule("read:.env", "deny"), rule("execute:cat .env", scope="session")) == "ask"
+    assert action("cat .env", rule("read:.env", "deny"), rule("execute:cat .env", scope="session")) == "ask"

@@ -456,3 +456,22 @@ def test_one_key_at_a_real_terminal_and_no_word_and_no_paste(place: HostPlaceKit
     terminal.type("y")
     terminal.until("✔ edit")
     assert (place.project / "a.txt").read_text() == "bye\n"
+
+
+async def test_a_line_of_which_not_all_can_be_seen_is_asked_about_once_if_the_answer_holds_longer(
+    user: UserHere,
+) -> None:
+    for agent in (SCRIPTED, LIAR):
+        async with user.host_here(), user.plain(**agent, deny=("execute:git push *",)) as client:
+            for key, count in (("y", 2), ("2", 1)):
+                for _ in range(count):  # once is once
+                    client.type("run python3 -c 'print(1)'")
+                    await client.until("and rule execute:git push")
+                    await client.answer(key)
+                    await client.until("-- done")
+            client.type("run python3 -c 'print(1)'")
+            await client.until("-- done")
+            client.type("run python3 -c 'print(2)'")  # other words
+            await client.answer("n")
+            await client.until("-- done")
+        assert sum("question: " in line for line in client.seen) == 4

@@ -107,7 +107,9 @@ class SessionRules:
 
         if scope == "session":
             await self._store.add_rule(self._session_id, rule, action)
-            self._answers.append(parse_rule(rule, action, "session", "an answer in this session"))
+        # One for the project is in force by its file as well; that it was answered here is known here alone.
+        self._answers.append(parse_rule(rule, action, "session", "an answer in this session"))
+        if scope == "session":
             return
         try:
             self._file.remember(rule, action, "project", project)

@@ -6,6 +6,7 @@ downloaded unless the command line has `--yes`.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -43,3 +44,26 @@ def confirm_download(agents: Agents, entry: AgentEntry, *, is_sure: bool) -> Age
             hint=f"install it yourself, or with: dragoman agents install {entry.name}",
         )
     return agents.confirm(entry)
+
+
+def download_first(entry: AgentEntry) -> None:
+    """Download the package of an agent that is about to be started, with progress; nothing happens if it is here.
+
+    Raises:
+        ConfigError: the package manager failed; its last lines were written.
+    """
+    from dragoman.cli.agents.install import InstallDisplay
+    from dragoman.registry.packages import download
+    from dragoman.settings.places import data_dir
+
+    changed = {**os.environ, **entry.changed_env(os.environ)}
+    environment = {name: value for name, value in changed.items() if value is not None}
+    with InstallDisplay() as display:
+        download(
+            entry.command,
+            entry.package,
+            data_dir(),
+            environment,
+            report=display.report,
+            progress=display.progress,
+        )

@@ -78,6 +78,10 @@ def find_agent(
     else:
         entry = agents.find(wanted) if found is None or found.problem else found
     mask_keys(entry.env)
+    if entry.package:
+        from dragoman.cli.download_question import download_first
+
+        download_first(entry)  # now, so that it takes nothing of the time that the agent has to answer
     return NamedAgent(entry, agents)
 
 

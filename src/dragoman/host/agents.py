@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from dragoman.errors import ConnectionClosed
@@ -57,11 +58,31 @@ def command_of(source: object) -> tuple[str, ...]:
     return source.command if isinstance(source, DescribedSource) else ()
 
 
+_limit: ContextVar[asyncio.Timeout | None] = ContextVar("dragoman_start_limit", default=None)
+
+
+@asynccontextmanager
+async def unlimited() -> AsyncIterator[None]:
+    """Do something that does not count as the start of an agent, within `start_limit`: a download."""
+    limit = _limit.get()
+    if limit is not None:
+        limit.reschedule(None)
+    try:
+        yield
+    finally:
+        if limit is not None:
+            limit.reschedule(asyncio.get_running_loop().time() + _START_SECONDS)
+
+
 @asynccontextmanager
 async def start_limit(name: str) -> AsyncIterator[None]:
     """Start an agent in this block, and wait for its first answer. Raises: ConnectionClosed if that takes too long."""
     try:
-        async with asyncio.timeout(_START_SECONDS):
-            yield
+        async with asyncio.timeout(_START_SECONDS) as limit:
+            token = _limit.set(limit)
+            try:
+                yield
+            finally:
+                _limit.reset(token)
     except TimeoutError:
         raise ConnectionClosed(f"{name} did not start within {_START_SECONDS:g} seconds") from None

@@ -92,7 +92,7 @@ def judge(rules: Iterable[Rule], request: Request) -> Verdict:
     if asking is not None:
         return Verdict("ask", asking, f"asked because of {named(asking)}")
     possible = _first(rule for rule, concern in concerns.items() if concern == "maybe")
-    if possible is not None and not _is_named_tool(rules, request):
+    if possible is not None and not _is_known(rules, request, concerns):
         why = _why_maybe(read_pattern(possible.text), request, found)
         return Verdict("ask", possible, f"{why}, and {named(possible)} may concern it")
     verdict = _allow(rules, request)
@@ -130,7 +130,7 @@ def possible_deny(rules: Iterable[Rule], request: Request) -> Rule | None:
     For something that has happened the kind counts that was stated: a search that names no folder is not a command.
     """
     rules = tuple(rules)
-    if _is_named_tool(rules, request):
+    if _is_tool(request) and _is_known(rules, request, {}):
         return None
     rules = tuple(rules)
     any_kind = request.kind in ("other", "execute")
@@ -309,12 +309,17 @@ def _is_tool(request: Request) -> bool:
     return bool(request.tool) and request.kind == "other" and is_bare
 
 
-def _is_named_tool(rules: Iterable[Rule], request: Request) -> bool:
-    """Whether an allow names the tool: then the user knows what it does, as with a program of the project."""
-    if not _is_tool(request):
-        return False
-    allows = (rule for rule in rules if rule.action == "allow" and not is_ignored(rule))
-    return any(read_pattern(rule.text).kind == "tool" and _covers(rule, request) for rule in allows)
+def _is_known(rules: Iterable[Rule], request: Request, concerns: dict[Rule, commands.Concern]) -> bool:
+    """Whether the user knows what it does: an allow names the tool, or an answer of this session these very words."""
+    allows = [rule for rule in rules if rule.action == "allow" and not is_ignored(rule)]
+    if _is_tool(request):
+        return any(read_pattern(rule.text).kind == "tool" and _covers(rule, request) for rule in allows)
+    unseen = (read_pattern(rule.text).command for rule, concern in concerns.items() if concern == "maybe")
+    if request.kind != "execute" or None in unseen:
+        return False  # of a file that is denied, the same words may use another one the next time
+    answers = [(rule, read_pattern(rule.text).command) for rule in allows if rule.scope == "session"]
+    exact = [rule for rule, words in answers if words is not None and not words.is_prefix]
+    return bool(exact) and _allows(exact, request)
 
 
 def _allows(rules: Sequence[Rule], request: Request) -> bool:

@@ -18,8 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from configparser import ConfigParser
 from configparser import Error as ParserError
 from contextlib import suppress
+from glob import escape, glob
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from urllib.parse import quote
 
 from dragoman.errors import ConfigError
 from dragoman.registry.versions import fits
@@ -98,10 +100,12 @@ class Installer(NamedTuple):
     """Gets all that they write."""
     report: Callable[[str], None] = lambda sentence: None
     progress: Callable[[InstallProgress], None] = lambda progress: None
+    grows: Path | None = None
+    """The folder whose growth is the progress, if that is not the one it runs in."""
 
-    def run(self, argv: Sequence[str], what: str) -> None:
+    def run(self, argv: Sequence[str], what: str, *, does: str = "installing") -> None:
         """Run an installer until it ends. Raises: InstallFailed."""
-        self.report(f"installing {what}")
+        self.report(f"{does} {what}")
         self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with open(self.log, "ab") as log:
             log.write(f"$ {shlex.join(argv)}\n".encode(errors="replace"))
@@ -131,11 +135,13 @@ class Installer(NamedTuple):
         return terminal.signal or terminal.exit_code, terminal.text
 
     async def _watch(self, terminal: Terminal) -> None:
+        folder = self.grows or self.folder
+        before = await asyncio.to_thread(_size_of, folder)
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             lines = terminal.text.rstrip().rpartition("\n")
-            size = await asyncio.to_thread(_size_of, self.folder)
-            self.progress(InstallProgress(size, line=lines[2].strip()))
+            size = await asyncio.to_thread(_size_of, folder)
+            self.progress(InstallProgress(max(0, size - before), line=lines[2].strip()))
 
 
 def _put(log: IO[bytes], data: bytes) -> None:
@@ -201,6 +207,51 @@ def install_npm(spec: Spec, installer: Installer, *, cmd: str, wanted: str = "")
         path = path_with(node, environment, shims)
     inner = f"node_modules/.bin/{program}"
     return inner if path == environment.get("PATH") else _wrapper(folder, inner, path.partition(os.pathsep)[0])
+
+
+def download(
+    command: Sequence[str],
+    package: str,
+    data_dir: Path,
+    environment: Mapping[str, str],
+    *,
+    report: Callable[[str], None] = lambda sentence: None,
+    progress: Callable[[InstallProgress], None] = lambda progress: None,
+) -> None:
+    """Download the package of an agent that npx or uvx runs, unless it is here, so that its start takes no longer.
+
+    Args:
+        command: how the agent is started, with `npx` or `uvx`.
+        package: the package with its version.
+        data_dir: the folder of the user's data, which has the log, and a mark for what was downloaded.
+        environment: of the agent.
+
+    Raises:
+        InstallFailed: the package manager failed.
+    """
+    mark = data_dir / "downloaded" / quote(package, safe="@=")
+    cache = Path(environment.get("npm_config_cache") or Path(environment.get("HOME") or Path.home(), ".npm")) / "_npx"
+    is_npx = os.path.basename(command[0]) == "npx"
+    here = (
+        glob(f"{escape(str(cache))}/*/node_modules/{escape(package.rpartition('@')[0])}/package.json")
+        if is_npx
+        else [""]
+    )
+    if mark.exists() and here:
+        return
+    if is_npx:
+        words = (*command[: command.index(package)], "--package", package, "-c", "true")
+    else:
+        words = (*command[: command.index(package) + 1], "python", "-c", "")
+    program = shutil.which(words[0], path=environment.get("PATH", os.defpath)) or words[0]
+    folder = data_dir / "npx"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log = data_dir / "logs" / f"download-{mark.name}.log"
+    log.unlink(missing_ok=True)
+    installer = Installer(folder, environment, log, report, progress, cache if is_npx else None)
+    installer.run((program, *words[1:]), package, does="downloading")
+    mark.parent.mkdir(mode=0o700, exist_ok=True)
+    mark.touch()
 
 
 def _wrapper(folder: Path, program: str, runtime: str) -> str:

@@ -110,6 +110,8 @@ class MachineAgent(EntrySource):
         remember_keys({name: whole[name] for name in KEY_VARIABLES if name in whole})
         from dragoman.process.sandbox.apart import keep_apart
 
+        if entry.package:
+            await _download(entry, whole)
         apart = keep_apart(entry.command, cwd, cwd=cwd, env=whole)
         launched = launch(
             apart.argv,
@@ -121,6 +123,21 @@ class MachineAgent(EntrySource):
         )
         yield_first(launched.pid)
         return ProcessTransport(Child(launched))
+
+
+async def _download(entry: AgentEntry, environment: Mapping[str, str]) -> None:
+    """Download the package of an agent before its start, which has a time limit. Raises: ConfigError."""
+    import asyncio
+
+    from dragoman.host.agents import unlimited
+    from dragoman.registry.packages import InstallFailed, download
+    from dragoman.settings.places import data_dir
+
+    try:
+        async with unlimited():
+            await asyncio.to_thread(download, entry.command, entry.package, data_dir(), environment)
+    except InstallFailed as error:
+        raise ConfigError(f"{error}: {' | '.join(error.output)}") from error
 
 
 def yield_first(pid: int) -> None:
