@@ -53,6 +53,7 @@ def test_the_event_of_the_session_states_that_a_script_is_played(place: Place) -
     assert [event["scripted"] for event in events if event["event"] == "session"] == [True]
 
 
+@pytest.mark.convention("first run", "exec")
 def test_without_a_model_the_code_is_7_and_the_hint_names_what_to_set(place: Place) -> None:
     for name in ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"):
         place.environment.pop(name, None)

@@ -29,7 +29,7 @@ def test_the_demo_shows_a_full_turn_without_a_terminal(place: Place) -> None:
         "allowed execute: `tee welcome.txt < greeting.txt`",
         "│ Nice to meet you.",
         "end_turn",
-        "That was a script. `dragoman demo --talk`",
+        "demo --talk` is a tour of the terminal client.",
     ):
         assert words in done.err, words
 

@@ -35,6 +35,7 @@ def stub(place: Place, *names: str) -> None:
     place.environment["PATH"] = f"{folder}:{place.environment['PATH']}"
 
 
+@pytest.mark.convention("agents, keys, models", "exec")
 def test_agents_alone_shows_agents_keys_and_servers_and_never_a_key(place: Place) -> None:
     stub(place, "gemini", "opencode")
     place.environment |= {"OPENAI_API_KEY": "sk-never-shown", "GEMINI_API_KEY": "sk-never-shown-too"}

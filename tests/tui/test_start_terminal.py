@@ -31,7 +31,8 @@ def test_a_session_is_left_and_found_again_in_the_list(
     first.until("Enter send")
     first.type("\x04")
     assert first.wait() == 0
-    left = first.raw.decode(errors="replace").rpartition("\x1b[?1049l")[2]  # on the normal screen
+    # Behind the other screen, which the emulator does not take away.
+    left = first.raw.rpartition(b"\x1b[?1049l")[2].decode()
     assert "❯ say the whole answer\r\n│ the whole answer" in left
     assert re.search(r"dragoman attach \w+ brings you back", first.text)
     assert b"\x1b[22;2t" in first.raw

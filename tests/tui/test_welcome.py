@@ -18,6 +18,8 @@ import pytest
 pytest.importorskip("textual")
 pytest.importorskip("pyte")
 
+from dragoman.builtin.models.providers import PROVIDERS
+from dragoman.builtin.models.refreshed import OFF
 from dragoman.registry.known import well_known_agents
 from dragoman.tui.start import welcome
 from dragoman.tui.start.preferences import Preferences
@@ -26,6 +28,14 @@ from tests.host.local.kit import HostPlaceKit
 from tests.tui.test_terminal import Terminal
 
 AGENT = f"#!/bin/sh\nexec {sys.executable} -m dragoman.testing.scripted_agent\n"
+NPM = f"""#!/bin/sh
+while [ $# -gt 0 ]; do [ "$1" = --prefix ] && folder=$2; shift; done
+[ -n "$folder" ] || {{ echo 10.9.0; exit; }}
+mkdir -p "$folder/node_modules/@google/gemini-cli" "$folder/node_modules/.bin"
+echo '{{"version": "0.61.0", "bin": {{"gemini": "x"}}}}' > "$folder/node_modules/@google/gemini-cli/package.json"
+printf '#!/bin/sh\\nexec {sys.executable} -m dragoman.testing.scripted_agent\\n' > "$folder/node_modules/.bin/gemini"
+chmod +x "$folder/node_modules/.bin/gemini"
+"""
 REFUSING = "#!/bin/sh\nexit 1\n"
 RED = re.compile(rb"\x1b\[(?:[0-9;]*;)?(?:31|91|41|101|38;5;(?:1|9|160|196))(?:;[0-9;]*)?m")
 KEYS = ("ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE", "OLLAMA")
@@ -131,6 +141,7 @@ NOTHING = """\
  Up Down move · Enter or digit · k key · d demo · r look again · Esc leave"""
 
 
+@pytest.mark.convention("first run", "full screen")
 def test_without_anything_the_full_screen_welcomes_and_one_key_starts(
     new_user: HostPlaceKit, terminals: list[Terminal]
 ) -> None:
@@ -145,12 +156,18 @@ def test_without_anything_the_full_screen_welcomes_and_one_key_starts(
     shown = choose(terminal, "3", "was not installed")
     assert "npm error 404" in terminal.until("404")
     assert "Gemini CLI was not installed" in shown
-    choose(terminal, "d", "Enter send")
+    choose(terminal, "d", "Enter send")  # a session of the demo, which leads back
     assert "Welcome" not in terminal.text
-    terminal.until("❯ 1\n│ 1\n  done")  # what was typed before the list
+    terminal.until("tour")
     terminal.type("\x04")
-    assert terminal.wait() == 0
-    assert Preferences(new_user.home / "dragoman" / "data" / "terminal.json").chosen() is None, "the demo is not kept"
+    terminal.until("Welcome.")
+    kept = Preferences(new_user.home / "dragoman" / "data" / "terminal.json")
+    assert kept.chosen() is None, "the demo is not kept"
+    stub(new_user, NPM, "npm")
+    choose(terminal, "3", "Enter send")  # installed by one key, and begun with
+    terminal.until("❯ 1\n")  # what was typed before the list
+    terminal.until("gemini")
+    assert kept.chosen() == ("gemini", "")
 
 
 def test_without_a_choice_the_client_is_left(new_user: HostPlaceKit, terminals: list[Terminal]) -> None:
@@ -161,9 +178,27 @@ def test_without_a_choice_the_client_is_left(new_user: HostPlaceKit, terminals: 
     assert not RED.search(terminal.raw)
 
 
+def test_a_key_that_is_typed_into_the_welcome_is_stored_and_begun_with(
+    new_user: HostPlaceKit, terminals: list[Terminal]
+) -> None:
+    new_user.environment[OFF] = "off"  # the provider is not asked about the key
+    terminals.append(terminal := Terminal(new_user))
+    terminal.until("18 more")
+    choose(terminal, "k", "whose key")
+    terminal.until("anthropic     Anthropic")
+    choose(terminal, "\r", "API key of Anthropic (it is not shown)")
+    choose(terminal, "sk-ant-typed-here", "••••")
+    terminal.type("\r")
+    terminal.until("Enter send")
+    assert b"typed-here" not in terminal.raw
+    kept = Preferences(new_user.home / "dragoman" / "data" / "terminal.json")
+    assert kept.chosen() == ("dragoman", f"anthropic:{PROVIDERS['anthropic'].models[0]}")
+
+
 # A server of this machine
 
 
+@pytest.mark.convention("agents, keys, models", "full screen")
 def test_a_local_server_is_offered_and_its_model_answers(
     new_user: HostPlaceKit, terminals: list[Terminal], server: ModelServer
 ) -> None:
@@ -199,11 +234,15 @@ def test_a_local_server_is_offered_and_its_model_answers(
     again.until("Esc back")
     again.type("\x1b")
     again.until("Enter send")
+    again.type("/agents\r")
+    again.until("Welcome.")
 
 
 # Lines
 
 
+@pytest.mark.convention("first run", "inline", "plain")
+@pytest.mark.convention("agents, keys, models", "inline", "plain")
 @pytest.mark.parametrize("form", ["--plain", "--inline"])
 def test_in_lines_a_number_or_enter_alone_chooses(new_user: HostPlaceKit, terminals: list[Terminal], form: str) -> None:
     stub(new_user, AGENT, "gemini")
@@ -232,8 +271,6 @@ def test_in_lines_a_number_or_enter_alone_chooses(new_user: HostPlaceKit, termin
 
 
 def _openai_model() -> str:
-    from dragoman.builtin.models.providers import PROVIDERS
-
     return PROVIDERS["openai"].models[0]
 
 

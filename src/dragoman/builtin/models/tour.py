@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "tour"
 AGENTS_FILE: Final = "tour-agents.txt"
-"""The agents of the user's machine, a line each, in the data folder of the demo, which has no others."""
+"""What the demo found on the user's machine, as Markdown, in the data folder of the demo."""
 README: Final = "README.md"
 WORDS: Final = "words.txt"
 PROGRAM: Final = "greet"
@@ -304,7 +304,7 @@ def _rewind(turn: TourTurn) -> list[ScriptAction]:
         "Taking back is yours to do, not the agent's: `/rewind` lists the turns, and `/rewind` with the number of the"
         " one that changed a file takes it back, with all after it; `/redo` brings them back"
     )
-    return [_say(f"{changed}\n\n{how}. Next: {turn.vary('`/rewind`', 'type `/rewind`')}, then `read the program`.")]
+    return [_say(f"{changed}\n\n{how}. Next: {turn.vary('`/rewind`', 'type `/rewind`')}, then `read the greeting`.")]
 
 
 def _agents(turn: TourTurn) -> list[ScriptAction]:
@@ -313,14 +313,9 @@ def _agents(turn: TourTurn) -> list[ScriptAction]:
     try:
         found = (data_dir() / AGENTS_FILE).read_text().strip()
     except OSError:
-        found = ""
-    lines = "\n".join(f"- {line}" for line in found.splitlines())
+        found = "`dragoman agents` lists the real ones."
     first = turn.vary("This model is only a script.", "I am a script.", "Real models need more than this script.")
-    if not found:
-        more = "No other agent was found on this machine; `dragoman agents` lists those that can be installed"
-        return [_say(f"{first} {more}. Next here: {turn.vary('`edit the greeting`', '`plan a change`')}.")]
-    what = "These agents are on this machine; leave with Ctrl+D and start one in a project of yours:"
-    return [_say(f"{first} {what}\n\n{lines}\n\nNext here: {turn.vary('`edit the greeting`', '`plan a change`')}.")]
+    return [_say(f"{first} {found}\n\nNext here: {turn.vary('`edit the greeting`', '`plan a change`')}.")]
 
 
 def _hello(turn: TourTurn) -> list[ScriptAction]:

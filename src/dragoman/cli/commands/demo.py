@@ -43,7 +43,7 @@ def _talk() -> int:
     from dragoman.cli.commands.attach import open_client
     from dragoman.settings.places import data_dir
 
-    agents = agents_here()  # of the user: the demo has a home of its own
+    agents = _describe_agents()  # of the user: the demo has a home of its own
     folder = mkdtemp(prefix="demo-")  # short: questions show paths in it, and should need no scrolling
     with _removed_at_the_end(folder):
         project = Path(folder, "greeting")
@@ -52,7 +52,7 @@ def _talk() -> int:
             (project / name).write_text(text)
         os.environ |= {"DRAGOMAN_HOME": folder, "XDG_RUNTIME_DIR": folder}
         data_dir().mkdir(parents=True, exist_ok=True)
-        (data_dir() / AGENTS_FILE).write_text("".join(f"{line}\n" for line in agents))
+        (data_dir() / AGENTS_FILE).write_text(agents)
         words = ["--cwd", str(project), "-a", "dragoman", "--model", NAME]
         return open_client(parse("attach", ATTACH, words), is_temporary=True)
 
@@ -112,7 +112,6 @@ def agents_here() -> list[str]:
     from dragoman.settings import load_settings
     from dragoman.settings.places import cache_dir, config_dir, data_dir
 
-    program = "dragoman" if shutil.which("dragoman") else f"{Path(sys.executable).parent}/dragoman"
     try:
         entries = load_agents(load_settings(config_dir()), data_dir(), cache_dir()).entries()
     except (DragomanError, OSError):  # settings that cannot be read; a demo works without them
@@ -122,8 +121,23 @@ def agents_here() -> list[str]:
         if entry.source != "built-in" and not entry.problem and entry.command and shutil.which(entry.command[0]):
             sign = login_here(entry).sign
             state = {"variable": "key found", "file": "logged in", "none": "not logged in"}.get(sign, "on this machine")
-            found.append(f"{entry.name} ({state}): `{program} -a {entry.name}`")
+            found.append(f"{entry.name} ({state}): `{_program()} -a {entry.name}`")
     return found
+
+
+def _describe_agents() -> str:
+    """Return what the tour answers about real agents."""
+    lines = "\n".join(f"- {line}" for line in agents_here())
+    if not lines:
+        return f"No other agent was found on this machine; `{_program()}` says what can be set up."
+    return f"These agents are on this machine; leave with Ctrl+D, and start one in a project of yours:\n\n{lines}"
+
+
+def _program() -> str:
+    """Return how a shell starts this program."""
+    import shutil
+
+    return "dragoman" if shutil.which("dragoman") else f"{Path(sys.executable).parent}/dragoman"
 
 
 def _show(call: CliCall) -> int:
@@ -153,7 +167,7 @@ def _show(call: CliCall) -> int:
     found = [f"  {line}\n" for line in agents_here()]
     real = "Real agents on this machine, and what starts them:\n" if found else ""
     sys.stderr.write(
-        f"\nThat was a script. `dragoman demo --talk` is a tour of the terminal client.\n{real}{''.join(found)}"
+        f"\nThat was a script. `{_program()} demo --talk` is a tour of the terminal client.\n{real}{''.join(found)}"
     )
     return code
 

@@ -106,8 +106,12 @@ class LineWelcome:
                 if new:
                     await self._choose(new[0])
             return
+        if row.kind == "demo":
+            _ = await self._run("demo", "--talk")
+            self._write_rows()
+            return
         if row.kind == "install" and not row.problem:
-            if await self._run("agents", "install", row.agent):
+            if await self._run("agents", "install", row.agent, "--yes"):
                 await self._use(ChosenAgent(row.agent))
             return
         await self._use(await chosen_of(row))
@@ -118,7 +122,9 @@ class LineWelcome:
 
         client = self._client
         async with client.terminal.handed_over():
-            code = await run_in_foreground(own_command(*words), cwd=client.conversation.folder)
+            # In the same form: a reader of lines gets no screen.
+            env = {} if client.terminal.has_status else {"ACCESSIBLE": "1"}
+            code = await run_in_foreground(own_command(*words), cwd=client.conversation.folder, env=env)
         if code:
             client.note(f"dragoman {one_line(' '.join(words))} ended with code {code}; choose again")
         return code == 0
@@ -127,11 +133,10 @@ class LineWelcome:
         """Begin with what was chosen, and remember it. Raises: DragomanError."""
         client = self._client
         self._opening.choose(chosen.agent, chosen.model)
-        if chosen.model != "scripted":
-            try:
-                client.preferences.choose(chosen.agent, chosen.model)
-            except ConfigError as error:
-                client.note(f"the choice is not remembered: {error}")
+        try:
+            client.preferences.choose(chosen.agent, chosen.model)
+        except ConfigError as error:
+            client.note(f"the choice is not remembered: {error}")
         client.note(f"beginning with {label(chosen.model or chosen.agent, 60)}")
         self.chosen.set()
         if not self._is_first:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from textual import events
     from textual.app import ComposeResult
 
+    from dragoman.builtin.models.providers import Provider
     from dragoman.tui.screen.app import TerminalApp
     from dragoman.view.rails import RailLine
 
@@ -89,11 +90,11 @@ class WelcomeScreen(LeftOnce[ChosenAgent | None], ModalScreen[ChosenAgent | None
 
         self._working = asyncio.ensure_future(guarded())
 
-    async def _look(self, *, before: frozenset[str] | None = None) -> None:
-        """Look at this machine; with the models of the look before, go on with one that is new."""
+    async def _look(self, *, stored: str = "") -> None:
+        """Look at this machine; with the provider whose key was just stored, go on with its row."""
         found = await in_turn(look, self._app.conversation.folder)
         self.rows.show(found)
-        new = [row for row in found.rows if before is not None and row.kind == "model" and row.name not in before]
+        new = [row for row in found.rows if stored and stored in (row.provider, row.model.partition(":")[0])]
         if new:
             _ = self.dismiss(await chosen_of(new[0]))
 
@@ -107,7 +108,9 @@ class WelcomeScreen(LeftOnce[ChosenAgent | None], ModalScreen[ChosenAgent | None
     def choose(self, row: WelcomeRow) -> None:
         """Do what a row stands for."""
         if row.kind == "key":
-            self.begin(self._ask_key())
+            self._ask_key()
+        elif row.kind == "demo":
+            self.begin(self._play())
         elif row.kind == "install" and not row.problem:
             self.begin(self._install(row))
         else:
@@ -118,17 +121,29 @@ class WelcomeScreen(LeftOnce[ChosenAgent | None], ModalScreen[ChosenAgent | None
             self.rows.note = f"asking {row.name} for its models"
         _ = self.dismiss(await chosen_of(row))
 
-    async def _ask_key(self) -> None:
-        """Let the user store a key, and go on with the best row. Raises: DragomanError."""
+    def _ask_key(self) -> None:
+        """Let the user type a key; one that is stored is begun with."""
+        from dragoman.tui.screen.questions.key_entry import KeyEntry, ProviderChoice
+
+        def entered(provider: Provider, is_stored: bool | None) -> None:
+            if is_stored:
+                self.begin(self._look(stored=provider.id))
+
+        def chosen(provider: Provider | None) -> None:
+            if provider is not None:
+                _ = self._app.push_screen(KeyEntry(provider), lambda is_stored: entered(provider, is_stored))
+
+        _ = self._app.push_screen(ProviderChoice(), chosen)
+
+    async def _play(self) -> None:
+        """Give the terminal to the demo, which has a folder and a home of its own. Raises: DragomanError."""
         from dragoman.process.foreground import run_in_foreground
         from dragoman.process.own_program import own_command
         from dragoman.tui.screen.outside import handed_over
 
-        before = self.rows.models
         with handed_over(self._app):
-            code = await run_in_foreground(own_command("agent", "login"), cwd=self._app.conversation.folder)
-        if code == 0:
-            await self._look(before=before)
+            _ = await run_in_foreground(own_command("demo", "--talk"))
+        self.rows.refresh()
 
     async def _install(self, row: WelcomeRow) -> None:
         """Install an agent, and go on with it. Raises: ConfigError, with the installer's own words."""
@@ -188,11 +203,6 @@ class WelcomeRows(Widget, can_focus=True):
         """Show why something that was chosen did not work, with the last words of an installer."""
         self.note, self._log = one_line(problem), [one_line(line) for line in output.splitlines()]
         self.refresh()
-
-    @property
-    def models(self) -> frozenset[str]:
-        """The names of the rows with models of the built-in agent."""
-        return frozenset(row.name for row in self._rows if row.kind == "model")
 
     @property
     def _rows(self) -> list[WelcomeRow]:
@@ -325,7 +335,7 @@ def show_welcome(app: TerminalApp, argument: str = "") -> None:
 
 def _remember(app: TerminalApp, chosen: ChosenAgent) -> None:
     app.attached.opening.choose(chosen.agent, chosen.model)
-    if app.preferences is not None and chosen.model != "scripted":
+    if app.preferences is not None:
         try:
             app.preferences.choose(chosen.agent, chosen.model)
         except ConfigError as error:

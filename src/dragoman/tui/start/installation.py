@@ -45,7 +45,9 @@ async def install_agent(row: WelcomeRow, folder: str, show: Callable[[str], None
     Raises: InstallerFailed.
     """
     started = monotonic()
-    terminal = Terminal.start(own_command("agents", "install", row.agent), cwd=folder, env=dict(os.environ), pty=False)
+    # In a terminal of its own: it shows there how far it is, several times a second.
+    command = own_command("agents", "install", row.agent, "--yes")
+    terminal = Terminal.start(command, cwd=folder, env={**os.environ, "NO_COLOR": "1"}, pty=True)
     waiting = asyncio.ensure_future(terminal.wait())
     try:
         while not waiting.done():

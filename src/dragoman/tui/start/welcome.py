@@ -108,7 +108,7 @@ def look(folder: str, env: Mapping[str, str] | None = None) -> Welcome:
     agents, notes = _agents(folder)
     rows = [*agents, *_models(variables, find_servers(variables))]
     key = WelcomeRow("key", OTHER, "API key", "for the built-in agent", "paste it; it is checked and kept")
-    demo = WelcomeRow("demo", OTHER, "demo", "a scripted model", "look around, no key needed", BUILT_IN, "scripted")
+    demo = WelcomeRow("demo", OTHER, "demo", "a scripted model", "look around, no key needed")
     ready, models, missing, install = (
         [row for row in rows if row.section == section] for section in (READY, MODELS, LOGIN, INSTALL)
     )
