@@ -118,8 +118,9 @@ async def test_the_turn_of_a_prompt_that_was_taken_back_does_not_count_as_runnin
     first = conversation.prompts[0]
     assert conversation.stop() is not None
     assert (conversation.prompts, interface.back) == ([], [("first\nsecond", "the turn was stopped")])
-    conversation.turn_started(started(first.id))
-    assert not conversation.is_running
-    conversation.turn_started(started("of-another-client"))
-    assert conversation.is_running
+    running = []
+    for id in (first.id, "of-another-client"):
+        conversation.turn_started(started(id))
+        running.append(conversation.is_running)
+    assert running == [False, True]
     await talk_over(conversation)
