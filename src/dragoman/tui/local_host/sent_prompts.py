@@ -49,7 +49,7 @@ class SentPrompts:
         self.items: list[TypedPrompt] = []
         self.unsent: list[TypedPrompt] = []
         """Prompts that could not run; they go to the session that is begun instead."""
-        self._taken_back: set[str] = set()  # ids; the turn of one may begin in the host before it is told
+        self._taken_back: set[str] = set()  # ids; the host may begin the turn of one before it knows
         self._conversation = conversation
         self._interface = interface
         self._start = start
