@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import termios
 from collections.abc import Iterator
@@ -46,12 +47,10 @@ def modes(terminal: Terminal) -> list[object]:
 
 
 def interrupt_editor(terminal: Terminal) -> None:
-    """Press Ctrl+C until the editor has it: the terminal is handed over when its first line may be in sight already."""
-    end = monotonic() + SECONDS
-    while "the editor was interrupted" not in terminal.text:
-        assert monotonic() < end, terminal.text
-        terminal.type("\x03")
-        _ = terminal.read(0.5)
+    """Press Ctrl+C when the terminal is the editor's, whose first line may be in sight before that."""
+    wait_for(lambda: os.tcgetpgrp(terminal._fd) != terminal.pid)
+    terminal.type("\x03")
+    terminal.until("the editor was interrupted")
 
 
 def last_lines(terminal: Terminal) -> str:

@@ -189,4 +189,7 @@ async def _work(
         loop.add_signal_handler(number, working.cancel)
     with suppress(asyncio.CancelledError):
         await working
+    # One more Ctrl+C while the program ends would only write where the loop no longer listens.
+    _ = loop.remove_signal_handler(signal.SIGINT)
+    _ = signal.signal(signal.SIGINT, signal.SIG_IGN)
     return 0
