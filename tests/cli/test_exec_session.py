@@ -51,6 +51,7 @@ def state(place: HostPlaceKit, name: str) -> str:
     return str(next(row["state"] for row in rows(place) if row["name"] == name))
 
 
+@pytest.mark.convention("sessions", "exec")
 def test_a_session_is_opened_at_its_first_use_and_goes_on(place: HostPlaceKit) -> None:
     assert scripted(place, "s", "title The first").code == 6  # a title is not an answer
     done = place.run("--session", "s", "say one two")
