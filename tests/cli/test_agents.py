@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pty
 import subprocess
 import sys
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman.cli import exits
+from dragoman.cli.agents import install
 from dragoman.cli.main import main
 from dragoman.cli.suggestions import agent_names
+from dragoman.registry.packages import InstallFailed, InstallProgress
 from tests.registry.kit import PYTHON_AGENT, binary, lark, sha256, site, tar, write
 
 Captured = pytest.CaptureFixture[str]
@@ -326,7 +331,7 @@ def test_agent_is_found_in_the_registry_installed_examined_and_removed(user: Use
         assert "old" in err
         _, err = user.run("doctor", "lark-agent", code=exits.USAGE)
         assert "dragoman agents install lark-agent" in err
-        installed = user.json("install", "lark-agent", "--default")
+        installed = user.json("install", "lark-agent", "--default", "--yes")
     assert (installed["version"], installed["distribution"]) == ("0.4.2", "binary")
     assert user.json("list", "--registry")["agents"][0]["installed"] == "0.4.2"
     found = user.json("doctor", "lark-agent")
@@ -417,3 +422,24 @@ def test_names_of_agents_are_completed(user: User, capsys: Captured) -> None:
         assert "$(id)" not in script
     write(user.settings, "broken")
     assert agent_names() == ()
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_an_installation_is_one_line_at_a_terminal_and_lines_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    half = InstallProgress(4_000_000, 8_000_000, "Downloading a.whl")
+    for stream, shown in (
+        (_Terminal(), "dragoman: fetching it\n\r\x1b[K  4.0 MB of 8.0 MB (50 %) · Downloading a.whl\r\x1b[K"),
+        (io.StringIO(), "dragoman: fetching it\ndragoman:   4.0 MB of 8.0 MB (50 %) · Downloading a.whl\n"),
+    ):
+        monkeypatch.setattr(sys, "stderr", stream)
+        monkeypatch.setattr(install, "monotonic", count(0.0, 10.0).__next__)  # more than the time between two lines
+        failed = InstallFailed("npm failed", ("npm error 404", "npm error gone"))
+        with suppress(InstallFailed), install.InstallDisplay() as display:
+            display.report("fetching it")
+            display.progress(half)
+            raise failed
+        assert stream.getvalue() == f"{shown}  npm error 404\n  npm error gone\n"

@@ -13,8 +13,9 @@ import pytest
 
 from dragoman import CapabilityError, RemoteAgent, RequestError, spawn
 from dragoman.client import AuthRequired, LoginFailed, LoginMethod, Session, login_methods, terminal_login, with_login
-from dragoman.client.login import usable_methods
+from dragoman.client.login import passed_key, usable_methods
 from dragoman.schema import Unknown, decode, v1
+from dragoman.trace.passed_keys import MASK, passed_keys
 from tests.client.fixtures import EVERYTHING, client_and_agent, open_session
 from tests.faults.kit import rough_agent
 from tests.process.screen import screen
@@ -405,3 +406,11 @@ async def test_logout_needs_the_agents_word() -> None:
     async with client_and_agent(without) as (agent, _):
         with pytest.raises(CapabilityError, match=r"auth\.logout"):
             await agent.logout()
+
+
+@pytest.mark.parametrize("method", ["authenticate", "_dragoman/log_in", "_dragoman\\/log_in"])
+@pytest.mark.parametrize("form", ['"k-0123456789"', '{"apiKey": "k-0123456789"}'])
+def test_a_passed_key_is_found_in_every_line_that_carries_one(method: str, form: str) -> None:
+    line = f'{{"method": "{method}", "params": {{"method": "x", "_meta": {{"api-key": {form}}}}}}}'
+    assert passed_keys(line.encode()) == {"k-0123456789": MASK}
+    assert passed_key(json.loads(line)["params"]["_meta"]) == "k-0123456789"

@@ -450,7 +450,7 @@ async def test_plain_mode_has_the_same_names(user: UserHere, monkeypatch: pytest
             await client.until("  b")
             await client.until("-- done")
             client.type("/modle now", "//modle now")
-            await client.until("there is no command /modle. Did you mean /mode? //modle sends it as it is")
+            await client.until("there is no command /modle. Did you mean /mode? //modle sends it")
             await client.until("-- done")
             client.type("/cost", "/help")
             await client.until("note: the agent has not reported a cost")

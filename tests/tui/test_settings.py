@@ -148,6 +148,7 @@ async def test_the_colours_of_the_terminal_are_left_to_it(
         assert not any(name.startswith("#") for name in fronts)
 
 
+@pytest.mark.convention("theme", "full screen")
 async def test_a_theme_paints_every_cell_and_is_remembered(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     path = home / "config" / "settings.json"
     async with opened(monkeypatch) as (app, pilot):

@@ -1,6 +1,5 @@
 """Start-up optimisations for programs; a library must not do this. No behaviour depends on them."""
 
-import os
 import sys
 from types import ModuleType
 from typing import Any
@@ -68,18 +67,3 @@ class _Metadata(ModuleType):
         if sys.modules.get(self.__name__) is self:
             sys.modules.pop(self.__name__, None)
         return getattr(import_module(self.__name__), name)
-
-
-def has_silent_stdin() -> bool:
-    """Whether nothing is piped in next to the prompt: stdin is a device, closed, or a pipe that has ended empty."""
-    try:
-        is_device = os.fstat(0).st_mode & 0o170000 == 0o020000
-    except OSError:
-        return True
-    if is_device:
-        return True
-    import select  # few programs leave a pipe there
-
-    stdin = select.poll()
-    stdin.register(0, select.POLLIN)
-    return any(not events & select.POLLIN for _, events in stdin.poll(0))

@@ -162,7 +162,7 @@ def unknown_command(text: str, known: Collection[str], *, is_agent_known: bool =
     if not is_agent_known:
         meant += "Those of the agent are not known until it is there. "
     shown = label(word, 40)
-    return f"not sent: there is no command {shown}. {meant[:1].upper()}{meant[1:]}/{shown} sends it as it is"
+    return f"not sent: there is no command {shown}. {meant[:1].upper()}{meant[1:]}/{shown} sends it"
 
 
 def command_suggestions(

@@ -348,7 +348,8 @@ def test_no_session_is_opened_in_a_host_that_does_not_pass_the_environment_on(pl
     where.make()
     with _forwarded(where, answer) as (_, received):
         assert refusal in scripted(place, "new").err
-    with _forwarded(where, answer) as (_, received_too), at_terminal(place, "attach", "--plain") as terminal:
+    words = ("attach", "--plain", "-a", "scripted")
+    with _forwarded(where, answer) as (_, received_too), at_terminal(place, *words) as terminal:
         terminal.until(refusal)
     assert "session/list" in [message["method"] for message in received]
     assert not [one for one in (*received, *received_too) if one["method"] in (METHOD, "session/new")]

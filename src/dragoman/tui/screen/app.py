@@ -66,6 +66,7 @@ _REMOTE_PAINTS: Final = 8
 _LOW: Final = 20  # lines, below which a question may not take its usual room
 _LEAVE_SECONDS: Final = 2.0  # between two times Ctrl+C
 _SENDING_SECONDS: Final = 0.02  # until a key behind Enter looks again whether its prompt was sent
+_MOST_LOOKS: Final = 50  # then it counts all the same: no attachment takes longer than this to be read
 _ESCAPES_SECONDS: Final = 0.6  # between two times Esc, which open the rewind menu
 _LIST_SECONDS: Final = 3.0
 _BRANCH_SECONDS: Final = 5.0
@@ -537,9 +538,12 @@ class TerminalApp(App[None]):
 
     def action_interrupt(self, argument: str = "") -> None:
         """Stop what runs; else close what is open; else clear the draft; else leave at the second time."""
+        self._interrupt(_MOST_LOOKS)
+
+    def _interrupt(self, looks: int) -> None:
         prompt = self.prompt_input
-        if prompt.on_their_way:  # Enter came before this key, and what it sent is what runs
-            self.set_timer(_SENDING_SECONDS, self.action_interrupt)
+        if prompt.on_their_way and looks:  # Enter came before this key, and what it sent is what runs
+            self.set_timer(_SENDING_SECONDS, lambda: self._interrupt(looks - 1))
         elif prompt.stop_shell() or self.stop_work():
             self._interrupted_at = -_LEAVE_SECONDS
             if isinstance(self.screen, KeyQuestion):

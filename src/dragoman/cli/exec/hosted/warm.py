@@ -44,7 +44,7 @@ def read_words(words: "Sequence[str]") -> "dict[str, str] | None":
 
 def run_plain(words: "Sequence[str]") -> int | None:
     """Run a plain call; None if it is not one."""
-    from dragoman.cli.startup import has_silent_stdin
+    from dragoman.cli.main import has_silent_stdin
 
     given = read_words(words)
     if given is None or not has_silent_stdin():
