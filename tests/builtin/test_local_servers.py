@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import socket
 import threading
@@ -127,7 +128,7 @@ def test_a_server_that_accepts_and_never_answers_is_not_waited_for() -> None:
         found = find_servers(env, seconds=2.0)
         assert monotonic() - started < 10.0
     assert [(server.provider.id, server.variable) for server in found] == [("openai-compatible", "OPENAI_BASE_URL")]
-    assert local_servers.PROBE_SECONDS == 0.3
+    assert inspect.signature(find_servers).parameters["seconds"].default == local_servers.PROBE_SECONDS == 0.3
 
 
 @pytest.mark.parametrize(

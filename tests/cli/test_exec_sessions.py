@@ -178,6 +178,7 @@ def test_a_broken_mcp_file_is_wrong_usage(text: str, place: Place) -> None:
     assert "--mcp-config mcp.json: " in done.err
 
 
+@pytest.mark.convention("sessions", "exec")
 def test_resume_opens_the_session_without_its_history(place: Place) -> None:
     done = place.run("x", "--resume", "abc", "--output", "json", odd="remembers")
     assert (done.result["text"], done.result["session_id"]) == ("resumed abc", "abc")

@@ -111,6 +111,7 @@ async def begin(terminal: Screen, asked: Question, **options: Any) -> str | None
         ("cancel", None),
     ],
 )
+@pytest.mark.convention("answer a question", "exec")
 async def test_an_answer_is_a_number_or_a_letter(key: str, chosen: str | None) -> None:
     assert (await ask(question(), f"{key}\n"))[0] == chosen
 

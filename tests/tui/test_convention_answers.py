@@ -53,6 +53,8 @@ def test_one_line_says_what_runs_and_what_asks(states: tuple[str, ...], words: s
     assert words_at_start([row("never-used")], FOLDER, "Ctrl+P") == ""
 
 
+@pytest.mark.convention("start", "full screen", "inline", "plain")
+@pytest.mark.convention("sessions", "full screen", "inline", "plain")
 async def test_a_second_start_is_a_prompt_and_the_sessions_are_on_a_key_in_every_form(user: UserHere) -> None:
     async with user.host_here() as host:
         async with user.screen(**SCRIPTED) as client:
@@ -295,6 +297,7 @@ def check_six(user: UserHere) -> None:
 
 
 @pytest.mark.parametrize("agent", [LIAR, SCRIPTED], ids=["client", "built-in"])
+@pytest.mark.convention("answer a question", "full screen")
 async def test_the_six_answers_in_the_full_screen(user: UserHere, agent: dict[str, Any]) -> None:
     async with user.host_here(), user.screen(**agent) as client:
         await client.until("F1 help")
@@ -314,6 +317,7 @@ async def test_the_six_answers_in_the_full_screen(user: UserHere, agent: dict[st
 
 
 @pytest.mark.parametrize("agent", [LIAR, SCRIPTED], ids=["client", "built-in"])
+@pytest.mark.convention("answer a question", "inline")
 async def test_the_six_answers_inline(user: UserHere, agent: dict[str, Any]) -> None:
     async with user.host_here(), user.inline(**agent) as client:
         await client.until("Enter send")
@@ -326,6 +330,7 @@ async def test_the_six_answers_inline(user: UserHere, agent: dict[str, Any]) -> 
 
 
 @pytest.mark.parametrize("agent", [LIAR, SCRIPTED], ids=["client", "built-in"])
+@pytest.mark.convention("answer a question", "plain")
 async def test_the_six_answers_in_lines(user: UserHere, agent: dict[str, Any]) -> None:
     async with user.host_here(), user.plain(**agent) as client:
         for number, key in enumerate(SIX, 1):

@@ -110,3 +110,17 @@ async def test_after_a_host_was_lost_only_what_has_no_turn_is_given_back() -> No
     assert not conversation.state.messages, "it is in the history that was loaded, and not a second time"
     assert waited not in conversation.prompts
     await talk_over(conversation)
+
+
+async def test_the_turn_of_a_prompt_that_was_taken_back_does_not_count_as_running() -> None:
+    """The host may begin it before it gets the message: no answer to it comes here, so that its end is not known."""
+    conversation, interface, _ = await connected()
+    first = conversation.prompts[0]
+    assert conversation.stop() is not None
+    assert (conversation.prompts, interface.back) == ([], [("first\nsecond", "the turn was stopped")])
+    running = []
+    for id in (first.id, "of-another-client"):
+        conversation.turn_started(started(id))
+        running.append(conversation.is_running)
+    assert running == [False, True]
+    await talk_over(conversation)

@@ -442,7 +442,9 @@ class HostedConversation:
         self._turn_id = id if isinstance(id, str) else None
         prompt = self._sent.find(id)
         if prompt is None:
-            self._begin_foreign()
+            # No answer comes to the request of a prompt that was taken back, so that its end would never be known.
+            if not self._sent.was_taken_back(id):
+                self._begin_foreign()
         elif not prompt.has_started:
             self._sent.begin(prompt)
         self._interface.changed()

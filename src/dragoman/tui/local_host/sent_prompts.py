@@ -49,6 +49,7 @@ class SentPrompts:
         self.items: list[TypedPrompt] = []
         self.unsent: list[TypedPrompt] = []
         """Prompts that could not run; they go to the session that is begun instead."""
+        self._taken_back: set[str] = set()  # ids; the host may begin the turn of one before it knows
         self._conversation = conversation
         self._interface = interface
         self._start = start
@@ -117,18 +118,25 @@ class SentPrompts:
         if prompt.has_started or prompt.is_steered or prompt not in self.items:
             return False
         self.items.remove(prompt)  # first: an answer that is on its way finds no prompt to end
-        if prompt.sending is not None:
-            prompt.sending.cancel()  # the host gets `$/cancel_request`, which ends this prompt only
+        self._cancel(prompt)
         self._interface.changed()
         return True
+
+    def _cancel(self, prompt: TypedPrompt) -> None:
+        self._taken_back.add(prompt.id)
+        if prompt.sending is not None:
+            prompt.sending.cancel()  # the host gets `$/cancel_request`, which ends this prompt only
+
+    def was_taken_back(self, id: object) -> bool:
+        """Return whether a prompt was taken back: if its turn begins all the same, it is cancelled already."""
+        return id in self._taken_back
 
     def take_waiting(self) -> list[TypedPrompt]:
         """Take every prompt back that waits, also text for the turn that runs: the turn is being stopped."""
         waiting = self.queued
         self.items = [prompt for prompt in self.items if prompt not in waiting]
         for prompt in waiting:
-            if prompt.sending is not None:
-                prompt.sending.cancel()
+            self._cancel(prompt)
         text = "\n".join(prompt.text for prompt in waiting if prompt.text)
         if text:
             self._interface.returned(text, "the turn was stopped")
