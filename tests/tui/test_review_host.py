@@ -73,7 +73,7 @@ async def test_a_turn_is_reviewed_rewound_and_reported_on_the_full_screen(user: 
         await client.until("1 path changed; /redo brings it back")
         assert file.read_text() == "hello\n"
         client.type("q")
-        await client.until("Enter send")
+        await client.until("❯ edit a.txt hello => bye\n– its changes were taken back")
         client.type("\x1bt")
         await client.until("0 broken rules")
         await client.until("end_turn")

@@ -103,6 +103,21 @@ def _run_verb(verb: str, words: list[str]) -> int:
     return command.run(parse(verb, command, words))
 
 
+def has_silent_stdin() -> bool:
+    """Whether nothing is piped in next to the prompt: stdin is a device, closed, or a pipe that has ended empty."""
+    try:
+        is_device = os.fstat(0).st_mode & 0o170000 == 0o020000
+    except OSError:
+        return True
+    if is_device:
+        return True
+    import select  # few programs leave a pipe there
+
+    stdin = select.poll()
+    stdin.register(0, select.POLLIN)
+    return any(not events & select.POLLIN for _, events in stdin.poll(0))
+
+
 def _columns() -> int:
     """Return how wide help is written: as the terminal, or as a page."""
     try:

@@ -22,8 +22,8 @@ import time
 from typing import Final
 
 from dragoman.cli.console import write_note, write_warning
-from dragoman.cli.exec.hosted.warm import has_silent_stdin
 from dragoman.cli.exits import TIMED_OUT, CliError
+from dragoman.cli.main import has_silent_stdin
 
 PIPED_BYTES: Final = 256 * 1024
 """More is cut in the middle: it would fill a good part of a model's context."""

@@ -152,7 +152,7 @@ def image_type(data: bytes) -> str | None:
 
 def _text(options: Options) -> tuple[str, bytes]:
     """Return the prompt, and what is piped in next to it."""
-    from dragoman.cli.exec.hosted.warm import has_silent_stdin
+    from dragoman.cli.main import has_silent_stdin
 
     if options.prompt_file is not None:
         if options.prompt is not None:

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from dragoman.errors import DragomanError
+from dragoman.state.message import Message
 
 if TYPE_CHECKING:
     from dragoman.snapshots.session_turns import SessionTurns
@@ -54,6 +55,29 @@ def _find(session_id: str, agent: str) -> SessionTurns | None:
     from dragoman.snapshots.session_turns import find_session_turns
 
     return find_session_turns(snapshots_folder(), session_id, ledger_name(agent))
+
+
+def places_taken_back(conversation: HostedConversation, session_turns: SessionTurns) -> frozenset[int]:
+    """Return the places in the timeline of prompts whose turns changed something that is taken back. Blocks.
+
+    A turn is found by its prompt, from the last one on: not every turn was followed, nor is every one loaded.
+    """
+    active = session_turns.active()
+    prompts = [
+        (place, item.text.strip())
+        for place, item in enumerate(conversation.state.timeline)
+        if isinstance(item, Message) and item.role == "user"
+    ]
+    found: set[int] = set()
+    for records in reversed(session_turns.turns):
+        begins = records[0].prompt.strip()
+        at = next((at for at in reversed(range(len(prompts))) if prompts[at][1].startswith(begins)), None)
+        if at is None:
+            continue
+        if any(record.changes for record in records) and records[0].uid not in active:
+            found.add(prompts[at][0])
+        del prompts[at:]
+    return frozenset(found)
 
 
 def turn_number(session_turns: SessionTurns, text: str) -> int:

@@ -418,6 +418,11 @@ class TerminalApp(App[None]):
         transcript.show_state(self.conversation.state, self.conversation.watched, is_new=self._is_reloaded)
         if self._is_reloaded:
             transcript.has_older = self.conversation.has_older
+            transcript.mark_taken_back(frozenset())
+            if self.conversation.state.timeline:
+                from dragoman.tui.screen.changes.rewind import show_taken_back
+
+                self.start(show_taken_back(self))
         elif transcript.is_following and is_too_long(self.conversation):
             self.start(self.conversation.shorten())
         self._is_reloaded = False

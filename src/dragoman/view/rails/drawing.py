@@ -96,6 +96,8 @@ def _message(block: MessageBlock, view: RailView) -> Iterator[RailLine]:
             yield from _markdown(piece.text, rail, view)
         else:
             yield from _railed(rail, plain(piece.text).strip("\n"), view, style)
+    if block.position in view.taken_back:
+        yield ((f"{glyphs.cancelled} its changes were taken back; /redo brings the last ones back", "warn"),)
 
 
 def _markdown(text: str, rail: str, view: RailView, lines: MarkdownLines | None = None) -> list[RailLine]:

@@ -80,3 +80,5 @@ class RailView(NamedTuple):
     highlight: Highlight = no_highlight
     emulate: Emulate = no_screen
     has_picture: HasPicture = no_picture
+    taken_back: frozenset[int] = frozenset()
+    """Places in the timeline of prompts whose changes the user has taken back."""

@@ -44,6 +44,8 @@ def read_words(words: "Sequence[str]") -> "dict[str, str] | None":
 
 def run_plain(words: "Sequence[str]") -> int | None:
     """Run a plain call; None if it is not one."""
+    from dragoman.cli.main import has_silent_stdin
+
     given = read_words(words)
     if given is None or not has_silent_stdin():
         return None
@@ -56,21 +58,6 @@ def run_plain(words: "Sequence[str]") -> int | None:
     request.queue = "queue" in given or "no_wait" in given
     request.waits = "no_wait" not in given
     return run_request(request, is_quiet="quiet" in given, form=given.get("output", "text"))
-
-
-def has_silent_stdin() -> bool:
-    """Whether nothing is piped in next to the prompt: stdin is a device, closed, or a pipe that has ended empty."""
-    try:
-        is_device = os.fstat(0).st_mode & 0o170000 == 0o020000
-    except OSError:
-        return True
-    if is_device:
-        return True
-    import select  # few programs leave a pipe there
-
-    stdin = select.poll()
-    stdin.register(0, select.POLLIN)
-    return any(not events & select.POLLIN for _, events in stdin.poll(0))
 
 
 def run_request(request: "TurnRequest", *, is_quiet: bool, form: str = "text") -> int:

@@ -6,12 +6,15 @@ files only.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+import asyncio
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from dragoman.errors import DragomanError
 from dragoman.text.terminal import cells, fit
 from dragoman.text.visible import label, spelled
 from dragoman.tui.changes.rewind_model import RewindModel, rewind_title
-from dragoman.tui.changes.session_changes import find_changes, turn_number
+from dragoman.tui.changes.session_changes import find_changes, places_taken_back, turn_number
+from dragoman.tui.screen.conversation.transcript import Transcript
 from dragoman.tui.screen.painted import PaintedScreen, head_line, key_rows
 from dragoman.view.labels import age_text
 
@@ -26,6 +29,19 @@ if TYPE_CHECKING:
 _LIST_KEYS: Final = ("k/j turn", "Enter the plan", "r redo", "d review this turn", "q back")
 _PLAN_KEYS: Final = ("k/j path", "t take the old state", "m merge", "Space keep", "y do it", "q not now")
 _STYLES: Final[dict[str, Style]] = {"delete": "removed", "restore": "added", "merge": "added", "keep": "warn"}
+
+
+async def show_taken_back(app: TerminalApp) -> None:
+    """Mark the turns of the conversation that are taken back now."""
+    conversation = app.conversation
+    try:
+        found = await find_changes(conversation)
+        places = await asyncio.to_thread(places_taken_back, conversation, found)
+    except (DragomanError, OSError):  # there are no snapshots, or the host has gone
+        return
+    if conversation is app.conversation:
+        app.query_one(Transcript).mark_taken_back(places)
+        app.changed()
 
 
 def rewind_menu(app: TerminalApp, argument: str = "") -> None:
@@ -90,6 +106,10 @@ class RewindScreen(PaintedScreen):
                 self.is_planning = True
 
         self.work(load)
+
+    def leave(self, result: Any = None) -> None:
+        super().leave(result)
+        self.terminal.start(show_taken_back(self.terminal))
 
     # Drawing
 

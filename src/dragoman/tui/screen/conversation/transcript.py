@@ -130,6 +130,11 @@ class Transcript(ScrollView, can_focus=True):
         """Show changes side by side, where there are columns enough, or as one column."""
         self._set_view(self._view._replace(is_side_by_side=not self._view.is_side_by_side))
 
+    def mark_taken_back(self, places: frozenset[int]) -> None:
+        """Mark the prompts at these places of the timeline: what their turns changed was taken back."""
+        if places != self._view.taken_back:
+            self._set_view(self._view._replace(taken_back=places))
+
     def follow(self) -> None:
         """Go to the end, and stay there."""
         self.is_following, self.unseen = True, 0
