@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.view.blocks import DiffPiece
-from dragoman.view.changed_files import ChangedFile, DiffElements, file_tree
+from dragoman.view.changed_files import LinkedChange, DiffElements, file_tree
 from dragoman.view.code import MOST_CHARACTERS, code_lines
 from dragoman.view.diffs import diff_piece, read_patched_files
 from dragoman.view.elements import make, write
+from dragoman.view.prose import prose
 from dragoman.workspace.patch_text import PatchSide, file_patch
 from tests.view.test_writers import EVIL, assert_harmless
 
@@ -89,6 +90,12 @@ def test_a_change_has_colours_and_marks_what_differs_within_a_line() -> None:
     assert '<span class="aside">new file</span>' in html
 
 
+def test_code_in_messages_has_colours_too() -> None:
+    html = write(prose("```py\nif x:\n    return 1\n```\n\n```\nif x\n```"))
+    assert '<code><span class="c-keyword">if</span> x:\n    <span class="c-keyword">return</span> ' in html
+    assert "<code>if x</code>" in html
+
+
 def test_very_long_changes_are_shown_without_colours() -> None:
     diffs = DiffElements()
     long = diff_piece("a.py", None, "return 1\n" * 2_000)
@@ -100,10 +107,10 @@ def test_very_long_changes_are_shown_without_colours() -> None:
 
 def test_the_tree_has_folders_and_leads_to_each_change() -> None:
     files = [
-        ChangedFile("/p/src/app/a.py", 3, 1, ("change-1-0",)),
-        ChangedFile("/p/src/app/b.py", 1, 0, ("change-2-0",), "new"),
-        ChangedFile("/p/README", 1, 1, ("change-3-0",)),
-        ChangedFile("/p/src/app/a.py", 1, 1, ("change-4-0",)),
+        LinkedChange("/p/src/app/a.py", 3, 1, ("change-1-0",)),
+        LinkedChange("/p/src/app/b.py", 1, 0, ("change-2-0",), "new"),
+        LinkedChange("/p/README", 1, 1, ("change-3-0",)),
+        LinkedChange("/p/src/app/a.py", 1, 1, ("change-4-0",)),
     ]
     html = write([file_tree(files)])
     assert re.findall("<summary>(.*?)</summary>", html) == ["/p/", "src/app/"]
@@ -114,12 +121,16 @@ def test_the_tree_has_folders_and_leads_to_each_change() -> None:
 
 @pytest.mark.parametrize("path", [*EVIL, "", "/", "//", "a//b", "a/", "../x", "x/" * 3_000 + "y", "/" + "x/" * 3_000])
 def test_no_name_of_a_file_is_more_than_text(path: str) -> None:
-    rows = [ChangedFile(path, 1, 1, ("a",)), ChangedFile(f"{path}/inner", 1, 1, ("b",)), ChangedFile("x", 1, 1, ("c",))]
+    rows = [
+        LinkedChange(path, 1, 1, ("a",)),
+        LinkedChange(f"{path}/inner", 1, 1, ("b",)),
+        LinkedChange("x", 1, 1, ("c",)),
+    ]
     assert_harmless(write([file_tree(rows), DiffElements().of(diff_piece(path, path, f"{path}\n{path}x"), "a")]))
 
 
 def test_a_tree_of_very_many_files_is_cut() -> None:
-    html = write([file_tree([ChangedFile(f"f{n}", 1, 1, ("a",)) for n in range(2_000)])])
+    html = write([file_tree([LinkedChange(f"f{n}", 1, 1, ("a",)) for n in range(2_000)])])
     assert html.count("<a ") == 500
     assert "… 1500 more files" in html
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from dragoman.view.code import code_lines
+from dragoman.view.code import code_elements, code_lines
 from dragoman.view.diffs import changed_parts, marked_runs
 from dragoman.view.elements import make, shown
 
@@ -29,7 +29,7 @@ _MOST_FILES: Final = 500
 _MOST_LINKS: Final = 9  # to changes of one file
 
 
-class ChangedFile(Struct, frozen=True):
+class LinkedChange(Struct, frozen=True):
     """A row of the tree: a file, and the anchors of its changes."""
 
     path: str
@@ -40,7 +40,7 @@ class ChangedFile(Struct, frozen=True):
 
 
 class DiffElements:
-    """Makes the elements of the changes on one page."""
+    """The changes on one page as elements, and how much of them may still get colours."""
 
     def __init__(self) -> None:
         self._coloured = _COLOURED
@@ -79,16 +79,6 @@ class DiffElements:
             yield make("span", _KINDS.get(sign, "same"), sign, *code_elements(runs), "\n")
 
 
-def code_elements(runs: Iterable[CodeRun]) -> list[ElementChild]:
-    """Return runs of code as elements."""
-    return [
-        make("span", " ".join(f"c-{kind}" if kind != "changed" else kind for kind in style.split()), text)
-        if style
-        else text
-        for text, style in runs
-    ]
-
-
 def figures(added: int, removed: int, words: str = "") -> Element:
     """Return how many lines a change has, and more words about it."""
     inner: list[ElementChild] = [make("span", "plus", f"+{added}"), " ", make("span", "minus", f"-{removed}")]
@@ -97,7 +87,7 @@ def figures(added: int, removed: int, words: str = "") -> Element:
     return make("span", "figures", *inner)
 
 
-def file_tree(files: Sequence[ChangedFile]) -> Element:
+def file_tree(files: Sequence[LinkedChange]) -> Element:
     """Return the files as folders inside each other, each file with a link to its changes."""
     root: _Folder = {}
     for file in files[:_MOST_FILES]:
@@ -108,14 +98,14 @@ def file_tree(files: Sequence[ChangedFile]) -> Element:
             assert isinstance(inner, dict)  # the name of a file has no slash
             folder = inner
         known = folder.get(last)
-        folder[last] = file if not isinstance(known, ChangedFile) else _joined(known, file)
+        folder[last] = file if not isinstance(known, LinkedChange) else _joined(known, file)
     left = len(files) - _MOST_FILES
     more = [make("p", "aside", f"… {left} more files")] if left > 0 else []
     return make("div", "tree", make("ul", "", *_rows(root)), *more)
 
 
 # "name/" -> what is in a folder, "name" -> a file
-_Folder = dict[str, "_Folder | ChangedFile"]
+_Folder = dict[str, "_Folder | LinkedChange"]
 
 
 def _segments(path: str) -> list[str]:
@@ -127,15 +117,15 @@ def _segments(path: str) -> list[str]:
     return [*names[:_DEEPEST], "∕".join(deep)] if deep else names
 
 
-def _joined(one: ChangedFile, other: ChangedFile) -> ChangedFile:
+def _joined(one: LinkedChange, other: LinkedChange) -> LinkedChange:
     anchors = one.anchors + other.anchors
-    return ChangedFile(one.path, one.added + other.added, one.removed + other.removed, anchors, one.what or other.what)
+    return LinkedChange(one.path, one.added + other.added, one.removed + other.removed, anchors, one.what or other.what)
 
 
-def _rows(folder: Mapping[str, _Folder | ChangedFile]) -> Iterable[Element]:
+def _rows(folder: Mapping[str, _Folder | LinkedChange]) -> Iterable[Element]:
     # Folders first, each in the order of their names.
-    for name, inner in sorted(folder.items(), key=lambda item: (isinstance(item[1], ChangedFile), item[0])):
-        if isinstance(inner, ChangedFile):
+    for name, inner in sorted(folder.items(), key=lambda item: (isinstance(item[1], LinkedChange), item[0])):
+        if isinstance(inner, LinkedChange):
             yield _file(name, inner)
             continue
         label = name
@@ -144,7 +134,7 @@ def _rows(folder: Mapping[str, _Folder | ChangedFile]) -> Iterable[Element]:
         yield make("li", "", make("details", {"open": ""}, make("summary", "", label), make("ul", "", *_rows(inner))))
 
 
-def _file(name: str, file: ChangedFile) -> Element:
+def _file(name: str, file: LinkedChange) -> Element:
     first, *others = file.anchors[:_MOST_LINKS]
     inner: list[ElementChild] = [make("a", {"class": "file", "href": f"#{first}"}, name)]
     inner.append(figures(file.added, file.removed, file.what))

@@ -11,8 +11,12 @@ from functools import cache
 from keyword import kwlist
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from dragoman.view.elements import make
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from dragoman.view.elements import ElementChild
 
 CodeRun: TypeAlias = tuple[str, str]
 """Text without a line break, and its class: empty for plain text."""
@@ -123,6 +127,16 @@ def code_lines(name: str, lines: Sequence[str]) -> list[list[CodeRun]] | None:
         for other in others:
             runs.append([(other, kind)] if other else [])
     return runs
+
+
+def code_elements(runs: Iterable[CodeRun]) -> list[ElementChild]:
+    """Return runs of code as elements."""
+    return [
+        make("span", " ".join(f"c-{kind}" if kind != "changed" else kind for kind in style.split()), text)
+        if style
+        else text
+        for text, style in runs
+    ]
 
 
 def _runs(text: str, family: str) -> Iterator[CodeRun]:

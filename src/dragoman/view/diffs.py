@@ -118,12 +118,12 @@ def read_patched_files(patch: str, *, most: int = _SHOWN, most_chars: int = 400_
             old, new = int(found[2] or 1), int(found[4] or 1)
             files[-1].begin(int(found[1]), int(found[3]))
         elif files:
-            files[-1].tell(line)
+            files[-1].head(line)
     return [file.result() for file in files]
 
 
 class _PatchReader:
-    """Reads the part of a patch about one file."""
+    """The part of a patch about one file, read line by line."""
 
     def __init__(self, names: str) -> None:
         # Both names are the same unless the file was renamed, and then lines of their own have them.
@@ -133,7 +133,7 @@ class _PatchReader:
         self._added = self._removed = self._shown = self._left_out = 0
         self._hunks: list[tuple[int, int, list[Line]]] = []
 
-    def tell(self, line: str) -> None:
+    def head(self, line: str) -> None:
         """Take a line above the hunks."""
         word, _, rest = line.partition(" ")
         if line.startswith(("new file", "deleted file")):

@@ -28,7 +28,7 @@ from dragoman.view.blocks import (
     ToolBlock,
     TurnBlock,
 )
-from dragoman.view.changed_files import ChangedFile, DiffElements, file_tree
+from dragoman.view.changed_files import LinkedChange, DiffElements, file_tree
 from dragoman.view.elements import is_web, make, shown, write
 from dragoman.view.labels import STEP_SIGNS, ending, outcome, tokens
 from dragoman.view.prose import prose
@@ -65,7 +65,7 @@ def page_of(blocks: Iterable[Block], title: str, facts: Sequence[tuple[str, str]
     rows = [make("tr", "", make("th", "", name), make("td", "", value)) for name, value in facts if value]
     body = [make("table", "facts", make("tbody", "", *rows))] if rows else []
     files = [
-        ChangedFile(piece.path, piece.added, piece.removed, (_anchor(block, number),), "new" if piece.is_new else "")
+        LinkedChange(piece.path, piece.added, piece.removed, (_anchor(block, number),), "new" if piece.is_new else "")
         for block in blocks
         if isinstance(block, ToolBlock)
         for number, piece in enumerate(block.content)

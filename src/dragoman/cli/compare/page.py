@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.compare.table import HEADER, row_of
-from dragoman.view.changed_files import ChangedFile, DiffElements, figures, file_tree
+from dragoman.view.changed_files import LinkedChange, DiffElements, figures, file_tree
 from dragoman.view.diffs import read_patched_files
 from dragoman.view.elements import make
 from dragoman.view.html import page_style, whole_page
@@ -75,7 +75,7 @@ def _changes(run: ComparedRun, number: int) -> list[Element]:
         return [make("p", "aside", run.patch[:2_000] or "(no changes)")]
     anchors = [f"agent-{number}-file-{place}" for place in range(len(files))]
     rows = [
-        ChangedFile(
+        LinkedChange(
             file.piece.path, file.piece.added, file.piece.removed, (anchor,), "new" if file.piece.is_new else file.what
         )
         for file, anchor in zip(files, anchors, strict=True)
