@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.view.blocks import DiffPiece
-from dragoman.view.changed_files import LinkedChange, DiffElements, file_tree
+from dragoman.view.changed_files import DiffElements, LinkedChange, file_tree
 from dragoman.view.code import MOST_CHARACTERS, code_lines
 from dragoman.view.diffs import diff_piece, read_patched_files
 from dragoman.view.elements import make, write

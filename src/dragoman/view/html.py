@@ -28,7 +28,7 @@ from dragoman.view.blocks import (
     ToolBlock,
     TurnBlock,
 )
-from dragoman.view.changed_files import LinkedChange, DiffElements, file_tree
+from dragoman.view.changed_files import DiffElements, LinkedChange, file_tree
 from dragoman.view.elements import is_web, make, shown, write
 from dragoman.view.labels import STEP_SIGNS, ending, outcome, tokens
 from dragoman.view.prose import prose

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dragoman.cli.compare.table import HEADER, row_of
-from dragoman.view.changed_files import LinkedChange, DiffElements, figures, file_tree
+from dragoman.view.changed_files import DiffElements, LinkedChange, figures, file_tree
 from dragoman.view.diffs import read_patched_files
 from dragoman.view.elements import make
 from dragoman.view.html import page_style, whole_page
