@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from dragoman.cli.commands.compare import _show
 from dragoman.cli.compare.page import page_of
 from dragoman.cli.compare.runs import ComparedChange, ComparedRun
 from dragoman.workspace.patch_text import PatchSide, file_patch
@@ -59,6 +60,14 @@ def test_the_quickest_good_run_is_first_and_each_has_the_commands_that_follow() 
     assert set(targets) == set(places)
     assert len(places) == len(set(places)) == 5  # three agents, two changes
     assert '+<span class="c-keyword">return</span>\n' in page
+
+
+def test_the_table_names_the_commands_that_follow(capsys: pytest.CaptureFixture[str]) -> None:
+    _show([compared("claude"), FAILED, compared("codex", seconds=1.0)])
+    note = "next: dragoman worktrees diff compare-1-codex, or merge compare-1-codex to take it; discard NAME --yes"
+    assert note in capsys.readouterr().err
+    _show([FAILED])
+    assert "next:" not in capsys.readouterr().err
 
 
 def test_nothing_is_chosen_where_there_is_no_choice() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 from pathlib import Path
 
 import pytest
@@ -121,7 +123,9 @@ def test_agents_are_compared_in_worktrees_of_their_own(place: Place, tmp_path: P
     assert "<script>" not in html
     assert "<b>done" not in html
     assert "+hello" in html
-    assert place.run("merge", ours["worktree"], verb="worktrees").code == 0
+    shown, merged, _ = re.findall("<code>dragoman worktrees ([^<]*)</code>", html)  # of the only one with changes
+    assert "+hello" in place.run(*shlex.split(shown), verb="worktrees").out
+    assert place.run(*shlex.split(merged), verb="worktrees").code == 0
     assert (place.project / "</pre><script>.txt").read_text() == "hello"
 
 

@@ -131,13 +131,17 @@ def _write_page(path: str, prompt: str, project: str, runs: list[ComparedRun]) -
 
 
 def _show(runs: list[ComparedRun]) -> None:
-    from dragoman.cli.compare.table import HEADER, row_of
+    from dragoman.cli.compare.table import HEADER, row_of, suggested
 
     write_table(HEADER, [row_of(compared) for compared in runs])
     sys.stdout.flush()
     for compared in runs:
         if compared.error:
             write_note(f"{compared.name}: {compared.error}")
+    best = suggested(runs)
+    if best is not None:
+        name = runs[best].worktree
+        write_note(f"next: dragoman worktrees diff {name}, or merge {name} to take it; discard NAME --yes removes one")
     best = next((compared for compared in runs if compared.exit_code == 0 and compared.files), None)
     if best is not None:
         write_note(

@@ -9,7 +9,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from dragoman.cli.compare.table import HEADER, row_of
+from dragoman.cli.compare.table import HEADER, row_of, suggested
 from dragoman.view.changed_files import DiffElements, LinkedChange, figures, file_tree
 from dragoman.view.diffs import read_patched_files
 from dragoman.view.elements import make
@@ -27,27 +27,22 @@ _STYLE: Final = Path(__file__).parent / "page.css"
 def page_of(prompt: str, project: str, runs: Sequence[ComparedRun]) -> str:
     """Return the whole page."""
     head = make("thead", "", make("tr", "", *(make("th", "", name.capitalize()) for name in HEADER)))
-    best = _suggested(runs)
+    best = suggested(runs)
     # The suggested one is first; the others stay in the order in which they were named.
     ordered = sorted(range(len(runs)), key=lambda number: number != best)
     rows = [_row(runs[number], f"agent-{number}") for number in ordered]
     body = [
-        make("p", "aside", project),
+        make("p", "aside", f"{project} (run the commands below in this folder)"),
         make("pre", "prompt-text", prompt),
         make("div", "scroll", make("table", "", head, make("tbody", "", *rows))),
-        make("div", "runs", *(_section(runs[number], number, is_first=number == best) for number in ordered)),
+        make(
+            "div",
+            "runs",
+            *(_section(runs[number], number, is_first=number == best and len(runs) > 1) for number in ordered),
+        ),
     ]
     count = "1 agent" if len(runs) == 1 else f"{len(runs)} agents"
     return whole_page(f"{count}, one prompt", body, page_style(_STYLE.read_text("utf-8")), is_wide=True)
-
-
-def _suggested(runs: Sequence[ComparedRun]) -> int | None:
-    """Choose the run to look at first: one that ended well and changed something, the quickest of those.
-
-    None if there is none, or nothing to choose from. Whether its changes are right is not known here.
-    """
-    good = [number for number, run in enumerate(runs) if run.exit_code == 0 and run.files]
-    return min(good, key=lambda number: runs[number].seconds) if good and len(runs) > 1 else None
 
 
 def _row(run: ComparedRun, anchor: str) -> Element:

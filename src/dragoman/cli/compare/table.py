@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from dragoman.text.terminal import duration, size
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.cli.compare.runs import ComparedRun
 
 HEADER: Final = ("AGENT", "RESULT", "TIME", "CALLS", "TOKENS", "COST", "FILES", "LINES", "WORKTREE")
@@ -25,6 +27,15 @@ def row_of(run: ComparedRun) -> tuple[str, ...]:
         f"+{run.added} -{run.removed}",
         run.worktree,
     )
+
+
+def suggested(runs: Sequence[ComparedRun]) -> int | None:
+    """Choose the run to look at first: one that ended well and changed something, the quickest of those.
+
+    None if there is none. Whether its changes are right is not known here.
+    """
+    good = [number for number, run in enumerate(runs) if run.exit_code == 0 and run.files]
+    return min(good, key=lambda number: runs[number].seconds, default=None)
 
 
 def _tokens(run: ComparedRun) -> str:
