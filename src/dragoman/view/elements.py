@@ -2,7 +2,8 @@
 
 Both writers of pages use these values: `write` here, and the script of the inspector's page, which makes elements of
 their JSON. Safety is here and not in the text: an element can only have a tag and attributes of these lists, a link
-only an address of the web, and all text is escaped. Characters that are invisible or move text are spelled out.
+only an address of the web or a place of the same page, and all text is escaped. Characters that are invisible or move
+text are spelled out.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ TAGS: Final = frozenset(
         *("li", "ol", "p", "pre", "span", "strong", "summary", "table", "tbody", "td", "th", "thead", "tr", "ul"),
     )
 )
-ATTRIBUTES: Final = frozenset({"class", "href", "open", "start", "data-place", "rel", "title"})
+ATTRIBUTES: Final = frozenset({"class", "href", "id", "open", "start", "data-place", "rel", "title"})
 _VOID: Final = frozenset({"br", "hr"})
+# A place of a page has a name that we give it: no text of a peer can be one.
+_PLACE: Final = re.compile(r"[a-z][a-z0-9-]{0,40}")
 _WEB: Final = re.compile(r"https?://[^\s\"'<>`\\\x00-\x20\x7f-\x9f]+", re.IGNORECASE)
 # Controls, reading direction and tags; a tab and a line break are shown as what they are.
 _HIDDEN: Final = re.compile(
@@ -68,8 +71,11 @@ def make(tag: str, attributes: Mapping[str, str] | str = "", *children: ElementC
     named = ({"class": attributes} if attributes else {}) if isinstance(attributes, str) else dict(attributes)
     if tag not in TAGS or not named.keys() <= ATTRIBUTES:
         raise ValueError(f"not an element of a page: {tag} {sorted(named)}")
-    if "href" in named and not is_web(named["href"]):
-        raise ValueError("a link must be an address that begins with http:// or https://")
+    href = named.get("href", "#a")
+    if not (is_web(href) or (href[:1] == "#" and _PLACE.fullmatch(href[1:]))):
+        raise ValueError("a link must be an address that begins with http:// or https://, or a place of the page")
+    if not _PLACE.fullmatch(named.get("id", "a")):
+        raise ValueError("the name of a place must be of small letters, digits and hyphens")
     return Element(tag, named, tuple(shown(child) if isinstance(child, str) else child for child in children if child))
 
 

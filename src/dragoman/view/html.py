@@ -28,6 +28,7 @@ from dragoman.view.blocks import (
     ToolBlock,
     TurnBlock,
 )
+from dragoman.view.changed_files import DiffElements, LinkedChange, file_tree
 from dragoman.view.elements import is_web, make, shown, write
 from dragoman.view.labels import STEP_SIGNS, ending, outcome, tokens
 from dragoman.view.prose import prose
@@ -35,31 +36,51 @@ from dragoman.view.prose import prose
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dragoman.view.blocks import Block, ToolPiece
+    from dragoman.view.blocks import Block, ContentPiece
     from dragoman.view.elements import Element, ElementChild
 
-STYLE: Final = Path(__file__).parent / "conversation.css"
+_FOLDER: Final = Path(__file__).parent
 _WHO: Final = {"user": "You", "agent": "Agent", "thought": "Thought"}
 _STATUS: Final = frozenset({"pending", "in_progress", "completed", "failed", "cancelled"})
 
 
 def elements_of(blocks: Iterable[Block]) -> list[Element]:
     """Return the blocks as elements, one each; `data-place` is a block's place in the timeline."""
-    return [_element(block) for block in blocks]
+    diffs = DiffElements()
+    return [_element(block, diffs) for block in blocks]
 
 
-def conversation_style() -> str:
-    """Return the style of a conversation without that of the page around it, which defines its colours."""
-    return STYLE.read_text("utf-8").partition("/* conversation */")[2]
+def page_style(own: str = "") -> str:
+    """Return the style of a page: what all pages share, the page's own, and that of a conversation."""
+    return f"{_style('page.css')}{own}{_style('conversation.css')}"
+
+
+def _style(name: str) -> str:
+    return (_FOLDER / name).read_text("utf-8")
 
 
 def page_of(blocks: Iterable[Block], title: str, facts: Sequence[tuple[str, str]]) -> str:
     """Return one HTML page with a conversation, its title, and facts about it such as the agent and the folder."""
-    style = STYLE.read_text("utf-8")
-    digest = b64encode(sha256(style.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    blocks = list(blocks)
     rows = [make("tr", "", make("th", "", name), make("td", "", value)) for name, value in facts if value]
     body = [make("table", "facts", make("tbody", "", *rows))] if rows else []
+    files = [
+        LinkedChange(piece.path, piece.added, piece.removed, (_anchor(block, number),), "new" if piece.is_new else "")
+        for block in blocks
+        if isinstance(block, ToolBlock)
+        for number, piece in enumerate(block.content)
+        if isinstance(piece, DiffPiece)
+    ]
+    if files:
+        body.append(file_tree(files))
+    return whole_page(title, [*body, make("div", "conversation", *elements_of(blocks))], page_style())
+
+
+def whole_page(title: str, body: Iterable[ElementChild], style: str, *, is_wide: bool = False) -> str:
+    """Return a page with a head and these elements. It loads nothing, runs nothing, and has no style but this one."""
+    digest = b64encode(sha256(style.encode()).digest()).decode()
+    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    wide = ' class="wide"' if is_wide else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
@@ -67,12 +88,16 @@ def page_of(blocks: Iterable[Block], title: str, facts: Sequence[tuple[str, str]
         '<meta name="referrer" content="no-referrer">\n<meta name="color-scheme" content="light dark">\n'
         f'<meta name="generator" content="dragoman {__version__}">\n'
         f"<title>{escape(shown(title))}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f"<main>\n<h1>{escape(shown(title))}</h1>\n{write(body)}\n"
-        f'<div class="conversation">\n{write(elements_of(blocks))}\n</div>\n</main>\n</body>\n</html>\n'
+        f"<main{wide}>\n<h1>{escape(shown(title))}</h1>\n{write(body)}\n"
+        "</main>\n</body>\n</html>\n"
     )
 
 
-def _element(block: Block) -> Element:
+def _anchor(block: ToolBlock, number: int) -> str:
+    return f"change-{block.position}-{number}"
+
+
+def _element(block: Block, diffs: DiffElements) -> Element:
     match block:
         case MessageBlock(role="thought"):
             inner = [make("summary", "who", _WHO["thought"]), *_content(block)]
@@ -80,7 +105,7 @@ def _element(block: Block) -> Element:
         case MessageBlock():
             return make("article", _attributes(f"block {block.role}", block), _who(_WHO[block.role]), *_content(block))
         case ToolBlock():
-            return _tool(block)
+            return _tool(block, diffs)
         case PlanBlock():
             return _plan(block)
         case NoteBlock():
@@ -108,7 +133,7 @@ def _content(block: MessageBlock) -> Iterable[Element]:
             yield from _piece(piece)
 
 
-def _tool(block: ToolBlock) -> Element:
+def _tool(block: ToolBlock, diffs: DiffElements) -> Element:
     status = block.status if block.status in _STATUS else ""
     word = outcome(block)
     head: list[ElementChild] = [make("span", "kind", block.kind), make("span", "name", block.title)]
@@ -119,8 +144,8 @@ def _tool(block: ToolBlock) -> Element:
     places = [place for place in block.locations if place not in block.title]
     if places:
         inner.append(make("div", "places", ", ".join(places[:20])))
-    for piece in block.content:
-        inner += _piece(piece)
+    for number, piece in enumerate(block.content):
+        inner += [diffs.of(piece, _anchor(block, number))] if isinstance(piece, DiffPiece) else _piece(piece)
     if block.output is not None:
         inner.append(_output(block.output))
     # A change, and what failed, is what a reader looks for; other output can be opened.
@@ -145,7 +170,7 @@ def _plan(block: PlanBlock) -> Element:
     return make("article", _attributes("block plan", block), *inner)
 
 
-def _piece(piece: ToolPiece) -> list[Element]:
+def _piece(piece: ContentPiece | ShownTerminal) -> list[Element]:
     match piece:
         case TextPiece():
             return prose(piece.text)
@@ -157,8 +182,6 @@ def _piece(piece: ToolPiece) -> list[Element]:
             return [make("details", "resource", make("summary", "", piece.uri), _output(piece.text))]
         case OtherPiece():
             return [make("p", "media", f"[{piece.kind or 'content of an unknown kind'}]")]
-        case DiffPiece():
-            return [_diff(piece)]
         case ShownTerminal():
             return _terminal(piece)
 
@@ -167,20 +190,6 @@ def _address(uri: str, name: str) -> ElementChild:
     if is_web(uri):
         return make("a", {"href": uri, "rel": "noopener noreferrer nofollow"}, name)
     return name if name == uri else f"{name} ({uri})"
-
-
-def _diff(piece: DiffPiece) -> Element:
-    figures = make("span", "figures", f"+{piece.added} -{piece.removed}{' new file' if piece.is_new else ''}")
-    lines: list[ElementChild] = []
-    for number, hunk in enumerate(piece.hunks):
-        if number:
-            lines.append(make("span", "gap", "⋯\n"))
-        for line in hunk.lines:
-            kind = {"+": "added", "-": "removed"}.get(line.sign, "same")
-            lines.append(make("span", kind, f"{line.sign}{line.text}\n"))
-    if piece.left_out:
-        lines.append(make("span", "gap", f"… {piece.left_out} more lines\n"))
-    return make("div", "diff", make("div", "path", piece.path, " ", figures), make("pre", "", *lines))
 
 
 def _terminal(piece: ShownTerminal) -> list[Element]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from dragoman.view.elements import is_web, make
+from dragoman.view.code import code_elements, code_lines
+from dragoman.view.elements import is_web, make, shown
 
 if TYPE_CHECKING:
     from dragoman.view.elements import Element, ElementChild
@@ -60,9 +61,7 @@ def _blocks(lines: list[str], depth: int) -> list[Element]:
         if fence := _FENCE.fullmatch(line):
             close()
             body, at = _fenced(lines, at, fence[1])
-            elements.append(
-                make("pre", {"class": "code", "title": fence[2]} if fence[2] else "code", make("code", "", body))
-            )
+            elements.append(_code(fence[2], body))
             continue
         if not line.strip():
             close()
@@ -94,6 +93,18 @@ def _blocks(lines: list[str], depth: int) -> list[Element]:
         at += 1
     close()
     return elements
+
+
+def _code(language: str, body: str) -> Element:
+    attributes = {"class": "code"} | ({"title": language} if language else {})
+    lines = code_lines(language.partition(" ")[0], shown(body).split("\n"))
+    coloured: list[ElementChild] = [body]
+    if lines is not None:
+        # One run after another, with the line breaks between them.
+        coloured = code_elements(
+            run for number, line in enumerate(lines) for run in ([("\n", "")] if number else []) + line
+        )
+    return make("pre", attributes, make("code", "", *coloured))
 
 
 def _fenced(lines: list[str], at: int, fence: str) -> tuple[str, int]:

@@ -187,6 +187,7 @@ def _decoded(output: bytes) -> dict[str, Any]:
 
 
 def _changes(worktree: str, cwd: str) -> tuple[list[ComparedChange], int, int, str]:
+    from dragoman.view.diffs import read_patched_files
     from dragoman.worktrees import changes_of, find_worktree, patch_of, project_of
 
     try:
@@ -197,23 +198,6 @@ def _changes(worktree: str, cwd: str) -> tuple[list[ComparedChange], int, int, s
         patch = patch_of(changes).decode("utf-8", "replace")
     except (DragomanError, OSError) as error:
         return [], 0, 0, f"the changes cannot be read: {error}"
-    added, removed = _count(patch)
+    pieces = [file.piece for file in read_patched_files(patch, most=0)]
+    added, removed = sum(piece.added for piece in pieces), sum(piece.removed for piece in pieces)
     return [ComparedChange(change.path, change.kind) for change in changes], added, removed, patch
-
-
-def _count(patch: str) -> tuple[int, int]:
-    """Count the lines that a patch adds and removes; a hunk says how many lines it has, whatever they look like."""
-    added = removed = old = new = 0
-    for line in patch.split("\n"):
-        if old > 0 or new > 0:
-            sign = line[:1]
-            added, removed = added + (sign == "+"), removed + (sign == "-")
-            old, new = old - (sign in "- "), new - (sign in "+ ")
-        elif line.startswith("@@ -"):
-            before, after = line.split(" ")[1:3]
-            old, new = _length(before), _length(after)
-    return added, removed
-
-
-def _length(span: str) -> int:
-    return int(span.partition(",")[2] or 1)

@@ -30,7 +30,7 @@ from dragoman.trace.inspect.timeline import read_timeline
 from dragoman.view import blocks_of
 from dragoman.view.blocks import ShownTerminal
 from dragoman.view.build import tail
-from dragoman.view.html import conversation_style, elements_of
+from dragoman.view.html import elements_of, page_style
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -67,7 +67,7 @@ def write_page(file: TextIO, trace: Trace, name: str) -> None:
     index = msgspec.json.encode(table)
     talks = [_conversation(sessions, terminals, since, session) for session in table["sessions"]]
     frames = b"\n".join(_line(row, entry) for row, entry in zip(timeline.rows, trace.entries, strict=True))
-    style = (_ASSETS / "page.css").read_text("utf-8") + conversation_style()
+    style = page_style((_ASSETS / "page.css").read_text("utf-8"))
     script = "(() => {\n" + "".join((_ASSETS / part).read_text("utf-8") for part in _SCRIPTS) + "})();\n"
     allowed = f"style-src {_hash(style)}; script-src {_hash(script)}"
     fields = {

@@ -6,12 +6,12 @@ is open; of very long ones only a summary is shown.
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from dragoman.text.terminal import cells, clip, size
 from dragoman.text.visible import spelled
+from dragoman.view.diffs import changed_parts, marked_runs
 from dragoman.view.rails.markdown import highlighted, joined
 from dragoman.view.rails.values import SIDE_BY_SIDE_COLUMNS
 from dragoman.view.rails.wrapping import broken_runs
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 _DIFF_LINES: Final = 40
 _MOST_LINES: Final = 5_000
 _SUMMARY_LINES: Final = 50_000
-_COMPARED_COLUMNS: Final = 400  # of a line: the comparison is quadratic
-_ALIKE: Final = 0.4  # of two lines that are one line before and after
 _STYLES: Final = {"+": "added", "-": "removed"}
 
 
@@ -120,14 +118,14 @@ def hunk_rows(hunk: DiffHunk, path: str, view: RailView) -> list[_Row]:
     """Yield the lines of a hunk with their numbers; hidden characters are spelled out, changed parts marked."""
     texts = [spelled(line.text.rstrip("\n")) for line in hunk.lines]
     signs = [line.sign for line in hunk.lines]
-    marks = _changed_parts(signs, texts)
+    marks = changed_parts(signs, texts)
     colours = _colours(signs, texts, path, view)
     rows, old, new = [], hunk.old_line, hunk.new_line
     for index, (sign, text) in enumerate(zip(signs, texts, strict=True)):
         number = old if sign == "-" else new
         old, new = old + (sign != "+"), new + (sign != "-")
         runs = colours.get(index) or [(text, _STYLES.get(sign, ""))]
-        rows.append(_Row(sign, number, _marked(runs, marks[index]) if index in marks else runs))
+        rows.append(_Row(sign, number, marked_runs(runs, marks[index], _changed) if index in marks else runs))
     return rows
 
 
@@ -142,55 +140,5 @@ def _colours(signs: Sequence[str], texts: Sequence[str], path: str, view: RailVi
     return colours
 
 
-def _changed_parts(signs: Sequence[str], texts: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
-    """Find where lines differ from the line that they replace: index -> places in its text."""
-    parts_of: dict[int, list[tuple[int, int]]] = {}
-    at = 0
-    while at < len(signs):
-        old = at
-        while at < len(signs) and signs[at] == "-":
-            at += 1
-        new = at
-        while at < len(signs) and signs[at] == "+":
-            at += 1
-        # Only groups with as many lines before and after: otherwise it is not known which replaces which.
-        if new > old and at - new == new - old:
-            for first, second in zip(range(old, new), range(new, at), strict=True):
-                parts_of |= _compared(first, second, texts)
-        at = max(at, old + 1)
-    return parts_of
-
-
-def _compared(first: int, second: int, texts: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
-    before, after = texts[first], texts[second]
-    if max(len(before), len(after)) > _COMPARED_COLUMNS or before.strip() == after.strip():
-        return {}
-    matcher = SequenceMatcher(None, before, after, autojunk=False)
-    if matcher.quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
-        return {}
-    changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]
-    return {
-        first: [(i1, i2) for _, i1, i2, _, _ in changes if i2 > i1],
-        second: [(j1, j2) for _, _, _, j1, j2 in changes if j2 > j1],
-    }
-
-
-def _marked(runs: Sequence[Run], places: Sequence[tuple[int, int]]) -> list[Run]:
-    """Return the runs with the style `changed` added between places."""
-    marked: list[Run] = []
-    at = 0
-    for text, style in runs:
-        start = at
-        at += len(text)
-        done = start
-        for first, last in places:
-            first, last = max(first, done), min(last, at)
-            if first >= last:
-                continue
-            if first > done:
-                marked.append((text[done - start : first - start], style))
-            marked.append((text[first - start : last - start], joined(style, "changed")))
-            done = last
-        if done < at:
-            marked.append((text[done - start :], style))
-    return marked
+def _changed(style: str) -> str:
+    return joined(style, "changed")

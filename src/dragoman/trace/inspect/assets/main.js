@@ -117,7 +117,7 @@ class Page {
   }
   span() { return Math.max(this.recording.t[this.recording.length - 1] ?? 0, 0.001); }
   drawStrip() {
-    const canvas = this.field("strip"), style = getComputedStyle(document.documentElement), colour = (name) => style.getPropertyValue(name).trim();
+    const canvas = this.field("strip"), colour = (name) => { canvas.style.color = `var(${name})`; return getComputedStyle(canvas).color; };
     const width = canvas.clientWidth, height = 44, ratio = devicePixelRatio || 1, recording = this.recording;
     if (!width) return;
     canvas.width = width * ratio; canvas.height = height * ratio;
