@@ -75,7 +75,7 @@ class DiffElements:
         for index, (sign, text) in enumerate(zip(signs, texts, strict=True)):
             runs: Sequence[CodeRun] = colours.get(index) or [(text, "")]
             if index in marks:
-                runs = marked_runs(runs, marks[index], _changed)
+                runs = marked_runs(runs, _whole_words(text, marks[index]), _changed)
             yield make("span", _KINDS.get(sign, "same"), sign, *code_elements(runs), "\n")
 
 
@@ -151,6 +151,24 @@ def _colours(signs: Sequence[str], texts: Sequence[str], path: str) -> dict[int,
         if runs is not None and len(runs) == len(places):
             colours |= dict(zip(places, runs, strict=True))
     return colours
+
+
+def _whole_words(text: str, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the places widened to the words that they touch: letters marked here and there are hard to read."""
+    words: list[tuple[int, int]] = []
+    for first, last in places:
+        while first and _is_in_word(text, first):
+            first -= 1
+        while last < len(text) and _is_in_word(text, last):
+            last += 1
+        if words and first <= words[-1][1]:
+            first, last = words[-1][0], max(last, words.pop()[1])
+        words.append((first, last))
+    return words
+
+
+def _is_in_word(text: str, at: int) -> bool:
+    return all(letter.isalnum() or letter == "_" for letter in text[at - 1 : at + 1])
 
 
 def _changed(style: str) -> str:
