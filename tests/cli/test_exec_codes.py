@@ -220,7 +220,8 @@ def test_the_second_signal_ends_an_agent_that_does_not_listen(place: Place) -> N
         read_until(process, '"event":"message"')
         process.send_signal(signal.SIGINT)
         assert process.stderr is not None
-        assert "cancelling the turn" in process.stderr.readline()
+        # In a session of the host a line may come before: how long it is kept.
+        assert any("cancelling the turn" in process.stderr.readline() for _ in range(2))
         started = time.monotonic()
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import socket
 import subprocess
 import sys
@@ -67,20 +68,37 @@ def test_a_later_prompt_of_a_named_session_gets_what_is_piped_too(shared_host: S
 
 
 def test_a_pipe_is_read_to_its_end_however_late_it_writes(tmp_path: Path) -> None:
-    environment = {**os.environ, "DRAGOMAN_HOME": str(tmp_path)}
+    """As in a pipeline: another program writes, after a line said that it is waited for."""
+    told = tmp_path / "told"
+    os.mkfifo(told)
+    command = shlex.join([sys.executable, "-m", "dragoman", "exec", "Summarise:", *ECHO])
+    with subprocess.Popen(
+        ["sh", "-c", f"{{ read -r line < {told}; echo late; }} | {command}"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)},
+        text=True,
+    ) as run:
+        assert run.stderr is not None
+        assert "reading stdin up to its end" in run.stderr.readline()
+        told.write_text("go\n")
+        out, _ = run.communicate(timeout=60)
+    assert "late" in out
+
+
+def test_a_pipe_that_its_parent_leaves_open_does_not_hold_a_run(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "dragoman", "exec", "Summarise:", *ECHO],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment,
+        env={**os.environ, "DRAGOMAN_HOME": str(tmp_path)},
         text=True,
     ) as run:
-        assert run.stdin is not None
-        assert run.stderr is not None
-        assert "reading stdin up to its end" in run.stderr.readline()
-        out, _ = run.communicate("late\n", timeout=60)
-    assert "late" in out
+        assert run.stdout is not None
+        assert run.stdout.readline() == "You said: Summarise:\n"
+        assert "stdin is open and sends nothing" in run.communicate(timeout=60)[1]
 
 
 def test_a_fence_is_longer_than_any_in_the_text() -> None:
@@ -122,7 +140,7 @@ def test_what_a_piped_text_mentions_is_not_looked_up(tmp_path: Path) -> None:
 def test_a_silent_socket_is_left_out_with_a_warning(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(piped_text, "_SOCKET_SECONDS", 0.05)
+    monkeypatch.setattr(piped_text, "_FIRST_SECONDS", 0.05)
     ours, theirs = socket.socketpair()
     with ours, stdin_of(theirs.detach()):
         assert read_piped(is_quiet=False) == b""
@@ -139,11 +157,11 @@ def test_a_socket_that_sends_something_is_read_to_its_end() -> None:
 
 def test_the_time_of_a_run_bounds_the_wait_for_a_pipe() -> None:
     reading, writing = os.pipe()
-    try:
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=writing) as other:
+        os.close(writing)
         with stdin_of(reading), pytest.raises(CliError, match="--timeout") as failed:
             read_piped(is_quiet=True, seconds=0.05)
-    finally:
-        os.close(writing)
+        other.kill()
     assert failed.value.exit_code == TIMED_OUT
 
 

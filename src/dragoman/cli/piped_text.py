@@ -6,10 +6,11 @@ mentions is not looked up.
 
 Theory of operation
 -------------------
-*Whether it is meant.* A terminal and `/dev/null` are never read. A file is. A pipe is read to its end, however long the
-program before it takes: a pipe is written on purpose, and giving up would drop what was piped. A socket is what
-programs such as Node or sshd leave open without a thought, so it counts only if something comes, or it ends, within
-three seconds. After a second of waiting a line says what is waited for.
+*Whether it is meant.* A terminal and `/dev/null` are never read. A file is. A pipe that another program writes, as in
+a pipeline, is read to its end, however long that takes: giving up would drop what was piped. But many programs start
+others with a pipe or a socket at stdin that they never use. So where none but an ancestor of this program holds the
+other end, or that cannot be seen, something has to come, or the end, within a moment. After a second of waiting a line
+says what is waited for.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ PIPED_BYTES: Final = 256 * 1024
 """More is cut in the middle: it would fill a good part of a model's context."""
 READ_BYTES: Final = 64 * 1024 * 1024
 """More is refused: it is held in memory."""
-_SOCKET_SECONDS: Final = 3.0
+_FIRST_SECONDS: Final = 0.4  # a program that means to write has done so before this one runs
 _QUIET_SECONDS: Final = 1.0
 _STDIN: Final = 0
 _PIECE_BYTES: Final = 1 << 16
@@ -79,8 +80,8 @@ def read_piped(*, is_quiet: bool, seconds: float | None = None) -> bytes:
     """
     if has_silent_stdin():
         return b""
-    is_socket = stat.S_ISSOCK(os.fstat(_STDIN).st_mode)
-    waiting = _Waiting(is_quiet=is_quiet, first_seconds=_SOCKET_SECONDS if is_socket else None, seconds=seconds)
+    is_certain = _is_ready(0) or _is_written_by_another()
+    waiting = _Waiting(is_quiet=is_quiet, first_seconds=None if is_certain else _FIRST_SECONDS, seconds=seconds)
     pieces: list[bytes] = []
     size = 0
     while True:
@@ -110,6 +111,23 @@ def with_piped(prompt: str, piped: str) -> str:
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall(r"`+", piped)), default=0))
     end = "" if piped.endswith("\n") else "\n"
     return f"{prompt.rstrip()}\n\nText from stdin:\n\n{fence}text\n{piped}{end}{fence}\n"
+
+
+def _is_written_by_another() -> bool:
+    """Whether a process that is not an ancestor of this one can write into stdin, which is a pipe."""
+    from dragoman.process import proctable
+
+    found = os.fstat(_STDIN)
+    if not stat.S_ISFIFO(found.st_mode) or not proctable.is_readable():
+        return False
+    ancestors, parent = {os.getpid()}, os.getppid()
+    while parent > 1 and parent not in ancestors:
+        ancestors.add(parent)
+        try:
+            parent = proctable.status(parent).parent
+        except OSError:  # it has ended, or is another user's
+            break
+    return any(pid not in ancestors and proctable.writes_to(pid, found) for pid in proctable.pids())
 
 
 def _is_ready(seconds: float | None) -> bool:

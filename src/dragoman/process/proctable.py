@@ -64,6 +64,19 @@ def working_below(folder: str) -> list[int]:
     return found
 
 
+def writes_to(pid: int, wanted: os.stat_result) -> bool:
+    """Whether a process has this file or pipe open for writing; False for one that cannot be seen into."""
+    with suppress(OSError):
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            with suppress(OSError):
+                found = os.stat(f"/proc/{pid}/fd/{name}")
+                if (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino):
+                    flags = next(line for line in _read(f"/proc/{pid}/fdinfo/{name}").split(b"\n") if b"flags:" in line)
+                    if int(flags.split()[1], 8) & os.O_ACCMODE != os.O_RDONLY:
+                        return True
+    return False
+
+
 def owner(pid: int) -> int:
     return os.stat(f"/proc/{pid}").st_uid
 

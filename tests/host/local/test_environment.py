@@ -266,8 +266,8 @@ def test_a_client_with_another_environment_is_not_shown_the_key_that_an_agent_re
 def test_commands_of_agents_get_no_keys(forms: Forms) -> None:
     words = ("--session", "commands", "-a", "scripted", "--dangerously-allow-all", "terminal env")
     seen = forms.run(*words).out + forms.run(*words[2:]).out
-    assert len(re.findall(rf"^HOME={forms.home}$", seen, re.MULTILINE)) == 2, seen
-    assert {name for name in MINE if re.search(rf"^{name}=", seen, re.MULTILINE)} == {"SSL_CERT_FILE"}
+    assert len(re.findall(rf"(?:^|: )HOME={forms.home}$", seen, re.MULTILINE)) == 2, seen
+    assert {name for name in MINE if re.search(rf"(?:^|: ){name}=", seen, re.MULTILINE)} == {"SSL_CERT_FILE"}
 
 
 @machine.needs_sandbox("bubblewrap")
