@@ -64,10 +64,10 @@ def test_the_quickest_good_run_is_first_and_each_has_the_commands_that_follow() 
 
 def test_the_table_names_the_commands_that_follow(capsys: pytest.CaptureFixture[str]) -> None:
     _show([compared("claude"), FAILED, compared("codex", seconds=1.0)])
-    note = "next: dragoman worktrees diff compare-1-codex, or merge compare-1-codex to take it; discard NAME --yes"
+    note = "look: dragoman worktrees diff compare-1-codex; take over: dragoman worktrees merge compare-1-codex\n"
     assert note in capsys.readouterr().err
     _show([FAILED])
-    assert "next:" not in capsys.readouterr().err
+    assert "look:" not in capsys.readouterr().err
 
 
 def test_nothing_is_chosen_where_there_is_no_choice() -> None:

@@ -141,12 +141,7 @@ def _show(runs: list[ComparedRun]) -> None:
     best = suggested(runs)
     if best is not None:
         name = runs[best].worktree
-        write_note(f"next: dragoman worktrees diff {name}, or merge {name} to take it; discard NAME --yes removes one")
-    best = next((compared for compared in runs if compared.exit_code == 0 and compared.files), None)
-    if best is not None:
-        write_note(
-            f"look: dragoman worktrees diff {best.worktree}; take over: dragoman worktrees merge {best.worktree}"
-        )
+        write_note(f"look: dragoman worktrees diff {name}; take over: dragoman worktrees merge {name}")
     write_note("remove a worktree with: dragoman worktrees discard NAME --yes")
 
 
