@@ -109,6 +109,15 @@ def test_very_long_changes_are_shown_without_colours() -> None:
     assert pages[-1].count(f"+{line}") == 2_000
 
 
+def test_marks_within_very_many_lines_end_some_time() -> None:
+    diffs = DiffElements()
+    old, new = "".join(f"{n} {'x' * 90}\n" for n in range(200)), "".join(f"{n} {'x' * 89}y\n" for n in range(200))
+    pages = [write([diffs.of(diff_piece("a.txt", old, new), "a")]) for _ in range(5)]
+    assert pages[0].count('"changed"') == 400
+    assert '"changed"' not in pages[-1]
+    assert pages[-1].count('"added"') == 200
+
+
 def test_the_tree_has_folders_and_leads_to_each_change() -> None:
     files = [
         LinkedChange("/p/src/app/a.py", 3, 1, ("change-1-0",)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from dragoman.view.code import code_elements, code_lines
-from dragoman.view.diffs import changed_parts, marked_runs
+from dragoman.view.diffs import COMPARED_COLUMNS, changed_parts, marked_runs
 from dragoman.view.elements import make, shown
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 # To colour that many takes about a second and a half.
 _COLOURED: Final = 1_500_000
-_MARKED: Final = 150_000  # characters of lines that are compared with the line before: that takes longer
+_MARKED: Final = (
+    6_000_000  # pairs of characters that are compared to find what differs within lines: at most three seconds
+)
 _KINDS: Final = {"+": "added", "-": "removed"}
 _DEEPEST: Final = 12  # folders inside each other
 _MOST_FILES: Final = 500
@@ -68,9 +70,10 @@ class DiffElements:
         if size <= self._coloured:
             self._coloured -= size
             colours = _colours(signs, texts, path)
-        changed = sum(len(text) for sign, text in zip(signs, texts, strict=True) if sign != " ")
-        if "+" in signs and "-" in signs and changed <= self._marked:
-            self._marked -= changed
+        lengths = [len(text) for sign, text in zip(signs, texts, strict=True) if sign != " "]
+        pairs = sum(length**2 for length in lengths if length <= COMPARED_COLUMNS) // 2
+        if "+" in signs and "-" in signs and pairs <= self._marked:
+            self._marked -= pairs
             marks = changed_parts(signs, texts)
         for index, (sign, text) in enumerate(zip(signs, texts, strict=True)):
             runs: Sequence[CodeRun] = colours.get(index) or [(text, "")]

@@ -24,7 +24,7 @@ CONTEXT: Final = 3
 # Lines on both sides that are compared. The matcher is quadratic in the worst case: this many take a tenth of a second.
 _COMPARED: Final = 4_000
 _SHOWN: Final = 2_000  # lines of one change: more than is read in a conversation
-_COMPARED_COLUMNS: Final = 400  # of a line: the comparison is quadratic
+COMPARED_COLUMNS: Final = 400  # of a line: the comparison is quadratic
 _ALIKE: Final = 0.4  # of two lines that are one line before and after
 _HUNK: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
 _ESCAPED: Final = re.compile(r"\\([0-3][0-7]{2}|[abtnvfr\"\\])")
@@ -204,7 +204,7 @@ def changed_parts(signs: Sequence[str], texts: Sequence[str]) -> dict[int, list[
 
 def _compared(first: int, second: int, texts: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
     before, after = texts[first], texts[second]
-    if max(len(before), len(after)) > _COMPARED_COLUMNS or before.strip() == after.strip():
+    if max(len(before), len(after)) > COMPARED_COLUMNS or before.strip() == after.strip():
         return {}
     matcher = SequenceMatcher(None, before, after, autojunk=False)
     if matcher.quick_ratio() < _ALIKE or matcher.ratio() < _ALIKE:
