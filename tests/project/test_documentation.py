@@ -182,6 +182,14 @@ def test_readme_client_drives_the_readme_agent(tmp_path: Path) -> None:
     assert "end_turn" in done.stdout
 
 
+def test_the_first_command_of_the_readme_is_there_after_make_run() -> None:
+    """A user who has run `make run` starts the program with what is installed: no other installer is needed."""
+    first = blocks(ROOT / "README.md", "sh")[0].text.split()[0]
+    assert first == ".venv/bin/dragoman"
+    if Path(sys.prefix) == ROOT / ".venv":
+        assert run([str(ROOT / first), "--version"]).stdout.startswith("dragoman ")
+
+
 @pytest.mark.parametrize("name", GENERATED)
 def test_generated_page_is_up_to_date(name: str) -> None:
     assert (ROOT / "docs" / name).read_text() == GENERATED[name](), "run make docs"
