@@ -1,8 +1,8 @@
 """What a program writes, of which a test sees no more than it waited for.
 
 A pipe or a terminal delivers text in pieces of any size. A test that waits for one line and then looks at the next one
-passes where both came in one piece, and fails by chance elsewhere. Here the text that a test can see ends with the words
-it waited for: what came behind them stays unread, so that such a test fails on every machine.
+passes where both came in one piece, and fails by chance elsewhere. Here the text that a test can see ends with the
+words it waited for: what came behind them stays unread, so that such a test fails on every machine.
 """
 
 from __future__ import annotations
