@@ -246,7 +246,7 @@ class SessionRequests:
                         continue
                     name = own_id if item.child is None else msgspec.json.encode(item.child)
                     number = item.number if kind.knows_us and end is None else None
-                    peer.post(update_frame(name, converted, {}, number))
+                    peer.post(update_frame(name, converted, {}, number, item.at))
                 if not events:
                     if end is not None or cursor == session.head:
                         break
