@@ -59,7 +59,7 @@ async def test_each_method_needs_its_right_and_view_changes_nothing() -> None:
             options=[{"optionId": "yes", "name": "Yes", "kind": "allow_once"}],
         )
         await first.until("session/request_permission")
-        needed = {name: method.right for name, method in METHODS.items()} | ACP_RIGHTS
+        needed = {**ACP_RIGHTS, **{name: method.right for name, method in METHODS.items()}}
         for rights in SETS:
             line = await host.client(hello=False, visitor=Visitor(rights=rights, is_local=False))
             hello = await line.hello(OURS)
@@ -75,6 +75,10 @@ async def test_each_method_needs_its_right_and_view_changes_nothing() -> None:
             assert await state(host, session) == before, rights
             await host.leave(line)
         await host.leave(first)
+
+
+def test_every_handler_of_the_table_can_be_loaded() -> None:
+    assert all(callable(method.load()) for method in METHODS.values() if method.handler)
 
 
 async def test_a_client_gets_who_it_is_and_methods_that_are_not_in_the_table_are_not_there() -> None:

@@ -22,7 +22,7 @@ from dragoman.host.clients.session_requests import SessionRequests, own_meta, re
 from dragoman.host.environment import METHOD, read_block
 from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.host.methods.params import read_params
-from dragoman.host.methods.table import call_method, open_methods
+from dragoman.host.methods.table import SERVED_RIGHTS, call_method, open_methods
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
 from dragoman.transports._client_version import VersionedClient, make_v2_host_translator
@@ -118,12 +118,15 @@ class HostConnection:
             return self._initialize(call)
         if self._hello is None:
             raise RequestError.invalid_request("initialize must come first")
+        handler = self._methods.get(call.method)
+        if handler is not None and not (call.method == "session/close" and not self.kind.knows_us):
+            right = SERVED_RIGHTS.get(call.method)
+            if right is not None and right not in self.visitor.rights:
+                self.require(right)
+            return handler(call)
         own = call_method(self._host, self, call)
         if own is not None:
             return own
-        handler = self._methods.get(call.method)
-        if handler is not None and not (call.method == "session/close" and not self.kind.knows_us):
-            return handler(call)
         extension = self._host.extension(call.method) if self.visitor.is_local else None
         if extension is not None:
             return extension(self, call)

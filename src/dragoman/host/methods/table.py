@@ -76,7 +76,9 @@ ACP_RIGHTS: Final[Mapping[str, str]] = {
     "session/set_config_option": "prompt",
     "session/set_mode": "prompt",
 }
-"""The rights that methods of the protocol need; whether the client only observes one session is seen by its handler."""
+"""The rights that methods of the protocol need."""
+SERVED_RIGHTS: Final = {**ACP_RIGHTS, **{name: method.right for name, method in METHODS.items() if not method.handler}}
+"""The rights for what the connection serves; its handlers look whether the client only observes the session."""
 
 
 def open_methods(host: Host, client: HostConnection) -> list[str]:
@@ -90,11 +92,9 @@ def call_method(host: Host, client: HostConnection, call: Call) -> Coroutine[Any
     Raises:
         RequestError: the client may not call it.
     """
-    if call.method in ACP_RIGHTS:
-        client.require(ACP_RIGHTS[call.method])
     method = METHODS.get(call.method)
-    if method is None or not method.is_on(host):
+    if method is None or not method.handler or not method.is_on(host):
         return None
     id = read_params(call.params).get("sessionId")
     client.require(method.right, id if isinstance(id, str) else "")
-    return method.load()(host, client, call) if method.handler else None
+    return method.load()(host, client, call)
