@@ -32,7 +32,7 @@ async def paged(tmp_path: Path, page: Path | None = None, **options: object) -> 
 
 
 async def get(at: Served, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
-    return await Http(at.port).ask("GET", path=path, **{**BARE, **headers})
+    return await Http(at.port).ask("GET", b"", path=path, **{**BARE, **headers})
 
 
 async def test_each_file_of_the_table_is_served_as_it_was_built_and_nothing_else(tmp_path: Path) -> None:
