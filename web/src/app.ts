@@ -1,0 +1,100 @@
+/** What the screens may do. The store makes one of these; components get it by `useApp()` and know nothing else. */
+import { createContext } from "preact";
+import { useContext } from "preact/hooks";
+import type { ReadonlySignal, Signal } from "@preact/signals";
+import type { Answered, Attached, Host, Line, Outcome, Question, Row, Thread } from "./model";
+
+export interface NewSession {
+  agent: string;
+  cwd: string;
+  worktree?: string;
+  model?: string;
+  mode?: string;
+  prompt?: string;
+}
+
+export interface AgentFacts {
+  name: string;
+  title: string;
+  version?: string;
+  state: "ready" | "login" | "missing" | "unknown";
+  how?: string;
+}
+
+export interface Device {
+  id: string;
+  name: string;
+  agent?: string;
+  rights: string[];
+  createdAt: number;
+  seenAt?: number;
+  expiresAt?: number;
+  isThis: boolean;
+}
+
+export interface Settings {
+  theme: "auto" | "light" | "dark";
+  letters: boolean;
+  announce: "off" | "turns" | "messages";
+}
+
+export interface App {
+  line: ReadonlySignal<Line>;
+  host: ReadonlySignal<Host | null>;
+  /** All sessions that are watched; changes at most once a frame. */
+  rows: ReadonlySignal<readonly Row[]>;
+  /** Every open question, oldest first. */
+  questions: ReadonlySignal<readonly Question[]>;
+  settings: Signal<Settings>;
+  /** The last sentence for the polite live region. */
+  said: ReadonlySignal<string>;
+
+  pair(code: string, name: string): Promise<{ ok: true } | { ok: false; message: string }>;
+  unpair(): Promise<void>;
+  reconnect(): void;
+  moreRows(): Promise<void>;
+
+  open(sessionId: string): Thread;
+  close(sessionId: string): void;
+  older(sessionId: string): Promise<void>;
+  create(wanted: NewSession): Promise<string>;
+  prompt(sessionId: string, text: string, how: "send" | "steer"): Promise<void>;
+  retry(sessionId: string, promptId: string): Promise<void>;
+  discard(sessionId: string, promptId: string): Promise<void>;
+  stop(sessionId: string): Promise<void>;
+  editWaiting(sessionId: string, promptId: string, text: string): Promise<void>;
+  removeWaiting(sessionId: string, promptId: string): Promise<void>;
+  setMode(sessionId: string, mode: string): Promise<void>;
+  setOption(sessionId: string, option: string, value: string | boolean): Promise<void>;
+  setTitle(sessionId: string, title: string): Promise<void>;
+  archive(sessionId: string, isArchived: boolean): Promise<void>;
+  restartAgent(sessionId: string): Promise<void>;
+  search(text: string, sessionId?: string): Promise<{ sessionId: string; seq: number; around: string; at?: number }[]>;
+  /** Loads the history around a place. */
+  goTo(sessionId: string, seq: number): Promise<void>;
+
+  answer(question: Question, outcome: Outcome | { action: string; content?: unknown }): Promise<Answered>;
+
+  attach(sessionId: string, file: File): Attached;
+  detach(sessionId: string, attached: Attached): void;
+  attached(sessionId: string): ReadonlySignal<readonly Attached[]>;
+  /** The text in the input of a session, kept on this device; "" is the draft of a new session. */
+  draft(sessionId: string): Signal<string>;
+
+  agents(): Promise<AgentFacts[]>;
+  folders(path?: string): Promise<{ path: string; name: string; children?: boolean }[]>;
+  files(sessionId: string, query: string): Promise<string[]>;
+  devices(): Promise<Device[]>;
+  deviceCode(rights: string[]): Promise<{ code: string; seconds: number }>;
+  removeDevice(id: string): Promise<void>;
+  /** A method of the host that has no function here yet. */
+  call<T>(method: string, params: unknown): Promise<T>;
+}
+
+export const AppContext = createContext<App | null>(null);
+
+export function useApp(): App {
+  const app = useContext(AppContext);
+  if (app === null) throw new Error("there is no app around this component");
+  return app;
+}
