@@ -46,7 +46,7 @@ _ROLES: Final = {"user_message_chunk": "user", "agent_message_chunk": "agent", "
 _SPACE: Final = re.compile(r"\s+")
 
 
-class Place(NamedTuple):
+class SearchPlace(NamedTuple):
     """Where a search goes on: behind a place in the list, in the session that stood there, before a number."""
 
     after: ListPlace | None
@@ -112,7 +112,7 @@ class TextSearch:
                 break
         return last or None
 
-    async def search_all(self, client: HostConnection, place: Place | None) -> str | None:
+    async def search_all(self, client: HostConnection, place: SearchPlace | None) -> str | None:
         """Search the sessions of a user, the one that was used last first; return where to go on."""
         after = None if place is None else place.after
         principal = client.visitor.principal
@@ -126,10 +126,10 @@ class TextSearch:
                     self._search_title(record)
                 left = last if self.is_over else await self.search_session(record.id, last)
                 if left:
-                    return _write_place(Place(after, record.id, left))
+                    return _write_place(SearchPlace(after, record.id, left))
                 after = ListPlace(record.updated_at, record.id)
                 if self.is_over:
-                    return _write_place(Place(after, "", 0))
+                    return _write_place(SearchPlace(after, "", 0))
             if page.next is None:
                 return None
 
@@ -202,14 +202,14 @@ def _tool_texts(item: Replayed) -> Iterator[str]:
             yield location["path"]
 
 
-def _write_place(place: Place) -> str:
+def _write_place(place: SearchPlace) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode()
 
 
-def _read_place(given: object) -> Place | None:
+def _read_place(given: object) -> SearchPlace | None:
     if given is None:
         return None
     try:
-        return msgspec.json.decode(base64.urlsafe_b64decode(str(given).encode()), type=Place)
+        return msgspec.json.decode(base64.urlsafe_b64decode(str(given).encode()), type=SearchPlace)
     except (binascii.Error, msgspec.MsgspecError, ValueError):
         raise RequestError.invalid_params("before is not from an answer of this host", path="$.before") from None
