@@ -115,14 +115,15 @@ class PromptQueue:
         if len(self._all()) > QUEUED:
             raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
         blocks_for(request.prompt, session.record.agent, session.agent_can)
-        item = HostedPrompt(id, client.key, request.prompt, meta)
+        blocks = self._host.uploads.claim(request.prompt, client.visitor.principal, session.id)
+        item = HostedPrompt(id, client.key, blocks, meta)
         item.steers = steers
         item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
         item.wants_events = "events" in wants
         place = sum(waiting.steers for waiting in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
-        body["prompt"] = msgspec.Raw(encode(request.prompt))
+        body["prompt"] = msgspec.Raw(encode(blocks))
         if meta:
             body["meta"] = meta
 
