@@ -16,7 +16,6 @@ import msgspec
 
 from dragoman.snapshots.contents import Contents
 from dragoman.snapshots.differences import expanded
-from dragoman.snapshots.packs import ContentMissing
 from dragoman.snapshots.records import TreeChange, not_kept
 from dragoman.snapshots.review import (
     Review,
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
     from dragoman.snapshots.entries import FileState
-    from dragoman.snapshots.records import TurnChanges
+    from dragoman.snapshots.records import ChangedBy, TurnChanges
     from dragoman.snapshots.rewind import Rewinder
     from dragoman.snapshots.session_turns import SessionTurns
     from dragoman.workspace import Hunk
@@ -456,11 +455,9 @@ def _is_same(change: TreeChange, contents: Contents) -> bool:
 
 def _joined_change(changes: Sequence[TreeChange]) -> TreeChange:
     """Return what several turns made of one path."""
-    by = "agent" if all(change.by == "agent" for change in changes) else "turn"
+    by: ChangedBy = "agent" if all(change.by == "agent" for change in changes) else "turn"
     first = changes[0]
-    return TreeChange(
-        name=first.name, before=first.before, after=changes[-1].after, by=by, is_sure=first.is_sure
-    )
+    return TreeChange(name=first.name, before=first.before, after=changes[-1].after, by=by, is_sure=first.is_sure)
 
 
 def _by(found: ChangedFile) -> str:
