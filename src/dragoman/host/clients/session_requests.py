@@ -250,7 +250,7 @@ class SessionRequests:
                         converted = await session.uploads.fill_update(converted, session.record.principal)
                     name = own_id if item.child is None else msgspec.json.encode(item.child)
                     number = item.number if kind.knows_us and end is None else None
-                    peer.post(update_frame(name, converted, {}, number))
+                    peer.post(update_frame(name, converted, {}, number, item.at))
                 if not events:
                     if end is not None or cursor == session.head:
                         break
