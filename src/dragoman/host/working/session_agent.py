@@ -394,7 +394,7 @@ class SessionAgent:
         """
         record = self._session.record
         run, blocks = await self.ensure(), prompt.blocks
-        if not prompt.is_cancelled:
+        if prompt.names_uploads and not prompt.is_cancelled:
             blocks = await self._host.uploads.fill_blocks(blocks, record.principal)
         if prompt.is_cancelled:
             return EndOfTurn(was_cancelled=True, was_sent=False)

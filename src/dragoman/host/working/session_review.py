@@ -50,7 +50,7 @@ _AROUND: Final = 3
 _TRIED_HUNKS: Final = 200  # of one file: whether each could still be taken back
 
 
-class ChangedFile(NamedTuple):
+class ReviewedChange(NamedTuple):
     """A changed file of a turn, or of all turns together."""
 
     rewinder: Rewinder
@@ -158,7 +158,7 @@ class SessionReview:
             return
         self._decide(self._find(turn, path), hunks, do)
 
-    def _decide(self, found: ChangedFile, hunks: Sequence[int], do: str) -> None:
+    def _decide(self, found: ReviewedChange, hunks: Sequence[int], do: str) -> None:
         if found.is_joined:
             if hunks or do in ("revert", "undo"):
                 raise ReviewRefused("several turns made this change: decide about it in one of them, or rewind them")
@@ -210,10 +210,10 @@ class SessionReview:
 
     # Finding
 
-    def _select(self, turn: int | str) -> Iterator[ChangedFile]:
+    def _select(self, turn: int | str) -> Iterator[ReviewedChange]:
         return self._files_of(turn) if isinstance(turn, int) else self._joined()
 
-    def _find(self, turn: int | str, path: str) -> ChangedFile:
+    def _find(self, turn: int | str, path: str) -> ReviewedChange:
         same = [found for found in self._select(turn) if path in self._names(found)]
         if not same:
             raise ReviewRefused(f"{path} was not changed in this turn")
@@ -221,22 +221,22 @@ class SessionReview:
             raise ReviewRefused(f"{path} stands for {len(same)} files whose names are not UTF-8")
         return same[0]
 
-    def _names(self, found: ChangedFile) -> tuple[str, str]:
+    def _names(self, found: ReviewedChange) -> tuple[str, str]:
         path = found.file.change.path
         return self._shown(found.rewinder.root, path), shown_path(os.path.join(found.rewinder.root, path))
 
     def _shown(self, root: str, path: str) -> str:
         return shown_path(path if root == self._cwd else os.path.join(root, path))
 
-    def _files_of(self, turn: int) -> Iterator[ChangedFile]:
+    def _files_of(self, turn: int) -> Iterator[ReviewedChange]:
         for record in self._turns.turns[turn - 1]:
             rewinder = self._turns.rewinder(record)
             shown = {change.path for change in without_parents(record.changes)}
             for file in Review(rewinder, record).files():
                 if file.change.path in shown:
-                    yield ChangedFile(rewinder, (record,), file, turn)
+                    yield ReviewedChange(rewinder, (record,), file, turn)
 
-    def _joined(self) -> Iterator[ChangedFile]:
+    def _joined(self) -> Iterator[ReviewedChange]:
         """Yield what all turns together changed, as far as they are not rewound."""
         active = self._turns.active()
         for rewinder in self._turns.rewinders:
@@ -254,13 +254,13 @@ class SessionReview:
                     if _is_same(change, contents):
                         continue
                     file = ReviewedFile(change=change, hunks=change_hunks(change, contents))
-                    yield ChangedFile(rewinder, tuple(record for _, record, _ in chain), file, chain[-1][0], True)
+                    yield ReviewedChange(rewinder, tuple(record for _, record, _ in chain), file, chain[-1][0], True)
 
-    def _of_record(self, found: ChangedFile, record: TurnChanges) -> ChangedFile:
+    def _of_record(self, found: ReviewedChange, record: TurnChanges) -> ReviewedChange:
         file = Review(found.rewinder, record).file(found.file.change.path)
         return found._replace(records=(record,), file=file, is_joined=False)
 
-    def _parts(self, found: ChangedFile) -> list[ReviewedFile]:
+    def _parts(self, found: ReviewedChange) -> list[ReviewedFile]:
         """Return a file in each of its turns; a rename has its new name alone."""
         parts = []
         for record in found.records:
@@ -268,10 +268,10 @@ class SessionReview:
                 parts.append(Review(found.rewinder, record).file(found.file.change.path))
         return parts
 
-    def _open(self, found: ChangedFile) -> int:
+    def _open(self, found: ReviewedChange) -> int:
         return sum(part.open for part in self._parts(found)) if found.is_joined else found.file.open
 
-    def _mark_of(self, found: ChangedFile) -> ReviewMark | None:
+    def _mark_of(self, found: ReviewedChange) -> ReviewMark | None:
         if not found.is_joined:
             return found.file.mark
         marks = [part.session_mark for part in self._parts(found) if part.session_mark is not None]
@@ -290,12 +290,12 @@ class SessionReview:
         store = self._turns.rewinder(review.turn).store
         return {rewind.number for rewind in store.rewinds() if review.turn.number in rewind.turns}
 
-    def _sides(self, found: ChangedFile) -> tuple[bytes | None, bytes | None]:
+    def _sides(self, found: ReviewedChange) -> tuple[bytes | None, bytes | None]:
         return Review(found.rewinder, found.records[0]).sides(found.file)
 
     # One file
 
-    def _document(self, found: ChangedFile, room: _Room) -> dict[str, Any]:
+    def _document(self, found: ReviewedChange, room: _Room) -> dict[str, Any]:
         file, change, root = found.file, found.file.change, found.rewinder.root
         before, after = self._sides(found)
         is_binary = any(side is not None and b"\0" in side for side in (before, after))
@@ -354,7 +354,7 @@ class _Room:
 
 
 def _hunk_documents(
-    found: ChangedFile, parts: Sequence[ReviewedFile], after: bytes | None, now: bytes | None, *, is_shown: bool
+    found: ReviewedChange, parts: Sequence[ReviewedFile], after: bytes | None, now: bytes | None, *, is_shown: bool
 ) -> Iterator[dict[str, Any]]:
     file, lines = found.file, _lines(after)
     for number, hunk in enumerate(file.hunks, 1):
@@ -460,7 +460,7 @@ def _joined_change(changes: Sequence[TreeChange]) -> TreeChange:
     return TreeChange(name=first.name, before=first.before, after=changes[-1].after, by=by, is_sure=first.is_sure)
 
 
-def _by(found: ChangedFile) -> str:
+def _by(found: ReviewedChange) -> str:
     """Return who made a change; unclear if other sessions ran in the folder at the same time."""
     if found.file.change.by != "agent" and any(record.overlaps for record in found.records):
         return "unclear"
