@@ -366,11 +366,6 @@ class RunChanges:
             self._note_user("looking at the folder before the prompt is sent; --no-snapshots leaves that out")
         await looking
 
-    def name_prompt(self, prompt_id: str) -> None:
-        """Note by which id a host knows the prompt of the next turn."""
-        if self.service is not None:
-            self.service.prompt_id = prompt_id
-
     def next_turn(self) -> None:
         """Forget what the last turn changed."""
         self._records = None
