@@ -17,6 +17,7 @@ import msgspec
 from dragoman.host.history.frames import stored_update, variant_of
 from dragoman.host.history.replay import HistoryReplay
 from dragoman.host.methods.params import find_session, read_params
+from dragoman.host.working.uploads import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,10 +71,8 @@ class OlderHistory:
         page = await read_history(self._host, log, before, with_facts=True)
         if page.start:
             left.append((log, page.start))
-        kind = self._client.kind
-        converted = (kind.convert(item.update, variant_of(item.update)) for item in page.updates if item.child is None)
-        updates = [msgspec.Raw(update) for update in converted if update is not None]
-        return {"updates": updates, "hasMore": bool(left), **page.turns}
+        found = [await shown_update(self._client, session, item) for item in page.updates]
+        return {"updates": [update for update in found if update is not None], "hasMore": bool(left), **page.turns}
 
     def note_turns(self, session: HostedSession, turns: dict[str, Any]) -> None:
         """Keep how turns ended in the history of a session that a client was sent."""
@@ -85,6 +84,14 @@ class OlderHistory:
         running = session.prompts.running
         turns = self._turns.pop(session.id, {"ended": [], "begun": None})
         return {**turns, "running": None if running is None else running.id}
+
+
+async def shown_update(client: HostConnection, session: HostedSession, item: Replayed) -> msgspec.Raw | None:
+    """Return an update of the history as a client is sent it; None if it is not."""
+    update = None if item.child is not None else client.kind.convert(item.update, variant_of(item.update))
+    if update is not None and REFERENCE in update and not client.kind.attachments:
+        update = await session.uploads.fill_update(update, session.record.principal)
+    return None if update is None else msgspec.Raw(update)
 
 
 class ReadsEvents(Protocol):

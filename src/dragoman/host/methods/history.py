@@ -8,15 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from dragoman.errors import RequestError
-from dragoman.host.clients.older_history import read_history
-from dragoman.host.history.frames import event_place, variant_of
+from dragoman.host.clients.older_history import read_history, shown_update
+from dragoman.host.history.frames import event_place
 
 if TYPE_CHECKING:
     from dragoman.host.connection import HostConnection
-    from dragoman.host.history.replay import Replayed
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
 
@@ -41,21 +38,18 @@ async def answer_before(
     else:
         return {"updates": [], "start": before, "hasMore": False, "ended": [], "begun": None}
     page = await read_history(host, id, place - offset, with_facts=True, limit=limit)
-    updates = [shown for item in page.updates if (shown := _shown(client, item, offset)) is not None]
+    updates = []
+    for item in page.updates:
+        update = await shown_update(client, session, item)
+        if update is not None:
+            first = None if item.first is None else item.first + offset
+            updates.append({**event_place(item.number + offset, item.at, first), "update": update})
     return {
         "updates": updates,
         "start": page.start + 1 + offset,
         "hasMore": page.start > 0 or any(end for _, end in logs),
         **page.turns,
     }
-
-
-def _shown(client: HostConnection, item: Replayed, offset: int) -> dict[str, Any] | None:
-    converted = None if item.child is not None else client.kind.convert(item.update, variant_of(item.update))
-    if converted is None:
-        return None
-    first = None if item.first is None else item.first + offset
-    return {**event_place(item.number + offset, item.at, first), "update": msgspec.Raw(converted)}
 
 
 def whole_number(params: dict[str, Any], name: str, default: int | None = None) -> int:
