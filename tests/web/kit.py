@@ -12,7 +12,8 @@ import itertools
 import json
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
@@ -22,12 +23,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
-from dragoman.host.host import HostSettings
+from dragoman.host.host import Host
+from dragoman.host.serving.access_log import AccessLog
+from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.page_files import PageFiles
-from dragoman.host.serving.server import ServeOptions
+from dragoman.host.serving.server import HostServer, ServeOptions
+from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
+from dragoman.store.memory_log import MemoryLog
 from tests import machine
 from tests.host.kit import OnTheWire, WireAgent
-from tests.host.serving.kit import FREELY, CuttingProxy, Served, served
+from tests.host.serving.kit import FREELY, CuttingProxy
 from tests.trace.browser import CHROMIUM, FLAGS
 
 if TYPE_CHECKING:
@@ -43,7 +48,7 @@ OPTIONS: Final = [
     {"optionId": "always", "name": "Always", "kind": "allow_always"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
-_texts = itertools.count(1)
+_names = itertools.count(1)
 
 
 def needs_page() -> None:
@@ -177,12 +182,14 @@ class WireClient:
 class Stage:
     """What the tests of this folder share: a browser, a host with the page, and its agent."""
 
-    def __init__(self, served: Served, source: OnTheWire, proxy: CuttingProxy, browser: Browser, folder: Path) -> None:
-        self.served = served
+    def __init__(self, host: Host, source: OnTheWire, proxy: CuttingProxy, tokens: HostTokens, folder: Path) -> None:
+        self.host = host
         self.source = source
         self.proxy = proxy
-        self.browser = browser
+        self.tokens = tokens
         self.folder = folder
+        self.server: HostServer
+        self.browser: Browser
         self.problems: list[str] = []
         self.requests: list[str] = []
 
@@ -220,23 +227,21 @@ class Stage:
     @asynccontextmanager
     async def page(self, path: str = "/", **options: Any) -> AsyncIterator[Page]:
         """The page in a new context, paired and connected. `options` as for `context`; `rights` of the device."""
-        rights = options.pop("rights", ("view", "prompt", "answer", "admin"))
+        rights = options.pop("rights", RIGHTS)
         async with self.context(**options) as context:
             page = await context.new_page()
             await self.enter(page, path, rights)
             yield page
 
-    async def enter(
-        self, page: Page, path: str = "/", rights: tuple[str, ...] = ("view", "prompt", "answer", "admin")
-    ) -> None:
+    async def enter(self, page: Page, path: str = "/", rights: tuple[str, ...] = RIGHTS) -> None:
         """Opens the page, pairs it, and waits for its line."""
         await page.goto(f"{self.url}{path}")
-        await page.wait_for_function("window.dragoman?.app.line.value.state === 'unpaired'")
+        await holds(page, "() => window.dragoman?.app.line.value.state === 'unpaired'")
         await self._pair(page, rights)
         await connected(page)
 
     async def _pair(self, page: Page, rights: tuple[str, ...]) -> None:
-        secret = self.served.add(f"page-{next(_texts)}", user="tests", rights=rights)
+        secret = self.token(f"page-{next(_names)}", rights)
 
         async def ticket(route: Any) -> None:
             await route.continue_(headers={**route.request.headers, "authorization": f"Bearer {secret}"})
@@ -249,6 +254,10 @@ class Stage:
         answer = await page.evaluate("dragoman.app.pair('CODE', 'test')")
         assert answer == {"ok": True}, answer
 
+    def token(self, name: str, rights: tuple[str, ...] = RIGHTS) -> str:
+        """A token of the user whom all pages belong to; gives its secret."""
+        return self.tokens.add(HostToken(name=name, digest="", user="tests", rights=rights))
+
     async def session(self, page: Page, cwd: str | None = None) -> Played:
         """A new session of this page."""
         starts = self.source.starts
@@ -260,8 +269,8 @@ class Stage:
     @asynccontextmanager
     async def wire(self, **own: Any) -> AsyncIterator[WireClient]:
         """Another client of the same user."""
-        headers = {"Authorization": f"Bearer {self.served.secret}"}
-        address = f"ws://127.0.0.1:{self.served.port}/acp"
+        headers = {"Authorization": f"Bearer {self.token(f'wire-{next(_names)}')}"}
+        address = f"ws://127.0.0.1:{self.proxy.target}/acp"
         async with connect(address, additional_headers=headers, proxy=None, max_size=None) as socket:
             client = WireClient(socket)
             capabilities = {"_meta": {"dragoman": {"activity": True, **own}}}
@@ -277,15 +286,27 @@ class Stage:
 
 async def connected(page: Page) -> None:
     """Waits until the page has its line, and its list."""
-    await page.wait_for_function("window.dragoman?.app.line.value.state === 'connected'")
+    await holds(page, "() => window.dragoman?.app.line.value.state === 'connected'")
 
 
-async def until(look: Callable[[], Awaitable[T]], is_it: Callable[[T], bool] = bool) -> T:
-    """Looks again and again, until it is so."""
-    async with asyncio.timeout(SECONDS):
-        while not is_it(found := await look()):
-            await asyncio.sleep(0.02)
-    return found
+async def holds(page: Page, function: str, argument: Any = None) -> Any:
+    """Waits until a function of the page gives something that is true; gives that.
+
+    Playwright's own `wait_for_function` evaluates a text in the page, which the page's policy refuses.
+    """
+    script = f"""argument => new Promise((done, failed) => {{
+        const look = () => {{
+            let found;
+            try {{ found = ({function})(argument); }} catch (error) {{ failed(error); return; }}
+            if (found) done(found); else setTimeout(look, 10);
+        }};
+        look();
+    }})"""
+    try:
+        async with asyncio.timeout(SECONDS):
+            return await page.evaluate(script, argument)
+    except TimeoutError:
+        pytest.fail(f"this did not come true in {SECONDS:g} s: {function}")
 
 
 async def axe(page: Page) -> list[str]:
@@ -318,13 +339,14 @@ async def _open(stack: AsyncExitStack, folder: Path) -> Stage:
     project.mkdir()
     proxy = await stack.enter_async_context(CuttingProxy())
     capabilities = {"loadSession": True, "promptCapabilities": {"image": True, "embeddedContext": True}}
-    source = OnTheWire(capabilities=capabilities)
-    options = ServeOptions(hosts=(f"127.0.0.1:{proxy.port}",), limits=FREELY, drain_seconds=1.0)
-    found = await stack.enter_async_context(
-        served(lambda: pytest.fail("not used"), folder, options=options, page=page, source=source, settings=HostSettings())
-    )
-    proxy.target = found.port
+    source, metrics, tokens = OnTheWire(capabilities=capabilities), HostMetrics(), HostTokens(folder / "tokens.json")
+    host = Host(MemoryLog(time.time), [source])
+    options = ServeOptions(hosts=(f"127.0.0.1:{proxy.port}",), limits=FREELY, drain_seconds=1.0, web=True)
+    stage = Stage(host, source, proxy, tokens, project)
+    stage.server = HostServer(host, tokens, options, metrics=metrics, access_log=AccessLog(None), page=page)
+    stack.push_async_callback(stage.server.close)
+    proxy.target = int((await stage.server.listen("127.0.0.1:0")).address.rpartition(":")[2])
     playwright = await stack.enter_async_context(async_playwright())
-    browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-    stack.push_async_callback(browser.close)
-    return Stage(found, source, proxy, browser, project)
+    stage.browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+    stack.push_async_callback(stage.browser.close)
+    return stage
