@@ -1,4 +1,30 @@
 /** Every text that the page shows. One place, ready for translation. */
 export const words = {
   name: "Dragoman",
+  store: {
+    asks: (title: string) => `A question: ${title}`,
+    noHost: "The host cannot be reached. Look whether dragoman web still runs.",
+    noSession: "There is no such session here.",
+    notUploaded: "The host cannot be reached: not uploaded.",
+    refused: (status: number) => `The host refused it (${status}).`,
+    sessions: "Sessions",
+    tooOften: "Too many tries. Wait a minute, then ask for a new code.",
+    wrongCode: "This code is wrong, used or expired. Ask for a new one: dragoman web prints it.",
+  },
+  thread: {
+    conversation: "Conversation",
+    code: "Code",
+    codeIn: (language: string) => `Code, ${language}`,
+    copyCode: "Copy the code",
+    copyMessage: "Copy the message",
+    copyLink: "Copy a link to this place",
+    copied: "Copied.",
+    table: "Table",
+    picture: "Picture",
+    remotePicture: "A picture of another host; it opens in a new tab.",
+    changedLines: "Changed lines",
+    added: "added",
+    removed: "removed",
+    showLines: (count: number) => `show ${count.toLocaleString("en")} ${count === 1 ? "line" : "lines"}`,
+  },
 } as const;

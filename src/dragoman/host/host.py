@@ -69,7 +69,7 @@ class Visitor(msgspec.Struct, frozen=True):
     token: str | None = None
     """The name of the token that it came with."""
     device: str | None = None
-    """The same, if that is a browser that was paired."""
+    """The id of the paired device that it is; None for a token and for clients on this machine."""
 
 
 class HostSettings(msgspec.Struct, frozen=True):
@@ -327,7 +327,7 @@ class Host:
         return self.ledger
 
     def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
-        """Return the handler of a `_dragoman/` method that only some hosts have."""
+        """Return the handler of a `_dragoman/` method that only this kind of host has, for clients on its machine."""
         return None
 
     # Sessions
