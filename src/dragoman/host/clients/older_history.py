@@ -16,6 +16,7 @@ import msgspec
 from dragoman.errors import RequestError
 from dragoman.host.history.frames import stored_update, variant_of
 from dragoman.host.history.replay import HistoryReplay
+from dragoman.host.working.uploads import REFERENCE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,8 +66,13 @@ class OlderHistory:
             left.append((log, page.start))
         kind = self._client.kind
         converted = (kind.convert(item.update, variant_of(item.update)) for item in page.updates if item.child is None)
-        updates = [msgspec.Raw(update) for update in converted if update is not None]
+        updates = [msgspec.Raw(await self._shown(update, session)) for update in converted if update is not None]
         return {"updates": updates, "hasMore": bool(left), **page.turns}
+
+    async def _shown(self, update: bytes, session: HostedSession) -> bytes:
+        if REFERENCE not in update or self._client.kind.attachments:
+            return update
+        return await session.uploads.fill_update(update, session.record.principal)
 
     def note_turns(self, session: HostedSession, turns: dict[str, Any]) -> None:
         """Keep how turns ended in the history of a session that a client was sent."""

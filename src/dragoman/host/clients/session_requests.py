@@ -23,6 +23,7 @@ from dragoman.host.methods.params import find_session, read_params
 from dragoman.host.working.delegation import Delegate
 from dragoman.host.working.passed_prompts import steering_method
 from dragoman.host.working.prompts import TAKEN
+from dragoman.host.working.uploads import REFERENCE
 from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
@@ -245,6 +246,8 @@ class SessionRequests:
                     converted = kind.convert(item.update, variant_of(item.update))
                     if converted is None or (item.child is not None and not kind.unstable):
                         continue
+                    if REFERENCE in converted and not kind.attachments:
+                        converted = await session.uploads.fill_update(converted, session.record.principal)
                     name = own_id if item.child is None else msgspec.json.encode(item.child)
                     number = item.number if kind.knows_us and end is None else None
                     peer.post(update_frame(name, converted, {}, number, item.at))
