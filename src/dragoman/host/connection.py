@@ -26,7 +26,7 @@ from dragoman.host.methods.table import SERVED_RIGHTS, call_method, open_methods
 from dragoman.rpc import Peer
 from dragoman.rpc.transport import ClosesWithCode
 from dragoman.schema import decode, v1
-from dragoman.transports import close_codes
+from dragoman.transports import _close_codes as close_codes
 from dragoman.transports._client_version import VersionedClient, make_v2_host_translator
 from dragoman.wire import write_notification
 
@@ -110,7 +110,7 @@ class HostConnection:
         _ = self.run(self.end(why, code))
 
     async def end(self, why: str, code: int) -> None:
-        """End the connection, with a code of `close_codes` where the transport can send one."""
+        """End the connection, with a code of `_close_codes` where the transport can send one."""
         if isinstance(self._transport, ClosesWithCode):
             self._transport.set_close(code, why)
         await self.peer.close(why)

@@ -33,7 +33,7 @@ from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.uploads import Uploads
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
-from dragoman.transports import close_codes
+from dragoman.transports import _close_codes as close_codes
 from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:

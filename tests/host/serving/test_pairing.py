@@ -18,7 +18,7 @@ from dragoman.host.serving import server
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.page_files import PageFiles
-from dragoman.host.serving.pairing import CODE_SECONDS, IDLE_SECONDS, LETTERS, CodeGrant, Pairing, PairingCodes
+from dragoman.host.serving.pairing import CODE_SECONDS, IDLE_SECONDS, LETTERS, NewDevice, Pairing, PairingCodes
 from dragoman.host.serving.server import ServeOptions
 from dragoman.host.serving.tokens import HostToken, HostTokens
 from tests.host.serving.kit import FREELY, Served, served
@@ -39,15 +39,15 @@ async def paged(tmp_path: Path, *, access_log: AccessLog | None = None, **option
         yield host
 
 
-def code_for(host: Served, **grant: Any) -> str:
+def code_for(host: Served, **device: Any) -> str:
     pairing = host.server.pairing
     assert pairing is not None
-    return pairing.codes.issue(CodeGrant(**{"user": "ada", **grant}))
+    return pairing.codes.issue(NewDevice(**{"user": "ada", **device}))
 
 
-async def paired(host: Served, **grant: Any) -> Browser:
+async def paired(host: Served, **device: Any) -> Browser:
     browser = Browser(host)
-    status, body = await browser.pair(code_for(host, **grant))
+    status, body = await browser.pair(code_for(host, **device))
     assert status == 200, body
     return browser
 
@@ -151,11 +151,11 @@ async def test_what_is_not_a_request_to_pair_uses_no_code_up(tmp_path: Path) -> 
 
 def test_a_code_file_that_is_broken_holds_no_code(tmp_path: Path) -> None:
     codes = PairingCodes(tmp_path / "codes.json")
-    code = codes.issue(CodeGrant("ada"))
+    code = codes.issue(NewDevice("ada"))
     assert (tmp_path / "codes.json").stat().st_mode & 0o077 == 0
     (tmp_path / "codes.json").write_text("{")
-    assert codes.use(code).grant is None
-    assert codes.use(codes.issue(CodeGrant("ada"))).grant == CodeGrant("ada")
+    assert codes.use(code).device is None
+    assert codes.use(codes.issue(NewDevice("ada"))).device == NewDevice("ada")
 
 
 # Both halves
@@ -267,7 +267,7 @@ def test_a_device_that_is_not_used_for_a_month_is_over(tmp_path: Path) -> None:
     now = [1_000_000_000.0]
     tokens = HostTokens(tmp_path / "tokens.json", clock=lambda: now[0])
     pairing = Pairing(tokens, PairingCodes(tmp_path / "codes.json", clock=lambda: now[0]))
-    token, key = pairing.pair(CodeGrant("ada"), "phone", "")
+    token, key = pairing.pair(NewDevice("ada"), "phone", "")
     now[0] += IDLE_SECONDS - 60
     tokens.note_use(token.name)
     again = HostTokens(tokens.path, clock=lambda: now[0])

@@ -40,7 +40,7 @@ _LONGEST_TITLE: Final = 64
 _LONGEST_AGENT: Final = 256
 
 
-class CodeGrant(msgspec.Struct, frozen=True, rename="camel"):
+class NewDevice(msgspec.Struct, frozen=True, rename="camel"):
     """What the device gets that is paired by a code."""
 
     user: str
@@ -54,7 +54,7 @@ class CodeGrant(msgspec.Struct, frozen=True, rename="camel"):
 class _Code(msgspec.Struct, frozen=True, rename="camel"):
     digest: str
     until: float
-    grant: CodeGrant
+    device: NewDevice
 
 
 class _File(msgspec.Struct, rename="camel"):
@@ -63,9 +63,9 @@ class _File(msgspec.Struct, rename="camel"):
 
 
 class Try(NamedTuple):
-    """What came of a code that was sent."""
+    """The result of a code that was sent."""
 
-    grant: CodeGrant | None
+    device: NewDevice | None
     wrong: int = 0
     """How many wrong ones were sent since the last right one."""
     ended: int = 0
@@ -86,11 +86,11 @@ class PairingCodes:
         self.path = path
         self._clock = clock
 
-    def issue(self, grant: CodeGrant) -> str:
+    def issue(self, device: NewDevice) -> str:
         """Make a code, as it is shown: two groups of four."""
         code = "".join(secrets.choice(LETTERS) for _ in range(_LENGTH))
         with self._changing() as found:
-            found.codes = [*found.codes[1 - _MOST_CODES :], _Code(_digest(code), self._clock() + CODE_SECONDS, grant)]
+            found.codes = [*found.codes[1 - _MOST_CODES :], _Code(_digest(code), self._clock() + CODE_SECONDS, device)]
         return f"{code[:4]}-{code[4:]}"
 
     def use(self, code: str) -> Try:
@@ -103,7 +103,7 @@ class PairingCodes:
                     right = known
             if right is not None:
                 found.codes, found.wrong = [known for known in found.codes if known is not right], 0
-                return Try(right.grant)
+                return Try(right.device)
             found.wrong += 1
             wrong = found.wrong
             ended = len(found.codes) if wrong >= WRONG_TRIES else 0
@@ -142,8 +142,8 @@ class Pairing:
         self.on_removed: Callable[[], None] = lambda: None
         """Called when a device was removed, to end its connections at once."""
 
-    def pair(self, grant: CodeGrant, title: str, agent: str) -> Paired:
-        """Make the device that a code grants.
+    def pair(self, device: NewDevice, title: str, agent: str) -> Paired:
+        """Make the device that a code permits.
 
         Raises:
             ConfigError: it cannot be kept.
@@ -151,10 +151,10 @@ class Pairing:
         wanted = HostToken(
             name="device",
             digest="",
-            user=grant.user,
-            rights=grant.rights,
-            folders=grant.folders,
-            expires_at=grant.expires_at,
+            user=device.user,
+            rights=device.rights,
+            folders=device.folders,
+            expires_at=device.expires_at,
             idle_seconds=IDLE_SECONDS,
             title=title,
             agent=agent[:_LONGEST_AGENT],
@@ -162,7 +162,7 @@ class Pairing:
         key = self.tokens.add_device(wanted)
         made = self.tokens.find_device(key.cookie, key.half)
         if made is None:
-            raise ConfigError("the device was paired by a code that grants nothing any more")
+            raise ConfigError("the device was paired by a code that permits nothing any more")
         return Paired(made, key)
 
     def remove(self, name: str) -> None:

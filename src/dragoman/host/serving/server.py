@@ -38,7 +38,7 @@ from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
 from dragoman.host.serving.upload_pages import UploadPages
 from dragoman.policy.paths import is_below
 from dragoman.rpc.transport import ClosesWithCode
-from dragoman.transports import close_codes
+from dragoman.transports import _close_codes as close_codes
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
 from dragoman.transports.remote.gate import (
     ALL_RIGHTS,
@@ -430,13 +430,13 @@ class HostServer:
         if title is None:
             return _not_kept(400, "Give the device a name of 1 to 64 characters on one line.")
         tried = self.pairing.codes.use(sent.get("code", ""))
-        if tried.grant is None:
+        if tried.device is None:
             after = f"; {tried.ended} open codes were ended" if tried.ended else ""
             _log.warning("a wrong pairing code came from %s, number %d in a row%s", entered.peer, tried.wrong, after)
             await asyncio.sleep(self.wrong_seconds)
             return _not_kept(403, _WRONG_CODE)
         agent = entered.headers.get(b"user-agent", b"").decode("latin-1")
-        token, key = self.pairing.pair(tried.grant, title, "".join(filter(str.isprintable, agent)))
+        token, key = self.pairing.pair(tried.device, title, "".join(filter(str.isprintable, agent)))
         _log.info("%s was paired from %s, for %s: %s", token.name, entered.peer, token.user, ", ".join(token.rights))
         answer = {
             "half": key.half,

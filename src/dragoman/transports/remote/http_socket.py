@@ -25,7 +25,7 @@ from websockets.http11 import Request
 from websockets.protocol import SERVER, Protocol
 from websockets.server import ServerProtocol
 
-from dragoman.transports import close_codes
+from dragoman.transports import _close_codes as close_codes
 from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, StreamedReply, session_of, text_answer
 from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.first_message import answer_again, judge_first
