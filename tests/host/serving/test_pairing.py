@@ -306,7 +306,7 @@ async def test_a_page_sees_why_its_socket_is_closed(tmp_path: Path) -> None:
         await draining
 
 
-async def test_a_page_that_asks_for_tickets_too_often_is_told_when_to_come_back(tmp_path: Path) -> None:
+async def test_a_page_that_asks_for_tickets_too_often_gets_the_time_to_wait(tmp_path: Path) -> None:
     async with paged(tmp_path, limits=ServeLimits()) as host:
         browser = await paired(host)
         found = [await browser.post("/ticket") for _ in range(64)]
@@ -347,7 +347,7 @@ async def test_every_route_without_credentials_is_refused_or_has_nothing_of_sess
                 assert status == 403, (method, path, origin)
             status, _, _ = await Http(host.port).ask(method, b"", path=target, host="evil.example")
             assert status == 403, (method, path)
-        for path in ("/nothing", "/share", "/acpx", "/tickets", "/pair/", "/attachment"):
+        for path in ("/nothing", "/share", "/acpx", "/tickets", "/pair/", "/attachments"):
             for method in ("GET", "POST", "DELETE"):
                 request = Http(host.port).request(method, b"", path=path, content_length="99999999999")
                 status, _, _ = await Http(host.port).send(request)
