@@ -8,18 +8,18 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import SOAK_SECONDS, TEST_SECONDS
-from tests.web.kit import Loop, Stage, needs_page, stages
+from tests.web.kit import Loop, Web, needs_page, opened_web
 
 _loops: list[Loop] = []
 
 
 @pytest.fixture(scope="session")
-def _stage() -> Iterator[Stage]:
+def _web() -> Iterator[Web]:
     needs_page()
     loop = Loop()
     _loops.append(loop)
     try:
-        with stages(loop) as made:
+        with opened_web(loop) as made:
             yield made
     finally:
         _loops.remove(loop)
@@ -27,21 +27,21 @@ def _stage() -> Iterator[Stage]:
 
 
 @pytest.fixture
-def stage(_stage: Stage) -> Iterator[Stage]:
+def web(_web: Web) -> Iterator[Web]:
     """The browser, the host and its agent. An error of a script or of the policy fails the test."""
-    _stage.problems.clear()
-    _stage.requests.clear()
-    yield _stage
-    assert not _stage.problems, _stage.problems
-    foreign = [url for url in _stage.requests if not url.startswith((_stage.url, "data:", "blob:", "about:"))]
+    _web.problems.clear()
+    _web.requests.clear()
+    yield _web
+    assert not _web.problems, _web.problems
+    foreign = [url for url in _web.requests if not url.startswith((_web.url, "data:", "blob:", "about:"))]
     assert not foreign, foreign
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Runs coroutine tests that use the stage in its loop."""
+    """Runs coroutine tests that use the page in its loop."""
     test = pyfuncitem.obj
-    if not inspect.iscoroutinefunction(test) or "stage" not in pyfuncitem.funcargs:
+    if not inspect.iscoroutinefunction(test) or "web" not in pyfuncitem.funcargs:
         return None
     arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(test).parameters}
     seconds = SOAK_SECONDS if pyfuncitem.get_closest_marker("soak") is not None else TEST_SECONDS

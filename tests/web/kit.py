@@ -179,7 +179,7 @@ class WireClient:
         )
 
 
-class Stage:
+class Web:
     """What the tests of this folder share: a browser, a host with the page, and its agent."""
 
     def __init__(self, host: Host, source: OnTheWire, proxy: CuttingProxy, tokens: HostTokens, folder: Path) -> None:
@@ -320,8 +320,8 @@ async def axe(page: Page) -> list[str]:
 
 
 @contextmanager
-def stages(loop: Loop) -> Iterator[Stage]:
-    """Opens a stage for all tests of a process."""
+def opened_web(loop: Loop) -> Iterator[Web]:
+    """Opens what all tests of a process share."""
     stack = AsyncExitStack()
     with tempfile.TemporaryDirectory(prefix="dgw-") as folder:
         try:
@@ -330,7 +330,7 @@ def stages(loop: Loop) -> Iterator[Stage]:
             loop.run(stack.aclose())
 
 
-async def _open(stack: AsyncExitStack, folder: Path) -> Stage:
+async def _open(stack: AsyncExitStack, folder: Path) -> Web:
     from playwright.async_api import async_playwright
 
     page = PageFiles(build_page(folder / "page"))
@@ -342,11 +342,11 @@ async def _open(stack: AsyncExitStack, folder: Path) -> Stage:
     source, metrics, tokens = OnTheWire(capabilities=capabilities), HostMetrics(), HostTokens(folder / "tokens.json")
     host = Host(MemoryLog(time.time), [source])
     options = ServeOptions(hosts=(f"127.0.0.1:{proxy.port}",), limits=FREELY, drain_seconds=1.0, web=True)
-    stage = Stage(host, source, proxy, tokens, project)
-    stage.server = HostServer(host, tokens, options, metrics=metrics, access_log=AccessLog(None), page=page)
-    stack.push_async_callback(stage.server.close)
-    proxy.target = int((await stage.server.listen("127.0.0.1:0")).address.rpartition(":")[2])
+    web = Web(host, source, proxy, tokens, project)
+    web.server = HostServer(host, tokens, options, metrics=metrics, access_log=AccessLog(None), page=page)
+    stack.push_async_callback(web.server.close)
+    proxy.target = int((await web.server.listen("127.0.0.1:0")).address.rpartition(":")[2])
     playwright = await stack.enter_async_context(async_playwright())
-    stage.browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
-    stack.push_async_callback(stage.browser.close)
-    return stage
+    web.browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+    stack.push_async_callback(web.browser.close)
+    return web

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.web.kit import Stage, holds
+from tests.web.kit import Web, holds
 
 
-async def test_a_turn_is_in_the_state_of_the_page(stage: Stage) -> None:
+async def test_a_turn_is_in_the_state_of_the_page(web: Web) -> None:
     """Prompt, thought, tool call, text and end come to the page in their order, and the list has the session."""
-    async with stage.page() as page:
-        session = await stage.session(page)
+    async with web.page() as page:
+        session = await web.session(page)
         await page.evaluate("id => { dragoman.app.open(id) }", session.id)
         await page.evaluate("id => { dragoman.app.prompt(id, 'Hello', 'send') }", session.id)
         assert await session.prompted() == "Hello"
