@@ -30,6 +30,7 @@ from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
 from dragoman.host.session_log import read_page
 from dragoman.host.working.agent_end import end_members
+from dragoman.host.working.uploads import Uploads
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
 from dragoman.wire import LIMIT_BYTES
@@ -135,6 +136,7 @@ class Host:
         self.services = services or HostServices()
         self.ledger = ledger
         self.store_error: StoreError | None = None
+        self.uploads = Uploads(log.folder, clock)
         self._sources = {source.name: source for source in agents}
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
@@ -181,6 +183,7 @@ class Host:
         self._is_closing = True
         if self._sweeper is not None:
             self._sweeper.cancel()
+        self.uploads.close()
         await asyncio.gather(*(session.close(why, kind) for session in list(self._sessions.values())))
         self._sessions.clear()
         for connection in list(self._connections):
@@ -521,6 +524,7 @@ class Host:
                 _log.warning("the agent did not delete its copy of a session: %s", error)
         await self.close_session(session, "The session was deleted.")
         await self.log.delete(session.id)
+        await self.uploads.forget_session(session.id)
 
     # Time
 

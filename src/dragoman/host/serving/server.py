@@ -31,6 +31,8 @@ from dragoman.host.serving.routes import EVERYWHERE, Route, RouteTable, names_wi
 from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
+from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
+from dragoman.host.serving.upload_pages import UploadPages
 from dragoman.policy.paths import is_below
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
 from dragoman.transports.remote.gate import ALL_RIGHTS, Entered, GateRefusal, GateRules, Principal
@@ -207,6 +209,7 @@ class HostServer:
             Route(b"GET", "/readyz", self._ready, "open"),
             Route(b"GET", "/metrics", self._metrics_page),
             Route(b"POST", "/ticket", self._ticket_page, "device"),
+            *UploadPages(self._host.uploads, self._user_of).routes(),
         ]
         if self._options.ui_stream:
             paths = (UI_STREAM, f"{UI_STREAM}/")
@@ -313,6 +316,10 @@ class HostServer:
                     task.cancel()
         self._sweep = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
 
+    def _user_of(self, principal: Principal) -> str | None:
+        token = self._token(principal.name)
+        return None if token is None else token.user
+
     def _chat_user(self, principal: Principal) -> ChatUser | None:
         token = self._token(principal.name)
         if token is None:
@@ -342,8 +349,9 @@ class HostServer:
         self._metrics.count("dragoman_requests_total", labels=status)
         if exchange.status >= 400:
             self._metrics.count("dragoman_refusals_total", labels=status)
-        if exchange.path.startswith(f"{UI_STREAM}/"):
-            exchange = exchange._replace(path=f"{UI_STREAM}/...")  # it has the id of a chat in it
+        for folder in (UI_STREAM, ATTACHMENT):
+            if exchange.path.startswith(f"{folder}/"):
+                exchange = exchange._replace(path=f"{folder}/...")  # it has the id of a chat or attachment in it
         self._access_log.request(exchange)
 
     # The end
