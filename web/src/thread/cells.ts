@@ -4,7 +4,7 @@
  * A cell is the same object as long as it is in the list, and keeps its measured height. A message that grows changes
  * the list only when it gets another block; what is in a cell is read by the component that draws it.
  */
-import { computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
+import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
 import type { Item, LiveItem, MessageItem, Part, ToolItem } from "../model";
 import { Cutter, type Block } from "../render/blocks";
 
@@ -94,6 +94,15 @@ export class Cells {
       this.#open.set(key, found);
     }
     return found;
+  }
+
+  /** Unfolds everything that the user can unfold, or folds it if something was open. */
+  toggleAll(): void {
+    const all = [...this.#open].filter(([key]) => !key.endsWith("/in")).map(([, open]) => open);
+    const isAny = all.some((open) => open.peek());
+    batch(() => {
+      for (const open of all) open.value = !isAny;
+    });
   }
 
   #of(live: LiveItem): ReadonlySignal<readonly Cell[]> {
