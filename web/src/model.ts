@@ -33,8 +33,11 @@ export interface RowFacts {
   worktree?: string | null;
   parent?: string | null;
   archivedAt?: number | null;
-  ended?: number | null;
+  /** How the last turn ended. */
+  ended?: { stopReason?: string; error?: string } | null;
   error?: string | null;
+  /** The beginning of the first prompt: many agents give a session no title. */
+  prompt?: string;
 }
 
 export interface WaitingPrompt {
