@@ -14,6 +14,7 @@ from dragoman.cli.prompt.dialogue import Dialogue
 from dragoman.cli.prompt.keyboard import Keyboard
 from dragoman.cli.prompt.user import UserPrompt
 from dragoman.text.colour import Painter
+from tests.arriving import ArrivingText
 
 # What a peer may put into any text it sends, and what must then not be found on the screen.
 ATTACKS = {
@@ -43,35 +44,36 @@ ATTACKS = {
     "nul": "a\0b",
 }
 
+END = "\x05the end of what the program wrote\x05"
+
 
 class Screen:
-    """A terminal and the user in front of it."""
+    """A terminal and the user in front of it, who sees what was written up to the words that were waited for last."""
 
     def __init__(self, master: int, path: str, slave: int) -> None:
         self._master = master
         self.descriptor = slave
-        self._bytes = bytearray()
+        self._written = ArrivingText()
         self._news = asyncio.Event()
-        self._read = 0
         self.path = path
 
     @property
     def text(self) -> str:
-        """Everything written so far."""
-        return self._bytes.decode(errors="replace").replace("\r\n", "\n")
-
-    def take(self) -> str:
-        """What was written since the last call."""
-        text = self.text
-        news, self._read = text[self._read :], len(text)
-        return news
+        """Everything up to the words that were waited for last."""
+        return self._written.text.replace(END, "")
 
     async def until(self, words: str) -> str:
-        """Waits until these words were written since the last `take`; returns what was."""
-        while words not in self.text[self._read :]:
+        """Waits for words behind those that were waited for last; returns what was written up to them."""
+        start = len(self.text)
+        while not self._written.show_until(words):
             self._news.clear()
             await self._news.wait()
-        return self.take()
+        return self.text[start:]
+
+    async def everything(self) -> str:
+        """All that was written before this call, which then is seen."""
+        os.write(self.descriptor, END.encode())
+        return await self.until(END)
 
     async def until_input_is_awaited(self) -> str:
         """Waits for a prompt."""
@@ -101,7 +103,7 @@ class Screen:
             yield Dialogue(keyboard, Painter(False), "gemini")
 
     def _collect(self) -> None:
-        self._bytes += os.read(self._master, 65536)
+        self._written.add(os.read(self._master, 65536))
         self._news.set()
 
 

@@ -21,9 +21,8 @@ BUILT_IN = ("--model", "scripted", "--mode", "full", *DENY)
 def run(place: Place, *words: str, answers: str = "") -> str:
     """Answer the questions of a run, each with one letter; gives what the terminal showed."""
     with at_terminal(place, "exec", *words) as terminal:
-        for number, answer in enumerate(answers, start=1):
-            while terminal.text.count(" > ") < number:
-                terminal.until_more()
+        for answer in answers:
+            terminal.until(" > ")
             terminal.type(f"{answer}\n")
         assert terminal.wait() in (0, 5)
     shown = unwrapped(terminal.text)

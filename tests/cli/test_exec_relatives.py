@@ -52,8 +52,7 @@ def test_the_demo_asks_the_user_if_ask_is_set(place: Place) -> None:
         assert "+Hello, world!" in terminal.text
         terminal.type("y\n")
         terminal.until("tee welcome.txt")
-        while terminal.text.count(" > ") < 2:
-            terminal.until_more()
+        terminal.until(" > ")
         terminal.type("n\n")
         assert terminal.wait() == 0
     assert "The new greeting: The user refused this call." in terminal.text

@@ -134,7 +134,9 @@ async def answer(request: v1.ElicitationFormMode, *lines: str) -> tuple[Any, Scr
         for line in lines:
             await terminal.until_input_is_awaited()
             terminal.type(line)
-        return await asked, terminal
+        outcome = await asked
+        await terminal.everything()
+        return outcome, terminal
 
 
 @pytest.mark.rule(306, 307, 309, 312)
@@ -241,6 +243,7 @@ async def test_nothing_a_form_says_acts_on_the_terminal(attack: str) -> None:
             await terminal.until_input_is_awaited()
             terminal.type(line)
         assert await asked == v1.CancelElicitation()
+        await terminal.everything()
         assert acts(terminal.text) == set()
         assert not any(line.startswith("  1 y") for line in terminal.text.split("\n"))
 
@@ -329,6 +332,7 @@ async def test_an_address_that_is_not_a_web_page_is_never_opened(url: str) -> No
     async with screen() as terminal:
         assert await terminal.prompt(open_page=browser).url(page(url), None) == v1.CancelElicitation()
         await terminal.until("cancelled")
+        await terminal.everything()
         assert acts(terminal.text) == set()
     assert browser.opened == []
 
@@ -342,6 +346,7 @@ async def test_nothing_a_page_request_says_acts_on_the_terminal(attack: str) -> 
             await terminal.until_input_is_awaited()
             terminal.type("\x04")
         assert await asked == v1.CancelElicitation()
+        await terminal.everything()
         assert acts(terminal.text) == set()
 
 

@@ -86,7 +86,9 @@ async def ask(asked: Question, *keys: str, columns: int = 80, rows: int = 40) ->
         for key in keys:
             await terminal.until_input_is_awaited()
             terminal.type(key)
-        return await answer, terminal.text
+        answered = await answer
+        await terminal.everything()
+        return answered, terminal.text
 
 
 async def begin(terminal: Screen, asked: Question, **options: Any) -> str | None:
@@ -488,6 +490,7 @@ async def test_one_question_at_a_time_in_the_order_they_came() -> None:
         assert answers[0] == Answer("opt-once")
         assert isinstance(answers[1], asyncio.CancelledError)
         assert answers[2:] == [Answer("opt-no"), v1.DeclineElicitation()]
+        await terminal.everything()
         assert "question 1" not in terminal.text
         assert "withdrawn" not in terminal.text
 

@@ -482,7 +482,7 @@ async def test_colour_is_for_terminals_unless_it_is_not_wanted(
         )  # fmt: skip
         _, piped = await child.communicate()
         if is_terminal:
-            await terminal.until("refusal")
+            await terminal.everything()
         text = terminal.text if is_terminal else piped.decode()
         assert ("\x1b[" in text) is is_coloured
         assert "out" in text

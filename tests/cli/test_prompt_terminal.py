@@ -95,7 +95,7 @@ subprocess.run([sys.executable, "-c", {ASK!r}], process_group=0, check=True)
         child.stdin.close()
         assert await child.stdout.read() == b"False\nCancelElicitation \n"
         assert await child.wait() == 0
-        assert terminal.text == ""
+        assert await terminal.everything() == ""
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])

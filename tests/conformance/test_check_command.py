@@ -15,6 +15,7 @@ import pytest
 from dragoman.cli import exits
 from dragoman.cli.main import main
 from dragoman.conformance.case import load_cases
+from tests.arriving import read_to_end
 
 Captured = pytest.CaptureFixture[str]
 SCRIPTED = ("--", sys.executable, "-m", "dragoman.testing.scripted_agent")
@@ -137,8 +138,7 @@ def test_badge_is_all_that_is_printed_but_for_progress_on_a_terminal() -> None:
     try:
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=theirs, check=True, timeout=60)
         os.close(theirs)
-        with os.fdopen(os.dup(ours), "rb", buffering=0) as terminal:
-            shown = terminal.read(65536).decode()
+        shown = read_to_end(ours)
     finally:
         os.close(ours)
     assert done.stdout == b"ACP v1: 3 passed, 0 failed, 0 warnings\n"

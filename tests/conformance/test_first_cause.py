@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import pty
-import select
 import signal
 import subprocess
 import sys
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from dragoman.cli import exits
+from tests.arriving import read_to_end
 
 ODD = Path(__file__).parent / "agents" / "odd_agent.py"
 PROMPTS = 'say = "say"\nslow = "slow"\nask = "ask {file}"\n'
@@ -131,17 +131,9 @@ def test_progress_shows_counts_in_one_line_on_a_terminal() -> None:
     words = (*CHECK, "--badge", "--only", "initialize/version*", *agent(""))
     with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=theirs):
         os.close(theirs)
-        shown = b""
-        while select.select([ours], [], [], 30)[0]:
-            try:
-                piece = os.read(ours, 65536)
-            except OSError:
-                break
-            if not piece:
-                break
-            shown += piece
+        shown = read_to_end(ours)
     os.close(ours)
-    assert b"3/3  3 passed  agent/initialize/version-" in shown
+    assert "3/3  3 passed  agent/initialize/version-" in shown
 
 
 def test_agent_is_only_warned_for_what_the_judge_provoked(tmp_path: Path) -> None:

@@ -13,28 +13,34 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.arriving import ArrivingText
 from tests.process.kit import SECONDS
 
 
 class Screen:
-    """The user's side of the terminal."""
+    """The user's side of the terminal; what is seen ends with the words that were waited for last."""
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.seen = ""
+        self._written = ArrivingText()
+
+    @property
+    def seen(self) -> str:
+        return self._written.text
 
     def type(self, keys: str) -> None:
         os.write(self.fd, keys.encode())
 
     def wait_for(self, text: str) -> None:
+        """Waits for a text behind the one that was waited for last."""
         deadline = time.monotonic() + SECONDS
-        while text not in self.seen:
+        while not self._written.show_until(text):
             ready, _, _ = select.select([self.fd], [], [], max(0, deadline - time.monotonic()))
-            assert ready, f"no {text!r} in {self.seen!r}"
+            assert ready, f"no {text!r} in {self._written.whole!r}"
             try:
-                self.seen += os.read(self.fd, 4096).decode()
+                self._written.add(os.read(self.fd, 4096))
             except OSError:  # the last process of the terminal ended
-                pytest.fail(f"no {text!r} in {self.seen!r}")
+                pytest.fail(f"no {text!r} in {self._written.whole!r}")
 
 
 @contextmanager

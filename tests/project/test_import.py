@@ -13,7 +13,13 @@ MODULES = [name for name in package_modules() if not name.endswith("__main__")]
 # The whole package is behind an extra, and says so when it is imported without it.
 REMOTE = "dragoman.transports.remote"
 # What serves a network; the commands that need it load it when they are used.
-SERVING = ("dragoman.host.serving.server", "dragoman.host.serving.ui_stream.endpoint", "dragoman.cli.serve.run")
+SERVING = (
+    "dragoman.host.serving.server",
+    "dragoman.host.serving.routes",
+    "dragoman.host.serving.page_files",
+    "dragoman.host.serving.ui_stream.endpoint",
+    "dragoman.cli.serve.run",
+)
 # The forms of the terminal client that draw; without their extra, the plain one is used.
 DRAWN = ("dragoman.tui.screen.", "dragoman.tui.inline.")
 BASE_MODULES = [name for name in MODULES if not name.startswith((REMOTE, *DRAWN)) and name not in SERVING]

@@ -28,6 +28,7 @@ IMPORTS_BY_NAME = {
     "builtin/tools/built_in.py": "tools, which `tools.descriptions` imports all of",
     "builtin/tools/preload.py": "a list of modules that are loaded in the background",
     "host/local/preload.py": "the same, in a host",
+    "host/methods/table.py": "one module for each group of methods; `tests/host/test_methods.py` loads every handler",
     "cli/startup.py": "the standard library",
     "adapters/imported.py": "what the user names",
     "adapters/frameworks/missing.py": "extras",

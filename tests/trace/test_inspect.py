@@ -17,6 +17,7 @@ import pytest
 
 from dragoman.cli import exits
 from dragoman.cli.main import main
+from tests.arriving import read_to_end
 from tests.trace.golden import RECORDING, VIEWS, golden, printed
 from tests.trace.kit import DRAGOMAN
 
@@ -183,18 +184,10 @@ def on_terminal(*words: str, columns: int, env: dict[str, str] | None = None) ->
         [*DRAGOMAN, "inspect", *words], stdout=end, stderr=end, stdin=end, env={**given, "TERM": "xterm", **(env or {})}
     ) as process:
         os.close(end)
-        out = bytearray()
-        while True:
-            try:
-                piece = os.read(main_end, 65536)
-            except OSError:  # the other end was closed
-                break
-            if not piece:
-                break
-            out += piece
+        out = read_to_end(main_end)
     os.close(main_end)
     assert process.returncode == 0
-    return out.decode()
+    return out
 
 
 @pytest.mark.parametrize("columns", [60, 80, 132])

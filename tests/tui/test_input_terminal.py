@@ -75,7 +75,7 @@ def test_the_editor_and_ctrl_z_give_the_terminal_back(place: HostPlaceKit, termi
     assert terminal.raw.rstrip().endswith((b"\x1b[?1004l", b"\x1b[?25h")), "the terminal is as it was"
     os.kill(terminal.pid, signal.SIGCONT)
     mark = len(terminal.raw)
-    wait_until(terminal, lambda: b"a draft and edited" in terminal.raw[mark:])
+    terminal.until_written(b"a draft and edited", mark)
     terminal.type("!")
     terminal.until("a draft and edited!")
 

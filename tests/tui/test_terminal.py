@@ -15,6 +15,7 @@ import signal
 import struct
 import sys
 import termios
+from collections.abc import Callable
 from time import monotonic
 
 import pytest
@@ -27,16 +28,24 @@ from tests.tui import here  # noqa: E402
 from tests.tui.here import UserHere  # noqa: E402
 
 SECONDS = 90.0
+SYNCHRONIZED = b"\x1b[?2026$p"
 SCRIPTED = ("-a", "dragoman", "--model", "scripted")
 
 
 class Terminal:
-    """A terminal of 80 by 24 with the client in it."""
+    """A terminal of 80 by 24 with the client in it.
+
+    What the client writes is taken letter by letter. The screen is as it was when the text that was waited for was
+    drawn; what came behind it stays unread until the next wait, so that a test cannot see by chance what it did not
+    wait for.
+    """
 
     def __init__(self, place: HostPlaceKit, *words: str, **variables: str) -> None:
         self.screen = pyte.Screen(80, 24)
         self._stream = pyte.ByteStream(self.screen)
-        self.raw = b""
+        self._written = bytearray()
+        self._unread = bytearray()
+        self._lines: list[str] = []
         environment = {**place.environment, "TERM": "xterm-256color", "LANG": "C.UTF-8", **variables}
         for name in ("NO_COLOR", "ACCESSIBLE", "TMUX"):
             environment.pop(name, None)
@@ -48,16 +57,37 @@ class Terminal:
 
     def until(self, text: str) -> str:
         """Reads until the screen shows a text."""
-        end = monotonic() + SECONDS
-        while text not in self.text:
-            left = end - monotonic()
-            if left <= 0 or not self.read(left):
-                raise AssertionError(f"{text!r} is not shown:\n{self.text}")
+        self._until_drawn(lambda shown: text in shown, text, f"{text!r} is not shown")
         return self.text
+
+    def until_gone(self, text: str) -> str:
+        """Reads until the screen does not show a text any more."""
+        self._until_drawn(lambda shown: text not in shown, "", f"{text!r} is still shown")
+        return self.text
+
+    def until_written(self, pattern: bytes, start: int = 0) -> re.Match[bytes]:
+        """Reads until the client has written something, at or behind a place in `raw`."""
+        end = monotonic() + SECONDS
+        while (found := re.compile(pattern).search(bytes(self._written + self._unread), start)) is None:
+            assert self._take(max(0.0, end - monotonic())), f"{pattern!r} was not written:\n{self.text}"
+        self._feed(max(0, found.end() - len(self._written)))
+        return found
+
+    @property
+    def raw(self) -> bytes:
+        """What the client has written, up to what is on the screen."""
+        return bytes(self._written)
 
     @property
     def text(self) -> str:
-        return "\n".join(line.rstrip() for line in self.screen.display)
+        """What is on the screen; lines that were drawn again are looked at again, and no others."""
+        if len(self._lines) != self.screen.lines:
+            self._lines = [""] * self.screen.lines
+            self.screen.dirty.update(range(self.screen.lines))
+        for row in self.screen.dirty.intersection(range(self.screen.lines)):  # a larger screen had more
+            self._lines[row] = self._line(row)
+        self.screen.dirty.clear()
+        return "\n".join(self._lines)
 
     def type(self, text: str) -> None:
         os.write(self._fd, text.encode())
@@ -77,17 +107,50 @@ class Terminal:
         os.close(self._fd)
 
     def read(self, seconds: float) -> bool:
+        """Shows everything that has come, or that comes next; False if nothing came, or at the end of the program."""
+        is_more = bool(self._unread) or self._take(seconds)
+        self._feed(len(self._unread))
+        return is_more
+
+    def _until_drawn(self, is_so: Callable[[str], bool], text: str, message: str) -> None:
+        """Reads letter by letter until the screen is as wanted; a text is drawn with its last letter, if it has one."""
+        last = text.rstrip().encode()[-1:]
+        end = monotonic() + SECONDS
+        while not is_so(self.text):
+            if not self._unread and not self._take(max(0.0, end - monotonic())):
+                raise AssertionError(f"{message}:\n{self.text}")
+            while self._unread:
+                letter = self._unread[:1]
+                if letter == b"\x1b" and self.screen.dirty and is_so(self.text):
+                    return
+                self._feed(1)
+                if letter == last and self.screen.dirty and is_so(self.text):
+                    return
+
+    def _take(self, seconds: float) -> bool:
+        """Takes what comes, without showing it."""
         if not select.select([self._fd], [], [], seconds)[0]:
             return False
         try:
             data = os.read(self._fd, 65536)
         except OSError:  # the other side is gone
             return False
-        self.raw += data
-        if b"\x1b[?2026$p" in data:  # a terminal without synchronized output
+        before = self._unread.count(SYNCHRONIZED)
+        self._unread += data
+        for _ in range(self._unread.count(SYNCHRONIZED) - before):  # a terminal without synchronized output
             os.write(self._fd, b"\x1b[?2026;0$y")
-        self._stream.feed(data)
         return bool(data)
+
+    def _feed(self, size: int) -> None:
+        data = bytes(self._unread[:size])
+        del self._unread[:size]
+        self._written += data
+        self._stream.feed(data)
+
+    def _line(self, row: int) -> str:
+        """A line as it is shown: the cell behind a wide letter is empty."""
+        cells = self.screen.buffer[row]
+        return "".join(cells[column].data for column in range(self.screen.columns)).rstrip()
 
 
 def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: list[Terminal]) -> None:
@@ -111,8 +174,7 @@ def test_a_prompt_a_question_and_the_way_out(place: HostPlaceKit, terminals: lis
         assert monotonic() < end, terminal.text
     terminal.until("✔ edit")
     assert (place.project / "a.txt").read_text() == "bye\n"
-    while "answered: " in terminal.text:  # the place of the question stays empty for a moment, and takes the keys
-        assert terminal.read(SECONDS), terminal.text
+    terminal.until_gone("answered: ")  # the place of the question stays empty for a moment, and takes the keys
     terminal.type("xy\x01\x04")
     terminal.until("\n  y")  # Ctrl+D deletes in a draft
     assert terminal.text.index("❯ edit a.txt") < terminal.text.index("✔ edit"), "the prompt stands before its turn"

@@ -54,6 +54,7 @@ def test_a_login_runs_in_the_terminal_and_the_session_opens(
     enter_card(terminal)
     terminal.type("g")
     terminal.until("2: Log in in a terminal (runs a program in this terminal)")
+    terminal.until("one moment")  # the card before said it too: that a key counts
     terminal.until("type a key")
     terminal.type("2")
     terminal.until("the code, please:")

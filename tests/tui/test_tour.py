@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 
 import pytest
 
@@ -17,8 +16,9 @@ pytest.importorskip("pyte")
 
 from tests.host.local.kit import HostPlaceKit, processes, wait_for
 from tests.project.runtime_packages import hide_others
-from tests.tui.test_terminal import SECONDS, Terminal
+from tests.tui.test_terminal import Terminal
 
+DONE = b"\n-- done"
 LIST = "6. `rewind`"
 SENTENCES = (
     ("What can you do?", LIST),
@@ -78,28 +78,15 @@ class Tour:
     def text(self) -> str:
         return self.terminal.raw.decode(errors="replace").replace("\r\n", "\n")
 
-    def until(self, words: str, count: int = 1) -> None:
-        """Reads until some words were written so many times."""
-        end = monotonic() + SECONDS
-        while self.text.count(words) < count:
-            assert self.terminal.read(max(0.0, end - monotonic())), f"{words!r} is missing:\n{self.text}"
-
     def take_turn(self, sentence: str) -> str:
         """Types a sentence in plain lines, answers what is asked with "for this session", and returns what came."""
-        start, ends = len(self.text), self.text.count("\n-- done")
+        start = behind = len(self.terminal.raw)
         self.terminal.type(f"{sentence}\n")
-        end = monotonic() + SECONDS
-        handled = self._asked()
-        while self.text.count("\n-- done") == ends:
-            if self._asked() > handled:
-                handled = self._asked()
-                self.terminal.type("2\n")
-            assert self.terminal.read(max(0.0, end - monotonic())), self.text[start:]
-        return self.text[start:]
-
-    def _asked(self) -> int:
-        """How often an answer was asked for: one that comes too soon is refused, and asked for again."""
-        return self.text.count("answers nothing") + self.text.count("answer again")
+        # An answer that comes too soon is refused, and asked for again.
+        while (found := self.terminal.until_written(rb"answers nothing|answer again|\n-- done", behind))[0] != DONE:
+            behind = found.end()
+            self.terminal.type("2\n")
+        return self.terminal.raw[start:].decode(errors="replace").replace("\r\n", "\n")
 
     def is_gone(self) -> bool:
         return not processes(self._place.mark) and not list(self._temporary.iterdir())
@@ -124,7 +111,7 @@ def open_tour(place: HostPlaceKit, terminals: list[Terminal], tmp_path: Path) ->
 
 def test_each_of_forty_sentences_has_an_answer_of_its_own(open_tour: Callable[..., Tour]) -> None:
     tour = open_tour(TERM="dumb")  # plain lines
-    tour.until("`edit the greeting`; or read, run, plan, review, rewind; or `agents`.\n")
+    tour.terminal.until_written(rb"`edit the greeting`; or read, run, plan, review, rewind; or `agents`\.\r\n")
     before = ""
     for sentence, expected in SENTENCES:
         shown = tour.take_turn(sentence)
@@ -160,7 +147,7 @@ def test_the_first_screen_says_what_it_is_and_an_edit_asks(open_tour: Callable[.
 def test_nothing_of_the_demo_stays_in_whatever_way_it_ends(open_tour: Callable[..., Tour]) -> None:
     tours = [open_tour(TERM="dumb") for _ in range(2)]
     for tour in tours:
-        tour.until("or `agents`.\n")
+        tour.terminal.until_written(rb"or `agents`\.\r\n")
     os.kill(tours[0].terminal.pid, signal.SIGTERM)
     tours[1].terminal.close()  # the window is closed
     wait_for(tours[0].is_gone)

@@ -148,8 +148,7 @@ def test_without_anything_the_full_screen_welcomes_and_one_key_starts(
     terminals.append(terminal := Terminal(new_user))
     terminal.type("1\r")  # typed before there was a list: it chooses nothing, and is meant for the prompt
     terminal.until("18 more")
-    while "looking" in terminal.text:
-        assert terminal.read(20.0), terminal.text
+    terminal.until_gone("looking")
     assert rows(terminal.text) == NOTHING.splitlines()
     assert not RED.search(terminal.raw), "nothing is red before a choice"
     # An installation that fails shows the installer's own words, and the list stays.

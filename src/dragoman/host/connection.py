@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 from msgspec import Raw
@@ -21,6 +21,8 @@ from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_requests import SessionRequests, own_meta, read
 from dragoman.host.environment import METHOD, read_block
 from dragoman.host.history.terminal_items import renamed, terminals_in
+from dragoman.host.methods.params import read_params
+from dragoman.host.methods.table import SERVED_RIGHTS, call_method, open_methods
 from dragoman.rpc import Peer
 from dragoman.schema import decode, v1
 from dragoman.transports._client_version import VersionedClient, make_v2_host_translator
@@ -42,6 +44,13 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+@runtime_checkable
+class Closes(Protocol):
+    """What a method keeps for a connection and has to end with it."""
+
+    def close(self) -> None: ...
+
+
 class HostConnection:
     """The host's end of a connection to one client."""
 
@@ -58,6 +67,8 @@ class HostConnection:
         """The environment of the client, if it has sent it; agents that are started for it get it."""
         self.settings: HostSettings = host.settings
         self.peer = Peer(transport, self)
+        self.kept: dict[str, Any] = {}
+        """What methods of the host keep for this connection, by their own names; closed with it if it has `close`."""
         self._transport = transport
         self._is_greeted = False
         self.sessions = SessionRequests(host, self)
@@ -109,7 +120,13 @@ class HostConnection:
             raise RequestError.invalid_request("initialize must come first")
         handler = self._methods.get(call.method)
         if handler is not None and not (call.method == "session/close" and not self.kind.knows_us):
+            right = SERVED_RIGHTS.get(call.method)
+            if right is not None and right not in self.visitor.rights:
+                self.require(right)
             return handler(call)
+        own = call_method(self._host, self, call)
+        if own is not None:
+            return own
         extension = self._host.extension(call.method) if self.visitor.is_local else None
         if extension is not None:
             return extension(self, call)
@@ -122,7 +139,7 @@ class HostConnection:
             return
         if method == METHOD:
             if self.visitor.is_local:
-                self.env = read_block(_read_params(params).get("block"))
+                self.env = read_block(read_params(params).get("block"))
         elif method == "session/cancel":
             id = decode(v1.CancelNotification, params).session_id
             if self._host.is_restoring(id, self.visitor):  # a prompt in front of this one may wait for it too
@@ -141,6 +158,10 @@ class HostConnection:
             session.prompts.cancel(self)
 
     def on_close(self, reason: ConnectionClosed) -> None:
+        for kept in self.kept.values():
+            if isinstance(kept, Closes):
+                kept.close()
+        self.kept.clear()
         self.sessions.leave_all()
         self._over.set()
 
@@ -152,7 +173,7 @@ class HostConnection:
 
     def may(self, right: str, session: str = "") -> bool:
         """Whether the client may do something, in this session."""
-        return right in self.visitor.rights and not self.sessions.only_observes(session)
+        return right in self.visitor.rights and (right == "view" or not self.sessions.only_observes(session))
 
     def require(self, right: str, session: str = "") -> None:
         """Raises: RequestError if the client may not do it."""
@@ -222,6 +243,13 @@ class HostConnection:
                 is_local=self.visitor.is_local,
                 forks=self.settings.unstable or self.settings.forks,
                 is_outdated=self._host.is_outdated,
+                own={
+                    "methods": open_methods(self._host, self),
+                    "rights": sorted(self.visitor.rights),
+                    "folders": None if self.visitor.folders is None else list(self.visitor.folders),
+                    "user": self.visitor.principal,
+                    "device": self.visitor.device,
+                },
             )
         return self._hello
 
@@ -278,7 +306,7 @@ class ExtensionCalls:
 
     async def request(self, call: Call) -> object:
         """Raises: RequestError if there is no agent for it."""
-        params = _read_params(call.params)
+        params = read_params(call.params)
         session = await self._session(params)
         if session is None and (self._client.agent is None or "sessionId" in params):
             raise RequestError.method_not_found(call.method)
@@ -287,7 +315,7 @@ class ExtensionCalls:
 
     def notify(self, method: str, params: Raw) -> None:
         """Forward a notification to an agent that runs; ignore it otherwise."""
-        found = _read_params(params)
+        found = read_params(params)
         id = found.get("sessionId")
         # One that is not in memory has no agent that runs.
         session = self._host.find_live(id, self._client.visitor) if isinstance(id, str) else None
@@ -319,10 +347,3 @@ class ExtensionCalls:
 
     def _for_agent(self, params: dict[str, Any], session: HostedSession | None) -> dict[str, Any]:
         return params if session is None else {**params, "sessionId": session.agent_session}
-
-
-def _read_params(params: Raw | None) -> dict[str, Any]:
-    found = msgspec.json.decode(params or b"{}")
-    if not isinstance(found, dict):
-        raise RequestError.invalid_params("the params of an extension method must be an object")
-    return found

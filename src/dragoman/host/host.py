@@ -64,6 +64,8 @@ class Visitor(msgspec.Struct, frozen=True):
     is_local: bool = True
     may_start_programs: bool = True
     """Whether MCP servers that it sends may be programs."""
+    device: str | None = None
+    """The id of the paired device that it is; None for a token and for clients on this machine."""
 
 
 class HostSettings(msgspec.Struct, frozen=True):
@@ -319,7 +321,7 @@ class Host:
         return self.ledger
 
     def extension(self, method: str) -> Callable[[HostConnection, Call], Coroutine[Any, Any, object]] | None:
-        """Return the handler of a `_dragoman/` method that only some hosts have."""
+        """Return the handler of a `_dragoman/` method that only this kind of host has, for clients on its machine."""
         return None
 
     # Sessions

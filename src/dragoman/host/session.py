@@ -28,7 +28,7 @@ from dragoman.host.history.facts import in_step, kept_state, note_outcome, sessi
 from dragoman.host.history.frames import stored_update
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.terminal_items import ShownTerminals
-from dragoman.host.session_log import SessionLog
+from dragoman.host.session_log import SessionLog, TextPace
 from dragoman.host.working.asking import SessionQuestions
 from dragoman.host.working.prompt_queue import PromptQueue
 from dragoman.host.working.prompts import as_request_error
@@ -87,6 +87,7 @@ class HostedSession:
         self.questions = SessionQuestions(self)
         self.agent = SessionAgent(self, host)
         self.settings = SharedSettings(self)
+        self._paces: dict[int, TextPace] = {}
         self._host = host
         self._title = self.facts.get("title")
 
@@ -172,6 +173,10 @@ class HostedSession:
         if self.delegate is not None:
             self.delegate.came(attachment.client)
         attachment.pump()
+        # Only from here on does text wait for more: what there is stands before the questions that are open.
+        if ms := attachment.client.kind.batch_ms:
+            self.log.is_joined = True
+            attachment.pace = self._paces.get(ms) or self._paces.setdefault(ms, TextPace(self.log, ms))
         self.questions.show_to(attachment)
 
     def detach(self, attachment: Attachment) -> None:

@@ -20,11 +20,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from dragoman.host.history.frames import SharedRun, UpdateFrames
+from dragoman.host.history.joined_text import TEXT_STARTS, TextJoiner
 from dragoman.store.event_log import Already, Hole, LogEvent
 
 if TYPE_CHECKING:
@@ -70,11 +71,15 @@ class SessionLog:
         self._owned: OwnedSession | None = None
         self._early: list[NewEvent] = []
         self._is_description_due = False
-        self._frame = UpdateFrames(msgspec.json.encode(record.id)).frame
+        self._id = msgspec.json.encode(record.id)
+        self._frame = UpdateFrames(self._id).frame
         self._tail: list[LogEvent] = []
         self._tail_bytes = 0
         self._fresh = 0
-        self._runs: dict[tuple[int, bool], SharedRun] = {}
+        self._runs: dict[tuple[int, bool, bool], SharedRun] = {}
+        self.is_joined = False
+        """Whether a client takes text joined: then it is noted where the text at the end of the log begins."""
+        self._text_after = record.head
 
     # Writing
 
@@ -159,6 +164,7 @@ class SessionLog:
         self._fresh = first - 1
         if self._runs:
             self._runs.clear()
+        self._text_after = max(self._text_after, _before_text(events)) if self.is_joined else self.head
         self._published(events)
 
     # Reading
@@ -178,25 +184,39 @@ class SessionLog:
         """
         return await read_page(self._log, self.record.id, after, limit, head=self.head)
 
-    def shared_run(self, cursor: int, *, with_number: bool) -> SharedRun | None:
+    def shared_run(self, cursor: int, *, with_number: bool, is_joined: bool = False) -> SharedRun | None:
         """Return the updates behind a number that every client gets as they are, as one piece of bytes for all.
 
-        None if the next event is not such an update, or was not in the last commit.
+        None if the next event is not such an update, or was not in the last commit: what clients that take text joined
+        have waited for may be older, and they have waited together.
         """
-        if cursor < self._fresh:
+        if cursor < self._fresh and not is_joined:
             return None
-        run = self._runs.get((cursor, with_number))
+        run = self._runs.get((cursor, with_number, is_joined))
         if run is None:
-            frames, last = [], cursor
+            frames: list[bytes] = []
+            last = cursor
+            joiner = TextJoiner(self._id) if is_joined else None
             for event in self.tail(cursor) or ():
-                frame = self.shared_frame(event, with_number=with_number)
-                if frame is None:
-                    break
-                frames.append(frame)
+                if joiner is None or not joiner.take(event, frames):
+                    frame = self.shared_frame(event, with_number=with_number)
+                    if frame is None:
+                        break
+                    frames.append(frame)
                 last = event.number
+            if joiner is not None:
+                joiner.flush(frames)
             if frames:
-                run = self._runs[cursor, with_number] = SharedRun(last, b"".join(frames))
+                run = self._runs[cursor, with_number, is_joined] = SharedRun(last, b"".join(frames))
         return run
+
+    def ends_in_text(self, cursor: int) -> bool:
+        """Whether only text follows a number, to which the next commit may add."""
+        return self._text_after <= cursor < self.head
+
+    def is_in_tail(self, cursor: int) -> bool:
+        """Whether what follows a number is in memory."""
+        return cursor >= self.head or (bool(self._tail) and self._tail[0].number <= cursor + 1)
 
     def shared_frame(self, event: LogEvent, *, with_number: bool) -> bytes | None:
         """Return the message for an update that every client gets as it is; None for another event."""
@@ -205,6 +225,65 @@ class SessionLog:
     def begins_run(self, event: LogEvent) -> bool:
         """Whether a shared run can begin with this event."""
         return event.number > self._fresh and self.shared_frame(event, with_number=False) is not None
+
+
+class TextPace:
+    """When the clients of a session that take text joined are sent it: those with the same interval at once.
+
+    Text waits here for more of it. Anything else that is committed sends what waits in front of it, in the same step.
+    """
+
+    def __init__(self, log: SessionLog, ms: int) -> None:
+        self._log = log
+        # One more, because the loop's clock is not that of the client: 16 ms stay below 63 messages in any second.
+        self._seconds = (ms + 1) / 1000
+        self._waiting: dict[PacedReader, None] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_due = False
+
+    def holds(self, reader: PacedReader) -> bool:
+        """Whether what follows the place of a client waits for more."""
+        log, cursor = self._log, reader.cursor
+        if self._is_due or not log.ends_in_text(cursor) or not (reader in self._waiting or log.is_in_tail(cursor)):
+            self.leave(reader)
+            return False
+        self._waiting[reader] = None
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._send)
+        return True
+
+    def leave(self, reader: PacedReader) -> None:
+        """Let a client wait no more."""
+        _ = self._waiting.pop(reader, None)
+        if not self._waiting and self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _send(self) -> None:
+        waiting, self._waiting, self._timer = self._waiting, {}, None
+        self._is_due = True
+        try:
+            for reader in waiting:
+                reader.pump()
+        finally:
+            self._is_due = False
+
+
+class PacedReader(Protocol):
+    """A client that is sent what follows its place in the log."""
+
+    cursor: int
+
+    def pump(self) -> None:
+        """Send it."""
+
+
+def _before_text(events: list[LogEvent]) -> int:
+    """Return the number of the last event of a commit that is not text of a message; 0 if all of them are."""
+    for event in reversed(events):
+        if event.kind != "update" or not event.body.startswith(TEXT_STARTS):
+            return event.number
+    return 0
 
 
 async def read_page(log: EventLog, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:

@@ -129,8 +129,7 @@ def forms(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forms]:
 
 def _in_terminal(place: Forms, *words: str) -> None:
     with at_terminal(place, "attach", *words, "--prompt", "hi", term="xterm-256color") as terminal:
-        while not place.lines():
-            terminal.until_more()
+        terminal.until_so(place.lines)
         terminal.until("noted")
 
 

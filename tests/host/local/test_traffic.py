@@ -63,12 +63,13 @@ async def test_the_lines_of_a_connection_are_there_and_new_ones_come(tmp_path: P
         assert not [finding for finding in findings if finding.is_failure]
 
 
-async def test_only_the_user_of_this_machine_gets_them(tmp_path: Path) -> None:
+async def test_only_the_user_of_the_session_with_the_right_gets_them(tmp_path: Path) -> None:
     async with local(Steps()) as host:
         client = await host.client(OURS)
         opened = await client.result("session/new", **new(tmp_path))
-        far = await host.client(OURS, visitor=Visitor(is_local=False, agent="-- test"))
-        assert (await far.error("_dragoman/traffic", sessionId=opened["sessionId"]))["code"] == -32601
+        far = await host.client(OURS, visitor=Visitor(rights=frozenset(("view", "prompt")), is_local=False))
+        refused = await far.error("_dragoman/traffic", sessionId=opened["sessionId"])
+        assert refused["data"] == {"reason": "forbidden"}
         other = await host.client(OURS, visitor=Visitor(principal="another"))
         assert (await other.error("_dragoman/traffic", sessionId=opened["sessionId"]))["code"] == -32002
         assert (await client.error("_dragoman/traffic", sessionId=opened["sessionId"], after="x"))["code"] == -32602

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from dragoman.host.services import HostServices
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics, counting_log
+from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tokens import HostToken, HostTokens
 from dragoman.store.event_log import EventLog
@@ -59,6 +61,8 @@ async def served(
     access_log: AccessLog | None = None,
     settings: HostSettings | None = None,
     services: HostServices | None = None,
+    page: PageFiles | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Served]:
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
@@ -72,8 +76,8 @@ async def served(
         clock=lambda: float(next(ticks)),
     )
     chosen = options or ServeOptions(limits=limits or FREELY, drain_seconds=1.0)
-    server = HostServer(host, tokens, chosen, metrics=metrics, access_log=access_log or AccessLog(None))
-    endpoint = await server.listen("127.0.0.1:0")
+    server = HostServer(host, tokens, chosen, metrics=metrics, access_log=access_log or AccessLog(None), page=page)
+    endpoint = await server.listen("127.0.0.1:0", tls)
     running = Served(server, endpoint, tokens, secret, source)
     running.metrics, running.host, running.log = metrics, host, kept
     try:

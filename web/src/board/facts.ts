@@ -8,7 +8,7 @@ export function moodOf(row: Row): SessionMood {
   if ((own.questions?.length ?? 0) > 0 || own.state === "waiting") return "need";
   if (own.turn != null || own.state === "running") return "run";
   if ((own.queued ?? 0) > 0 || (own.waiting?.length ?? 0) > 0) return "queued";
-  if (own.error != null || own.ended?.error !== undefined) return "fail";
+  if (own.error != null || own.ended?.error !== undefined || own.state === "lost" || own.state === "stuck") return "fail";
   return own.ended != null ? "done" : "idle";
 }
 
@@ -35,7 +35,7 @@ function changedAt(row: Row): number {
 
 /** Returns the second line of a row: the cause of a failure, what waits, or the last line of the agent. */
 export function lastLineOf(row: Row, mood: SessionMood): string {
-  if (mood === "fail") return row.own.error ?? row.own.ended?.error ?? "";
+  if (mood === "fail") return row.own.error?.message ?? row.own.ended?.error ?? "";
   if (mood === "need") return row.own.questions?.[0] === undefined ? "" : wishOf(row.own.questions[0]);
   return row.own.lastLine ?? "";
 }
@@ -65,7 +65,7 @@ export function grouped(rows: readonly Row[]): Map<GroupName, Row[]> {
 /** Whether a session has changes that were not reviewed. */
 export function isOpen(row: Row): boolean {
   const changes = row.own.changes;
-  return changes != null && changes.files > 0 && !changes.reviewed;
+  return changes != null && changes.files > (changes.reviewed ?? 0);
 }
 
 /** Returns what the sessions that were used today cost, by currency. */

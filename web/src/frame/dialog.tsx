@@ -17,6 +17,8 @@ export function Dialog({ label, look, onClose, children }: Props) {
     if (dialog === null) return;
     const before = document.activeElement;
     dialog.showModal();
+    // The first control is never chosen by itself: it may be the one that allows something.
+    if (!(document.activeElement instanceof HTMLInputElement)) dialog.focus();
     return () => {
       dialog.close();
       if (before instanceof HTMLElement && before.isConnected) before.focus();
@@ -28,6 +30,7 @@ export function Dialog({ label, look, onClose, children }: Props) {
     <dialog
       ref={element}
       class={look}
+      tabIndex={-1}
       aria-label={label}
       onCancel={(event) => { event.preventDefault(); onClose(); }}
       onPointerDown={(event) => { pressed.current = event.target === element.current; }}

@@ -43,7 +43,7 @@ function onKey(event: KeyboardEvent): void {
   const key = named(event);
   const isLetter = [...key].length === 1 && key !== " ";
   if (isLetter && (isTyping(event.target) || !areLettersOn() || event.ctrlKey || event.metaKey)) return;
-  if (isModalOpen() && key !== "mod+k") return;
+  if (isModalOpen() && key !== "mod+k" && !/^alt\+\d$/.test(key)) return;
   if (!isLetter && !key.includes("+") && key !== "Escape" && isTyping(event.target)) return;
   const sequence = event.timeStamp - before.at < SEQUENCE ? `${before.key} ${key}` : "";
   before = { key: isLetter ? key : "", at: event.timeStamp };

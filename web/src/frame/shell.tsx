@@ -5,6 +5,9 @@ import { Board } from "../board/board";
 import { titleOf } from "../board/facts";
 import { Inbox } from "../inbox/inbox";
 import { Pairing } from "../pairing/pairing";
+import { followQuestions } from "../question/lasting";
+import { LookedAt } from "../question/questions";
+import { cardInSight } from "../question/sight";
 import { Conversation } from "../thread/conversation";
 import { words } from "../words";
 import { Banner } from "./banner";
@@ -73,6 +76,10 @@ function Frame() {
     over.value = null;
   }, [path]);
   useKeys({
+    ...Object.fromEntries([1, 2, 3, 4, 5, 6, 7, 8, 9].map((number) => [`alt+${number}`, (event: KeyboardEvent) => {
+      const card = cardInSight();
+      return card === null ? false : card.press(number, event);
+    }])),
     "mod+k": () => (over.value = over.value === "palette" ? null : "palette"),
     "mod+b": () => (isPhone.value ? false : toggleSide()),
     "?": () => (over.value = "keys"),
@@ -86,6 +93,7 @@ function Frame() {
     <>
       {over.value === "palette" && <Palette onClose={() => (over.value = null)} />}
       {over.value === "keys" && <KeyHelp onClose={() => (over.value = null)} />}
+      <LookedAt />
       <Toasts />
       <LiveRegion />
     </>
@@ -113,6 +121,7 @@ function Frame() {
 function Root() {
   const app = useApp();
   useEffect(() => followTheme(app), []);
+  useEffect(() => followQuestions(app), []);
   useEffect(() => listenForKeys(() => app.settings.value.letters), []);
   const line = app.line.value;
   return line.state === "unpaired" ? <Pairing key={line.why} why={line.why} /> : <Frame />;

@@ -76,7 +76,7 @@ export function useGuard(what: string): Guard {
     const part = visiblePart(element);
     if (part !== null) own.seen = joined(own.seen, part);
     const first = own.seen.find(([from]) => from <= 1);
-    const isSeen = own.height > 0 && first !== undefined && first[1] >= own.height - 2;
+    const isSeen = own.height > 0 && element.querySelector("button.more") === null && first !== undefined && first[1] >= own.height - 2;
     const lineHeight = 20;
     const lines = first === undefined ? 0 : Math.floor(first[1] / lineHeight);
     const all = Math.max(1, Math.round(own.height / lineHeight));

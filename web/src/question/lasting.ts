@@ -15,18 +15,18 @@ export interface Shown {
 
 const all = signal<readonly Shown[]>([]);
 /** What this page did about a question, by its id. */
-const ends = new Map<string, string>();
+const ends = new Map<string, { text: string; isLong: boolean }>();
 
 /** Every open question and those that just ended, oldest first. */
 export const shownQuestions: ReadonlySignal<readonly Shown[]> = all;
 
-/** Notes that this page has shown how a question ended, so that there is time to read it. */
-export function noteEnd(questionId: string, text: string): void {
-  ends.set(questionId, text);
+/** Notes how a question ended for this page; `isLong` if there has to be time to read it. */
+export function noteEnd(questionId: string, text: string, isLong: boolean): void {
+  ends.set(questionId, { text, isLong });
 }
 
 export function endOf(questionId: string): string | undefined {
-  return ends.get(questionId);
+  return ends.get(questionId)?.text;
 }
 
 /** Follows the open questions of the app; returns what ends that. */
@@ -37,7 +37,7 @@ export function followQuestions(app: App): () => void {
       const ids = new Set(open.map((question) => question.questionId));
       const gone = all.value.filter((shown) => !ids.has(shown.question.questionId));
       for (const shown of gone) {
-        if (!shown.isGone) setTimeout(() => leave(shown.question.questionId), ends.has(shown.question.questionId) ? READ : EMPTY);
+        if (!shown.isGone) setTimeout(() => leave(shown.question.questionId), ends.get(shown.question.questionId)?.isLong ? READ : EMPTY);
       }
       const next = [...open.map((question) => ({ question, isGone: false })), ...gone.map((shown) => ({ ...shown, isGone: true }))];
       all.value = next.sort((one, other) => one.question.askedAt - other.question.askedAt || (one.question.questionId < other.question.questionId ? -1 : 1));

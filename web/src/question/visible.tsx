@@ -1,32 +1,17 @@
 /** Text that decides something, shown exactly: words as units, and every character that cannot be seen spelled out. */
-import type { VNode } from "preact";
+import { Plain } from "../render/Plain";
+import { visible } from "../render/visible";
 
-// Controls, formats (also those that turn the direction), private, unassigned and half characters, separators, spaces
-// other than the plain one, and characters without width or shape that are called letters or marks.
-const HIDDEN =
-  /[\p{Cc}\p{Cf}\p{Co}\p{Cn}\p{Cs}\p{Zl}\p{Zp}\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\uffa0\ufe00-\ufe0f\u{e0100}-\u{e01ef}]/u;
-const PIECES = new RegExp(`<U\\+[0-9A-F]{4,6}>|${HIDDEN.source}`, "gu");
+// The host has spelled some itself, as <U+202E>.
+const NAMED = /(<U\+[0-9A-F]{4,6}>)/;
 
 /** Whether a text has a character that cannot be seen, or that the host has spelled out. */
 export function hides(text: string): boolean {
-  const found = text.replaceAll("\n", "").replaceAll("\t", "").match(PIECES);
-  return found !== null;
+  return NAMED.test(text) || visible(text, "exact").some((piece) => piece.isSpelled);
 }
 
-function spelled(piece: string): string {
-  if (piece.startsWith("<")) return piece.slice(1, -1);
-  return `U+${(piece.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}`;
-}
-
-/** A run of text in which hidden characters are marked by their numbers. */
 function Spelled({ text }: { text: string }) {
-  const shown: (string | VNode)[] = [];
-  let end = 0;
-  for (const match of text.matchAll(PIECES)) {
-    shown.push(text.slice(end, match.index), <span class="hid">{spelled(match[0])}</span>);
-    end = match.index + match[0].length;
-  }
-  return <>{...shown}{text.slice(end)}</>;
+  return <>{text.split(NAMED).map((part, at) => (at % 2 === 1 ? <span class="chip bad" key={at}>{part.slice(1, -1)}</span> : <Plain key={at} text={part} care="exact" />))}</>;
 }
 
 /** One line: it breaks between words only. */
@@ -37,7 +22,7 @@ export function Words({ line }: { line: string }) {
 
 /** Lines of a command or a path, whole. */
 export function Exact({ lines }: { lines: readonly string[] }) {
-  return <code class="cmd" dir="ltr">{lines.map((line, at) => <>{at > 0 && "\n"}<Words key={at} line={line} /></>)}</code>;
+  return <code class="cmd" dir="ltr">{lines.map((line, at) => <span class="ln" key={at}><Words line={line} />{at < lines.length - 1 && "\n"}</span>)}</code>;
 }
 
 /** An address, whole; its host stands out and is written in ASCII, so that look-alikes show. */
@@ -49,7 +34,7 @@ export function Address({ address }: { address: string }) {
     return <code class="cmd" dir="ltr"><Spelled text={address} /></code>;
   }
   const user = url.username === "" ? "" : `${url.username}${url.password === "" ? "" : `:${url.password}`}@`;
-  return <code class="cmd" dir="ltr">{`${url.protocol}//`}<Spelled text={user} /><b>{url.host}</b><Spelled text={`${url.pathname}${url.search}${url.hash}`} /></code>;
+  return <code class="cmd address" dir="ltr">{`${url.protocol}${url.host === "" ? "" : "//"}`}<Spelled text={user} /><b>{url.host}</b><Spelled text={`${url.pathname}${url.search}${url.hash}`} /></code>;
 }
 
 /** Whether an address may be opened from the page. */

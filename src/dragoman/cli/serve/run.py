@@ -60,8 +60,9 @@ def serve(call: CliCall) -> int:
             from dragoman.agent.serving import read_address
 
             check_open_address(address, read_address(address)[0], tls, options)
-    if given.ui_stream and all(address.startswith("unix:") for address in addresses):
-        raise CliError("--ui-stream needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
+    for flag, is_given in (("--ui-stream", given.ui_stream), ("--web", given.web)):
+        if is_given and all(address.startswith("unix:") for address in addresses):
+            raise CliError(f"{flag} needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
     lock = places.lock()
     try:
@@ -220,6 +221,7 @@ def _options(given: Any) -> ServeOptions:
         limits=_limits(given),
         drain_seconds=_number("--drain", given.drain, ServeOptions().drain_seconds),
         ui_stream=given.ui_stream,
+        web=given.web,
     )
 
 

@@ -19,6 +19,7 @@ import msgspec
 
 from dragoman.errors import StoreError
 from dragoman.host.history.frames import notice_frame, stored_update, update_frame, user_chunk
+from dragoman.host.history.joined_text import TextJoiner
 from dragoman.host.history.replay import blocks_of, message_id_of
 from dragoman.host.history.terminal_items import logged_output, renamed, reported_output, terminals_in
 from dragoman.host.working.prompts import TAKEN
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from dragoman.host.history.frames import StoredUpdate
     from dragoman.host.history.terminal_items import TerminalPiece
     from dragoman.host.session import HostedSession
+    from dragoman.host.session_log import TextPace
     from dragoman.store.event_log import LogEvent
 
 _TOOLS: Final = frozenset(("tool_call", "tool_call_update"))
@@ -56,6 +58,10 @@ class Attachment:
         self._prompts: dict[int, bytes] = {}
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._terminals = TerminalView(self)
+        self._is_joined = client.kind.batch_ms > 0
+        self._joiner = TextJoiner(self._id) if self._is_joined else None
+        self.pace: TextPace | None = None
+        """When it is sent text, if it takes it joined."""
         # Only what is committed while it does not keep up counts against its limit, not the history that it asked for.
         self._is_behind = False
         self._behind_from = 0
@@ -96,8 +102,11 @@ class Attachment:
             if outbox.is_full:
                 self._wait()
                 return
-            # One that is behind counts what it passes, so that it does not get pieces.
-            run = None if self._is_behind else log.shared_run(self.cursor, with_number=knows_us)
+            if self.pace is not None and self.pace.holds(self):
+                return
+            # One that is behind counts what it passes, so that it does not get pieces; nor one that holds text.
+            is_alone = self._is_behind or (self._joiner is not None and self._joiner.is_open)
+            run = None if is_alone else log.shared_run(self.cursor, with_number=knows_us, is_joined=self._is_joined)
             if run is not None:
                 self.cursor = run.last
                 self.client.peer.post(run.data)
@@ -145,13 +154,17 @@ class Attachment:
         log, knows_us = self.session.log, self.client.kind.knows_us
         frames: list[bytes] = []
         first = events[0]
+        joiner = self._joiner
         for event in events:
             # What comes next is the same bytes for other clients: `pump` goes on with the run.
-            if event is not first and not frames and not self._is_behind and log.begins_run(event):
+            is_alone = self._is_behind or (joiner is not None and joiner.is_open)
+            if event is not first and not frames and not is_alone and log.begins_run(event):
                 return False
             self.cursor = event.number
             if self._is_behind and event.number > self._behind_from:
                 self._passed_bytes += len(event.body)
+            if joiner is not None and joiner.take(event, frames):
+                continue
             frame = log.shared_frame(event, with_number=knows_us)
             if frame is not None:
                 frames.append(frame)
@@ -161,6 +174,9 @@ class Attachment:
                 frames = []
             if self._send(event):
                 return True
+        # The text at the end of a page goes on with the next page.
+        if joiner is not None and log.is_in_tail(self.cursor):
+            joiner.flush(frames)
         if frames:
             self.client.peer.post(b"".join(frames))
         return False
@@ -174,6 +190,8 @@ class Attachment:
         """Send nothing more; the answers to its prompts do not wait for its place in the log any more."""
         self._is_over = True
         self._terminals.close()
+        if self.pace is not None:
+            self.pace.leave(self)
         if self._stalled is not None:
             self._stalled.cancel()
         awaited, self._awaited = self._awaited, {}
@@ -221,7 +239,7 @@ class Attachment:
         """Send what the event means to this client; True if nothing may follow for now."""
         match event.kind:
             case "update":
-                self._update(stored_update(event.body), event.number)
+                self._update(stored_update(event.body), event)
             case "prompt":
                 self._prompts[event.number] = event.body
                 if len(self._prompts) > _PROMPTS:
@@ -246,27 +264,28 @@ class Attachment:
                 pass
         return self._is_held or self._is_reading
 
-    def _update(self, stored: StoredUpdate, number: int) -> None:
+    def _update(self, stored: StoredUpdate, event: LogEvent) -> None:
         update, meta, child, variant = stored
         kind = self.client.kind
         if variant in _TOOLS and b'"terminal' in update and not self.takes_events:
-            self._terminals.update(update, meta, number)
+            self._terminals.update(update, meta, event)
             return
         converted = kind.convert(update, variant)
         if converted is None or (child is not None and not kind.unstable):
             return
         id = self._id if child is None else msgspec.json.encode(child)
-        self.client.peer.post(update_frame(id, converted, meta, number if kind.knows_us else None))
+        self.client.peer.post(update_frame(id, converted, meta, event.number if kind.knows_us else None, event.at))
 
-    def send_own(self, update: dict[str, Any] | bytes, meta: dict[str, Any], number: int) -> None:
+    def send_own(self, update: dict[str, Any] | bytes, meta: dict[str, Any], event: LogEvent) -> None:
         """Send an update that the host made, or changed, for this client."""
         data = update if isinstance(update, bytes) else msgspec.json.encode(update)
-        self.client.peer.post(update_frame(self._id, data, meta, number if self.client.kind.knows_us else None))
+        number = event.number if self.client.kind.knows_us else None
+        self.client.peer.post(update_frame(self._id, data, meta, number, event.at))
 
-    def _converted(self, update: dict[str, Any], number: int) -> None:
+    def _converted(self, update: dict[str, Any], event: LogEvent) -> None:
         data = self.client.kind.convert(msgspec.json.encode(update), str(update.get("sessionUpdate")))
         if data is not None:
-            self.send_own(data, {}, number)
+            self.send_own(data, {}, event)
 
     def _started(self, event: LogEvent) -> None:
         """Show the others a prompt when its turn starts; its sender shows it already."""
@@ -282,7 +301,7 @@ class Attachment:
             return
         prompt = self._prompts.pop(number or 0, b"")
         for block in blocks_of(prompt) if prompt else ():
-            self.send_own(user_chunk(block, message_id_of(event.body)), {}, event.number)
+            self.send_own(user_chunk(block, message_id_of(event.body)), {}, event)
 
     def _ended(self, event: LogEvent) -> None:
         found: dict[str, Any] = msgspec.json.decode(event.body)
@@ -297,13 +316,13 @@ class Attachment:
         found: dict[str, Any] = msgspec.json.decode(event.body)
         if found.get("by") != self.client.key:
             for update in found.get("updates") or ():
-                self._converted(update, event.number)
+                self._converted(update, event)
 
     def _notice(self, event: LogEvent) -> None:
         found = msgspec.json.decode(event.body)
         text = str(found.get("text"))
         if self.client.kind.notices:
-            self.send_own({"sessionUpdate": "notice", "severity": "info", "title": text}, {}, event.number)
+            self.send_own({"sessionUpdate": "notice", "severity": "info", "title": text}, {}, event)
         elif self.client.kind.knows_us:
             self.client.peer.post(notice_frame(self.session.id, text, found.get("kind")))
 
@@ -338,18 +357,18 @@ class TerminalView:
         self._sent_at: dict[str, float] = {}
         self._later: dict[str, asyncio.TimerHandle] = {}
 
-    def update(self, update: bytes, meta: dict[str, Any], number: int) -> None:
+    def update(self, update: bytes, meta: dict[str, Any], event: LogEvent) -> None:
         """Show a tool call that shows a terminal, or reports output of one."""
         found: dict[str, Any] = msgspec.json.decode(update)
         shown = terminals_in(found.get("content"))
         reported = reported_output(found)
         if self._to.client.kind.terminal_output:
             self._announce(found, shown)
-            self._to.send_own(found, meta, number)
+            self._to.send_own(found, meta, event)
         elif self._owned().keys() >= set(shown) and shown:
-            self._to.send_own({**found, "content": renamed(found["content"], self._owned())}, meta, number)
+            self._to.send_own({**found, "content": renamed(found["content"], self._owned())}, meta, event)
         else:
-            self._as_text(found, reported, meta, number)
+            self._as_text(found, reported, meta, event)
 
     def output(self, event: LogEvent) -> None:
         """Show output of a terminal that the host, or the client it delegates to, runs."""
@@ -357,10 +376,10 @@ class TerminalView:
         if self._to.takes_events or output.terminal in self._owned() or not (output.text or output.is_over):
             return
         if output.terminal not in self._announced:
-            self._refresh(output.terminal, event.number, is_over=output.is_over)
+            self._refresh(output.terminal, event, is_over=output.is_over)
             return
         for call, _ in self._session.shown.calls_of(output.terminal):
-            self._in_meta(call, output, event.number)
+            self._in_meta(call, output, event)
 
     def close(self) -> None:
         for timer in self._later.values():
@@ -381,7 +400,7 @@ class TerminalView:
             update["_meta"] = {**known, "terminal_info": {"terminal_id": fresh[0], "cwd": self._session.record.cwd}}
         self._announced.update(fresh)
 
-    def _in_meta(self, call: str, output: TerminalPiece, number: int) -> None:
+    def _in_meta(self, call: str, output: TerminalPiece, event: LogEvent) -> None:
         meta: dict[str, Any] = {}
         if output.text:
             meta["terminal_output"] = {"terminal_id": output.terminal, "data": output.text}
@@ -389,10 +408,10 @@ class TerminalView:
             ended = {"exit_code": output.exit_code, "signal": output.signal}
             meta["terminal_exit"] = {"terminal_id": output.terminal, **ended}
         update = {"sessionUpdate": "tool_call_update", "toolCallId": call, "_meta": meta}
-        self._to.send_own(update, {}, number)
+        self._to.send_own(update, {}, event)
 
     def _as_text(
-        self, update: dict[str, Any], reported: TerminalPiece | None, meta: dict[str, Any], number: int
+        self, update: dict[str, Any], reported: TerminalPiece | None, meta: dict[str, Any], event: LogEvent
     ) -> None:
         own = update.get("_meta")
         if isinstance(own, dict):
@@ -405,11 +424,11 @@ class TerminalView:
             update["content"] = self._session.shown.as_text(update["content"])
         rest = update.keys() - {"sessionUpdate", "toolCallId", "_meta"}
         if rest or update["sessionUpdate"] == "tool_call" or update.get("_meta"):
-            self._to.send_own(update, meta, number)
+            self._to.send_own(update, meta, event)
         if reported is not None:
-            self._refresh(reported.terminal, number, is_over=reported.is_over)
+            self._refresh(reported.terminal, event, is_over=reported.is_over)
 
-    def _refresh(self, terminal: str, number: int, *, is_over: bool = False) -> None:
+    def _refresh(self, terminal: str, event: LogEvent, *, is_over: bool = False) -> None:
         """Send the output so far again, now or when the last time is long enough ago."""
         wait = self._sent_at.get(terminal, 0.0) + LOOK_SECONDS - monotonic()
         timer = self._later.pop(terminal, None)
@@ -417,7 +436,7 @@ class TerminalView:
             timer.cancel()
         if wait > 0 and not is_over:
             loop = asyncio.get_running_loop()
-            self._later[terminal] = loop.call_later(wait, self._refresh, terminal, number)
+            self._later[terminal] = loop.call_later(wait, self._refresh, terminal, event)
             return
         self._sent_at[terminal] = monotonic()
         for call, content in self._session.shown.calls_of(terminal):
@@ -426,4 +445,4 @@ class TerminalView:
                 "toolCallId": call,
                 "content": self._session.shown.as_text(content),
             }
-            self._to.send_own(update, {}, number)
+            self._to.send_own(update, {}, event)

@@ -30,6 +30,7 @@ def initialize_answer(
     is_local: bool,
     forks: bool = False,
     is_outdated: bool = False,
+    own: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the answer for one client.
 
@@ -41,16 +42,19 @@ def initialize_answer(
         is_local: Whether it runs on this machine.
         forks: Whether the host copies sessions, which is unstable, for clients that use unstable methods.
         is_outdated: Whether the files of the host have changed since it was started.
+        own: What clients that know the host get besides: which of its methods they may call, and who they are.
     """
-    own: dict[str, Any] = {**hello(), "agents": sorted(agents), **({"machine": machine_mark()} if is_local else {})}
+    about: dict[str, Any] = {**hello(), "agents": sorted(agents), **({"machine": machine_mark()} if is_local else {})}
     if is_outdated:
-        own["isOutdated"] = True
+        about["isOutdated"] = True
+    if kind.knows_us:
+        about.update(own or {})
     described = None if bound is None else agents.get(bound)
     capabilities = _capabilities(kind, agents, bound, may_log_in=may_log_in)
     if forks and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):
         capabilities["sessionCapabilities"]["fork"] = {}
     meta = described.capabilities.get("_meta") if described is not None else None
-    capabilities["_meta"] = {**(meta if isinstance(meta, dict) else {}), "dragoman": own}
+    capabilities["_meta"] = {**(meta if isinstance(meta, dict) else {}), "dragoman": about}
     info: dict[str, Any] = {"name": "dragoman", "title": "Dragoman host", "version": __version__}
     if described is not None and described.info is not None:
         info = described.info

@@ -17,6 +17,8 @@ _UNSTABLE: Final = frozenset(
 )
 _NOTICES: Final = frozenset(("notice",))
 _COMPACTION: Final = frozenset(("compaction_update", "compaction_summary_chunk", "compaction"))
+BATCH_MS: Final = (16, 250)
+"""From a frame of a screen to what still reads as a stream."""
 
 
 class ClientKind(msgspec.Struct, frozen=True):
@@ -35,6 +37,8 @@ class ClientKind(msgspec.Struct, frozen=True):
     """It shows the words of a question in `_meta`; others are sent them as content of the tool call."""
     activity: bool = False
     """It gets `_dragoman/turn_started` for the turns of all clients, not only for its own."""
+    batch_ms: int = 0
+    """For how long pieces of a message may wait for more of it, to be sent joined; 0: they are sent as they come."""
     is_observer: bool = False
     reads_files: bool = False
     writes_files: bool = False
@@ -101,6 +105,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         terminal_output=meta.get("terminal_output") is True,
         words=isinstance(own, dict) and own.get("words") is True,
         activity=isinstance(own, dict) and own.get("activity") is True,
+        batch_ms=_read_batch(own.get("batch")) if isinstance(own, dict) else 0,
         is_observer=isinstance(own, dict) and own.get("role") == "observer",
         reads_files=files.get("readTextFile") is True,
         writes_files=files.get("writeTextFile") is True,
@@ -113,6 +118,14 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         if isinstance(methods, list)
         else frozenset(),
     )
+
+
+def _read_batch(batch: Any) -> int:
+    """Return the milliseconds of `batch`, brought into the range that a reader does not notice."""
+    ms = batch.get("ms", BATCH_MS[0]) if isinstance(batch, dict) else 0
+    if isinstance(ms, bool) or not isinstance(ms, int | float) or ms <= 0:
+        return 0
+    return int(min(max(ms, BATCH_MS[0]), BATCH_MS[1]))
 
 
 def select_of(option: dict[str, Any]) -> dict[str, Any]:

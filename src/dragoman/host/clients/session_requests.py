@@ -19,6 +19,7 @@ from dragoman.host.clients.session_list import SessionList
 from dragoman.host.environment import read_members
 from dragoman.host.history.frames import notice_frame, update_frame, variant_of
 from dragoman.host.history.replay import HistoryReplay
+from dragoman.host.methods.params import find_session, read_params
 from dragoman.host.working.delegation import Delegate
 from dragoman.host.working.passed_prompts import steering_method
 from dragoman.host.working.prompts import TAKEN
@@ -246,7 +247,7 @@ class SessionRequests:
                         continue
                     name = own_id if item.child is None else msgspec.json.encode(item.child)
                     number = item.number if kind.knows_us and end is None else None
-                    peer.post(update_frame(name, converted, {}, number))
+                    peer.post(update_frame(name, converted, {}, number, item.at))
                 if not events:
                     if end is not None or cursor == session.head:
                         break
@@ -522,13 +523,8 @@ class PromptRequests:
         return {"promptIds": session.prompts.reorder(ids)}
 
     async def _read(self, call: Call) -> tuple[HostedSession, dict[str, Any]]:
-        params: Any = msgspec.json.decode(call.params or b"{}")
-        if not isinstance(params, dict):
-            raise RequestError.invalid_params("the params must be an object")
-        session = await self._host.find(str(params.get("sessionId")), self._client.visitor)
-        if session is None:
-            raise RequestError.not_found("there is no such session")
-        return session, params
+        params = read_params(call.params)
+        return await find_session(self._host, self._client, params), params
 
 
 def read(call: Call, type: type[T]) -> T:

@@ -65,6 +65,11 @@ def store_update(update: bytes, meta: bytes | None, child: str | None = None) ->
     return b'%b%b,"_meta":%b%b}' % (_WRAPPED, update, meta or b"{}", rest)
 
 
+def is_wrapped(body: bytes) -> bool:
+    """Whether something stands next to an update of the log."""
+    return body.startswith(_WRAPPED)
+
+
 def stored_update(body: bytes) -> StoredUpdate:
     """Undo `store_update`."""
     if not body.startswith(_WRAPPED):
@@ -74,16 +79,43 @@ def stored_update(body: bytes) -> StoredUpdate:
     return StoredUpdate(update, meta if isinstance(meta, dict) else _NO_META, found.child, variant_of(update))
 
 
-def update_frame(session: bytes, update: bytes, meta: dict[str, Any], number: int | None) -> bytes:
-    """Return a `session/update` for one client; `session` is its id as JSON, `number` for those who know the host."""
-    if not meta:
-        if number is None:
-            return _START % (session, update) + b"}}\n"
-        return _START % (session, update) + b',"_meta":{"dragoman":{"seq":%d}}}}\n' % number
-    if number is not None:
-        own = meta.get("dragoman")
-        meta = {**meta, "dragoman": {**(own if isinstance(own, dict) else {}), "seq": number}}
+def update_frame(
+    session: bytes,
+    update: bytes,
+    meta: dict[str, Any],
+    number: int | None,
+    at: float = 0.0,
+    *,
+    first: int | None = None,
+) -> bytes:
+    """Return a `session/update` for one client.
+
+    Args:
+        session: Its id as JSON.
+        update: The update.
+        meta: What the agent wrote next to it.
+        number: Of the last event that is part of it, for clients that know the host.
+        at: When that happened; 0 if it is not known.
+        first: The number of the first event of several that are joined.
+    """
+    if number is None:
+        end = b',"_meta":%b}}\n' % msgspec.json.encode(meta) if meta else b"}}\n"
+        return _START % (session, update) + end
+    own = event_place(number, at, first)
+    if meta:
+        theirs = meta.get("dragoman")
+        meta = {**meta, "dragoman": {**(theirs if isinstance(theirs, dict) else {}), **own}}
+    else:
+        meta = {"dragoman": own}
     return _START % (session, update) + b',"_meta":%b}}\n' % msgspec.json.encode(meta)
+
+
+def event_place(number: int, at: float, first: int | None = None) -> dict[str, int]:
+    """Return where an event stands in the log, as clients read it: its number, and its time in milliseconds."""
+    place = {"seq": number} if first is None else {"from": first, "seq": number}
+    if at:
+        place["at"] = int(at * 1000)
+    return place
 
 
 _FOR_ALL: Final = frozenset(
@@ -117,12 +149,14 @@ class UpdateFrames:
         """Return the message for an update; None if it depends on what a client can take."""
         body = event.body
         if body.startswith(_FOR_ALL_STARTS):
-            end = b',"_meta":{"dragoman":{"seq":%d}}}}\n' % event.number if with_number else b"}}\n"
-            return self._start + body + end
+            if not with_number:
+                return self._start + body + b"}}\n"
+            place = b',"_meta":{"dragoman":{"seq":%d,"at":%d}}}}\n' % (event.number, event.at * 1000)
+            return self._start + body + place
         update, meta, child, variant = stored_update(body)
         if variant not in _FOR_ALL or child is not None:
             return None
-        return update_frame(self._session, update, meta, event.number if with_number else None)
+        return update_frame(self._session, update, meta, event.number if with_number else None, event.at)
 
 
 class SharedRun(NamedTuple):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from dragoman.host.history.frames import store_update, stored_update, user_chunk
+from dragoman.host.history.joined_text import CHUNKS, JOINED_BYTES, TextChunk, read_text, with_text
 from dragoman.host.history.terminal_items import ShownTerminals, terminals_in
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
     from dragoman.store.event_log import LogEvent
 
-_JOINED_BYTES: Final = 64 * 1024
-_CHUNKS: Final = frozenset(("agent_message_chunk", "agent_thought_chunk", "user_message_chunk"))
 _LAST: Final = ("plan", "session_info_update", "available_commands_update", "usage_update")
 _LEFT_OUT: Final = frozenset(("notice", "current_mode_update", "config_option_update"))
 
@@ -36,6 +35,8 @@ class Replayed(NamedTuple):
     update: bytes
     number: int
     """Of the last event that is part of it."""
+    at: float = 0.0
+    """When that event happened."""
     child: str | None = None
     """The session of a subagent that it belongs to."""
 
@@ -43,14 +44,6 @@ class Replayed(NamedTuple):
     def stored(self) -> bytes:
         """The body of an event for it."""
         return store_update(self.update, None, self.child)
-
-
-class _Chunk(msgspec.Struct):
-    """A piece of a message, as far as it can be joined."""
-
-    sessionUpdate: str  # noqa: N815 - the protocol's name
-    content: dict[str, Any]
-    messageId: str | None = None  # noqa: N815
 
 
 class HistoryReplay:
@@ -68,10 +61,11 @@ class HistoryReplay:
         self._times: dict[str, tuple[float, float]] = {}
         self._shown = ShownTerminals()
         self._items: deque[Replayed | str] = deque()
-        self._tools: dict[str, tuple[dict[str, Any], int]] = {}
-        self._chunk: _Chunk | None = None
+        self._tools: dict[str, tuple[dict[str, Any], tuple[int, float]]] = {}
+        self._chunk: TextChunk | None = None
+        self._texts: list[str] = []
         self._chunk_bytes = 0
-        self._chunk_number = 0
+        self._chunk_place = (0, 0.0)
         self._last: dict[str, Replayed] = {}
         self._begun: LogEvent | None = None
         self.ended: list[dict[str, Any]] = []
@@ -118,7 +112,7 @@ class HistoryReplay:
             elif event.kind == "update":
                 update, _, child, variant = stored_update(event.body)
                 if child is None and variant in _LAST:
-                    self._keep_last(variant, update, event.number)
+                    self._keep_last(variant, update, event)
 
     @property
     def begun(self) -> str | None:
@@ -145,7 +139,7 @@ class HistoryReplay:
         if found is None or not self._with_prompts:
             return
         for block in blocks_of(found.body):
-            self._items.append(Replayed(user_chunk(block, message_id_of(event.body)), event.number))
+            self._items.append(Replayed(user_chunk(block, message_id_of(event.body)), event.number, event.at))
 
     def _note_end(self, event: LogEvent) -> None:
         begun, self._begun = self._begun, None
@@ -165,69 +159,54 @@ class HistoryReplay:
             return
         if child is not None:
             self._end_chunk()
-            self._items.append(Replayed(update, event.number, child))
+            self._items.append(Replayed(update, event.number, event.at, child))
             return
-        if variant in _CHUNKS and self._join(update, event.number):
+        if variant in CHUNKS and self._join(update, event):
             return
         self._end_chunk()
         if variant in _LAST:
-            self._keep_last(variant, update, event.number)
+            self._keep_last(variant, update, event)
         elif variant in ("tool_call", "tool_call_update"):
             self._tool(update, event)
         else:
-            self._items.append(Replayed(update, event.number))
+            self._items.append(Replayed(update, event.number, event.at))
 
-    def _keep_last(self, variant: str, update: bytes, number: int) -> None:
-        self._last[variant] = Replayed(_merged_info(self._last.get(variant), update), number)
+    def _keep_last(self, variant: str, update: bytes, event: LogEvent) -> None:
+        self._last[variant] = Replayed(_merged_info(self._last.get(variant), update), event.number, event.at)
 
-    def _join(self, update: bytes, number: int) -> bool:
+    def _join(self, update: bytes, event: LogEvent) -> bool:
         """Whether the piece was joined to the message before it, or starts one that may be joined."""
-        try:
-            found = msgspec.json.decode(update, type=_Chunk)
-        except msgspec.DecodeError:
+        found, held = read_text(update), self._chunk
+        if found is None:
             return False
-        if set(found.content) != {"type", "text"} or found.content["type"] != "text":
-            return False
-        held = self._chunk
-        text = found.content["text"]
-        if (
-            held is not None
-            and (held.sessionUpdate, held.messageId) == (found.sessionUpdate, found.messageId)
-            and self._chunk_bytes < _JOINED_BYTES
-        ):
-            held.content["text"].append(text)
-        else:
+        if held is None or held.rest != found.rest or self._chunk_bytes >= JOINED_BYTES:
             self._end_chunk()
-            self._chunk, self._chunk_bytes = found, 0
-            found.content["text"] = [text]
-        self._chunk_bytes += len(text)
-        self._chunk_number = number
+            self._chunk, self._texts, self._chunk_bytes = found, [], 0
+        self._texts.append(found.text)
+        self._chunk_bytes += len(found.text)
+        self._chunk_place = (event.number, event.at)
         return True
 
     def _end_chunk(self) -> None:
         held, self._chunk = self._chunk, None
-        if held is None:
-            return
-        update: dict[str, Any] = {"sessionUpdate": held.sessionUpdate}
-        if held.messageId is not None:
-            update["messageId"] = held.messageId
-        update["content"] = {"type": "text", "text": "".join(held.content["text"])}
-        self._items.append(Replayed(msgspec.json.encode(update), self._chunk_number))
+        if held is not None:
+            update = with_text(held.rest, msgspec.json.encode("".join(self._texts)))
+            self._items.append(Replayed(update, *self._chunk_place))
 
     def _tool(self, update: bytes, event: LogEvent) -> None:
-        number = event.number
+        place = (event.number, event.at)
         found: dict[str, Any] = msgspec.json.decode(update)
         id = str(found.get("toolCallId"))
         if id not in self._tools:
             self._items.append(id)
-            self._tools[id] = ({}, number)
+            self._tools[id] = ({}, place)
             self._times[id] = (event.at, event.at)
         elif found.get("status") in ("completed", "failed"):
             self._times[id] = (self._times[id][0], event.at)
         known, _ = self._tools[id]
         self._shown.note_update(found)
         known.update({name: value for name, value in found.items() if value is not None})
-        self._tools[id] = (known, number)
+        self._tools[id] = (known, place)
 
     def _end_turn(self) -> Iterator[Replayed]:
         self._end_chunk()
@@ -236,10 +215,10 @@ class HistoryReplay:
             if isinstance(item, Replayed):
                 yield item
             else:
-                call, number = self._tools.pop(item)
+                call, place = self._tools.pop(item)
                 if self._with_facts:
                     self._add_facts(call, *self._times.pop(item))
-                yield Replayed(msgspec.json.encode(self._last_state(call)), number)
+                yield Replayed(msgspec.json.encode(self._last_state(call)), *place)
 
     def _add_facts(self, call: dict[str, Any], begun: float, ended: float) -> None:
         """Add how long a call took, and how its command ended, for clients that show it."""

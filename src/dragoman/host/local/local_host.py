@@ -1,6 +1,7 @@
 """The host of one user on this machine: every agent that `exec` can start, sessions with names, methods of its own.
 
-Names belong to a folder: `NAME` in two folders is two sessions. The methods are for clients on this machine only.
+Names belong to a folder: `NAME` in two folders is two sessions. The methods here are for clients on this
+machine only; those for every client are in `methods/`.
 """
 
 from __future__ import annotations
@@ -15,19 +16,14 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from dragoman.errors import ConfigError, RequestError, StoreError
-from dragoman.host.agents import command_of
-from dragoman.host.clients.capabilities import auth_methods
-from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
 from dragoman.host.local.build import build_stamp, hello, package_folder
 from dragoman.host.local.succession import left_in
+from dragoman.host.methods.params import read_params
 from dragoman.host.services import HostServices, hosted_terms
-from dragoman.host.working.agent_traffic import session_secrets
 from dragoman.process.sweep import sweep
 from dragoman.runs.terms import read_terms, rules_for
 from dragoman.settings import load_settings
@@ -85,12 +81,7 @@ class LocalHost(Host):
         self._own_methods = {
             "_dragoman/named": self._named,
             "_dragoman/queued": self._queued,
-            "_dragoman/report": self._report,
             "_dragoman/release": self._release,
-            "_dragoman/restart_agent": self._restart_agent,
-            "_dragoman/login_methods": self._login_methods,
-            "_dragoman/log_in": self._log_in,
-            "_dragoman/traffic": self._traffic,
             "_dragoman/host": self._host,
             "_dragoman/retire": self._retire,
         }
@@ -248,7 +239,7 @@ class LocalHost(Host):
 
     async def _named(self, client: HostConnection, call: Call) -> object:
         """Answer with the session that has a name in a folder; null if there is none."""
-        params = _params(call)
+        params = read_params(call.params)
         name, cwd = str(params.get("name", "")), str(params.get("cwd", ""))
         record = await self._find_named(name, cwd)
         session = None if record is None else await self.find(record.id, client.visitor)
@@ -270,71 +261,18 @@ class LocalHost(Host):
     async def _queued(self, client: HostConnection, call: Call) -> object:
         """Answer when everything that was accepted is in the log."""
         await self.settle()
-        session = self.live(str(_params(call).get("sessionId", "")))
+        session = self.live(str(read_params(call.params).get("sessionId", "")))
         return {"keptSeconds": None if session is None else session.kept_seconds}
-
-    async def _report(self, client: HostConnection, call: Call) -> object:
-        """Answer what the host decided and did in the turn of a prompt."""
-        params = _params(call)
-        session = await self.find(str(params.get("sessionId", "")), client.visitor)
-        if session is None:
-            return {"report": None}
-        return {"report": session.agent.reports.find(str(params.get("promptId", "")))}
 
     async def _release(self, client: HostConnection, call: Call) -> object:
         """Close a session and let its name go, so that the next prompt with this name opens another one."""
-        session = await self.find(str(_params(call).get("sessionId", "")), client.visitor)
+        session = await self.find(str(read_params(call.params).get("sessionId", "")), client.visitor)
         if session is None:
             raise RequestError.not_found("there is no such session")
         session.facts.pop("name", None)
         session.describe()
         await self.close_session(session, "The session was closed.")
         return {}
-
-    async def _restart_agent(self, client: HostConnection, call: Call) -> object:
-        """End the agent of a session, which ends its turn, and start it again with the session."""
-        session = await self.find(str(_params(call).get("sessionId", "")), client.visitor)
-        if session is None:
-            raise RequestError.not_found("there is no such session")
-        client.require("prompt", session.id)
-        session.env = session.env if client.env is None else client.env
-        await session.agent.restart()
-        return {}
-
-    async def _login_methods(self, client: HostConnection, call: Call) -> object:
-        """Answer how a user can log in to an agent; one that was never started is started for it."""
-        agent = self.require_agent(_params(call).get("agent"))
-        described = await self.describe_agents(agent, client.env)
-        known = {agent: described[agent]}
-        return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
-
-    async def _log_in(self, client: HostConnection, call: Call) -> object:
-        """Log in to an agent by a method that the agent carries out itself, with a key of the user if it takes one."""
-        from dragoman.client.login import passed_key
-
-        params = _params(call)
-        agent, method = self.require_agent(params.get("agent")), str(params.get("method", ""))
-        if not self.may_log_in(client.visitor):
-            raise RequestError.method_not_found(call.method)
-        scope, key = RequestScope(client, call.id), passed_key(params.get("_meta"))
-        await self.logins.log_in(agent, method, scope, is_local=client.visitor.is_local, key=key)
-        return {}
-
-    async def _traffic(self, client: HostConnection, call: Call) -> object:
-        """Answer with the last lines between host and agent of a session; with `wait`, once there are new ones."""
-        params = _params(call)
-        session = await self.find(str(params.get("sessionId", "")), client.visitor)
-        if session is None:
-            raise RequestError.not_found("there is no such session")
-        connection, after = params.get("connection", 0), params.get("after", 0)
-        if not isinstance(connection, int) or not isinstance(after, int):
-            raise RequestError.invalid_params("connection and after must be integers")
-        traffic = session.agent.traffic
-        if params.get("wait") is True:
-            await traffic.wait(connection, after)
-        answer = traffic.answer(connection, after, session_secrets(session.agent.env, session.servers))
-        source = self.find_source(session.record.agent)
-        return {**answer, "agent": session.record.agent, "command": list(command_of(source)), "state": session.state}
 
     async def _host(self, client: HostConnection, call: Call) -> object:
         """About this process."""
@@ -378,13 +316,6 @@ class LocalHost(Host):
 def _span(seconds: float) -> str:
     size, unit = next((pair for pair in ((3600, "hours"), (60, "minutes")) if seconds >= pair[0]), (1, "seconds"))
     return f"{seconds / size:g} {unit}"
-
-
-def _params(call: Call) -> dict[str, Any]:
-    found: Any = msgspec.json.decode(call.params or b"{}")
-    if not isinstance(found, dict):
-        raise RequestError.invalid_params("the parameters must be an object")
-    return found
 
 
 def open_local_host(log: Path, mark: str) -> LocalHost:

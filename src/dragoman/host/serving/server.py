@@ -26,6 +26,8 @@ from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
+from dragoman.host.serving.page_files import PageFiles
+from dragoman.host.serving.routes import EVERYWHERE, Route, RouteTable, names_with_ports, own_origins, safe_headers
 from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
@@ -38,7 +40,6 @@ from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Sequence
 
     from dragoman.host.host import Host
     from dragoman.host.serving.access_log import AccessLog
@@ -53,7 +54,6 @@ _UNIX: Final = "unix:"
 _LOOK_SECONDS: Final = 1.0
 _TURN_LOOK_SECONDS: Final = 0.05
 _CANCEL_SECONDS: Final = 5.0
-_EVERYWHERE: Final = ("0.0.0.0", "::")
 
 
 class ServeOptions(msgspec.Struct, frozen=True):
@@ -70,6 +70,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     drain_seconds: float = 30.0
     ui_stream: bool = False
     """AI SDK clients are served too."""
+    web: bool = False
+    """The web page is served too, and devices can be paired."""
 
 
 class ListeningAddress(NamedTuple):
@@ -109,7 +111,18 @@ class HostServer:
         *,
         metrics: HostMetrics,
         access_log: AccessLog,
+        page: PageFiles | None = None,
     ) -> None:
+        """Prepare a server; `listen` opens it.
+
+        Args:
+            host: What it serves.
+            tokens: Who may connect.
+            options: Where it listens, and for whom.
+            metrics: What counts.
+            access_log: Where requests and connections are noted.
+            page: The web page, if `options` wants one; by default that of this installation.
+        """
         self._host = host
         self._tokens = tokens
         self._options = options
@@ -124,6 +137,8 @@ class HostServer:
         self._unix: list[tuple[UnixServer, str]] = []
         self._served: dict[asyncio.Task[None], _Served | None] = {}
         self._chats = UiStreamEndpoint(host, self._opened, self._chat_user, most_turns=limits.connections)
+        self.page = page or PageFiles() if options.web else None
+        self.routes = RouteTable(self._routes())
         self._sweep: asyncio.TimerHandle | None = None
         self._is_draining = False
         metrics.gauge("dragoman_connections", lambda: len(self._served))
@@ -150,13 +165,14 @@ class HostServer:
         check_open_address(address, host, tls, self._options)
         sock = bind_port(host, port)
         port = sock.getsockname()[1]
-        limits = self._options.limits
+        options, limits = self._options, self._options.limits
+        has_tls, is_behind_proxy = tls is not None, options.is_behind_proxy
         rules = GateRules(
-            hosts=known_names(host, port, _with_ports(self._options.hosts, port)),
+            hosts=known_names(host, port, names_with_ports(options.hosts, port)),
             find_principal=self._find,
-            origins=frozenset(map(as_header, self._options.origins)),
-            paths=self._is_served,
-            open_paths=frozenset(("/healthz",)),
+            origins=frozenset(map(as_header, options.origins)),
+            own_origins=own_origins(host, port, options.hosts, has_tls=has_tls, is_behind_proxy=is_behind_proxy),
+            find_rule=self.routes.find_rule,
             use_ticket=self._use_ticket,
             max_body_bytes=limits.body_bytes,
             admit=self._admit,
@@ -169,18 +185,13 @@ class HostServer:
                 initialize_seconds=limits.initialize_seconds,
                 idle_seconds=limits.idle_seconds,
                 sockets=limits.sockets,
-                sockets_per_address=limits.sockets if self._options.is_behind_proxy else limits.sockets_per_address,
+                sockets_per_address=limits.sockets if is_behind_proxy else limits.sockets_per_address,
                 connections_per_principal=limits.connections,
             ),
-            pages={
-                "/healthz": self._health,
-                "/metrics": self._metrics_page,
-                "/ticket": self._ticket_page,
-                UI_STREAM: self._chats.page,
-                f"{UI_STREAM}/": self._chats.page,
-            },
+            pages=self.routes.pages,
             answered=self._answered,
             in_flight=self._in_flight,
+            safe_headers=safe_headers(is_secure=has_tls or is_behind_proxy),
         )
         await server.listen(sock, ssl=tls)
         self._servers.append(server)
@@ -189,9 +200,20 @@ class HostServer:
 
     # Who may enter
 
-    def _is_served(self, path: str) -> bool:
-        is_chat = self._options.ui_stream and (path == UI_STREAM or path.startswith(f"{UI_STREAM}/"))
-        return is_chat or path in ("/acp", "/metrics", "/ticket") or path.startswith("/acp/")
+    def _routes(self) -> list[Route]:
+        """Return every path that is served besides ACP."""
+        found = [
+            Route(b"GET", "/healthz", self._health, "open"),
+            Route(b"GET", "/readyz", self._ready, "open"),
+            Route(b"GET", "/metrics", self._metrics_page),
+            Route(b"POST", "/ticket", self._ticket_page, "device"),
+        ]
+        if self._options.ui_stream:
+            paths = (UI_STREAM, f"{UI_STREAM}/")
+            found += [Route(how, path, self._chats.page) for path in paths for how in (b"POST", b"GET", b"DELETE")]
+        if self.page is not None:
+            found += self.page.routes
+        return found
 
     def _find(self, secret: str) -> Principal | None:
         try:
@@ -303,14 +325,14 @@ class HostServer:
     async def _health(self, entered: Entered, body: bytes) -> HttpReply:
         return text_answer(503, "draining\n") if self._is_draining else text_answer(200, "ok\n")
 
+    async def _ready(self, entered: Entered, body: bytes) -> HttpReply:
+        is_ready = not self._is_draining and self._host.store_error is None
+        return text_answer(200, "ready\n") if is_ready else text_answer(503, "not ready\n")
+
     async def _metrics_page(self, entered: Entered, body: bytes) -> HttpReply:
-        if entered.method != b"GET":
-            return text_answer(405, "Method Not Allowed")
         return HttpReply(200, self._metrics.text(), CONTENT_TYPE)
 
     async def _ticket_page(self, entered: Entered, body: bytes) -> HttpReply:
-        if entered.method != b"POST":
-            return text_answer(405, "Method Not Allowed")
         ticket = self._tickets.issue(entered.principal.name, entered.headers.get(b"origin"))
         answer = msgspec.json.encode({"ticket": ticket, "expiresInSeconds": TICKET_SECONDS})
         return HttpReply(200, answer, JSON, ((b"cache-control", b"no-store"),))
@@ -387,11 +409,6 @@ def _too_often(seconds: int) -> GateRefusal:
     return GateRefusal(429, "This token sends too many requests; wait.", ((b"retry-after", b"%d" % seconds),))
 
 
-def _with_ports(names: Sequence[str], port: int) -> list[str]:
-    """Return names without a port with the port too, and without it for a proxy in front that has the usual one."""
-    return [host for name in names for host in ((name,) if ":" in name else (name, f"{name}:{port}"))]
-
-
 def check_open_address(address: str, host: str, tls: ssl.SSLContext | None, options: ServeOptions) -> None:
     """Refuse an address that others can reach without TLS, or under no name.
 
@@ -405,7 +422,7 @@ def check_open_address(address: str, host: str, tls: ssl.SSLContext | None, opti
             f"{address} can be reached by other machines: give --tls-cert and --tls-key, or --behind-proxy if a proxy "
             "in front of it speaks TLS"
         )
-    if host in _EVERYWHERE and not options.hosts:
+    if host in EVERYWHERE and not options.hosts:
         raise ConfigError(
             f"{address} has no name: give the name that clients call it by, such as --host agents.example"
         )

@@ -180,7 +180,7 @@ class AsgiApplication:
             return
         held = HeldBytes(self.server.in_flight, found.principal.name)
         try:
-            body = await self._body(receive, held)
+            body = await self._body(receive, held, found.max_body_bytes)
             if body is None:
                 return
             if isinstance(body, GateRefusal):
@@ -201,7 +201,7 @@ class AsgiApplication:
             headers.append((b"upgrade", b"websocket"))  # over HTTP/2 an upgrade has no such header
         return examine(Head(method, _target(scope), headers, _peer(scope)), self.server.rules)
 
-    async def _body(self, receive: Receive, held: HeldBytes) -> bytes | GateRefusal | None:
+    async def _body(self, receive: Receive, held: HeldBytes, limit: int) -> bytes | GateRefusal | None:
         """Return the body; None if the client is gone."""
         parts: list[bytes] = []
         size = 0
@@ -213,8 +213,8 @@ class AsgiApplication:
                         return None
                     parts.append(message.get("body", b""))
                     size += len(parts[-1])
-                    if size > self.server.rules.max_body_bytes:
-                        return GateRefusal(413, f"The body is longer than {self.server.rules.max_body_bytes} bytes.")
+                    if size > limit:
+                        return GateRefusal(413, f"The body is longer than {limit} bytes.")
                     if not held.set(size):
                         return TOO_MUCH
                     if not message.get("more_body", False):

@@ -33,11 +33,19 @@ _SINGLE: Final = (
     b"acp-connection-id",
     b"acp-session-id",
     b"last-event-id",
+    b"x-dragoman-half",
 )
 _METHODS: Final = (b"POST", b"GET", b"DELETE", b"OPTIONS")
 _PATH: Final = re.compile(rb"/[A-Za-z0-9._~/-]*")
 _TICKET: Final = "acp.ticket."
 SUBPROTOCOL: Final = "acp.v1"
+JSON_MEDIA: Final = b"application/json"
+HALF: Final = b"x-dragoman-half"
+"""The header with the half of a device's key that its page keeps; pages of other origins cannot send it."""
+DEVICE_COOKIE: Final = b"device"
+SECURE_COOKIE: Final = b"__Host-device"
+"""With TLS: no page of a neighbouring name can set it."""
+_OWN_SITE: Final = (b"none", b"same-origin")
 
 
 class Principal(msgspec.Struct, frozen=True):
@@ -76,6 +84,27 @@ class Entered(NamedTuple):
     principal: Principal
     is_upgrade: bool = False
     subprotocol: str | None = None
+    way: Literal["open", "token", "ticket", "device"] = "open"
+    """What it entered with."""
+    peer: str = ""
+    max_body_bytes: int = MAX_BODY_BYTES
+
+
+class PathRule(msgspec.Struct, frozen=True):
+    """What a path asks of a request, in addition to what is asked of all."""
+
+    methods: Set[bytes]
+    entry: Literal["open", "page", "pair", "device", "token"] = "token"
+    """Who may enter: `open` every client; `page` a browser that was sent here by no other site; `pair` a page of an own
+    origin; `device` a token, or both halves of a device's key; `token` a token alone."""
+    media: bytes | None = JSON_MEDIA
+    """The type of a body; None for any."""
+    max_body_bytes: int | None = None
+
+
+_UNKNOWN: Final = GateRefusal(
+    401, "A token is needed: send it as Authorization: Bearer TOKEN.", ((b"www-authenticate", b'Bearer realm="acp"'),)
+)
 
 
 class GateRules(msgspec.Struct, frozen=True):
@@ -88,9 +117,15 @@ class GateRules(msgspec.Struct, frozen=True):
     find_principal: Callable[[str], Principal | None]
     """By the bearer token. Must take the same time for every wrong token."""
     origins: Set[bytes] = frozenset()
+    """Pages of others that may use the server, and read its answers."""
+    own_origins: Set[bytes] = frozenset()
+    """Those of the server itself, by each of its names."""
     paths: Callable[[str], bool] = lambda path: path == "/acp" or path.startswith("/acp/")
-    open_paths: frozenset[str] = frozenset()
-    """Served without a token, by GET: for health checks."""
+    """Where ACP is spoken."""
+    find_rule: Callable[[str], PathRule | None] = lambda path: None
+    """Of every other path that is served."""
+    find_device: Callable[[str, str], Principal | None] = lambda cookie, half: None
+    """By both halves of a device's key. Must take the same time for every wrong one."""
     use_ticket: Callable[[str, bytes | None], Principal | None] = lambda ticket, origin: None
     """By a ticket, which is good for one upgrade from this origin."""
     max_body_bytes: int = MAX_BODY_BYTES
@@ -113,13 +148,12 @@ def examine(head: Head, rules: GateRules) -> Entered | GateRefusal:
         return _preflight(headers, rules)
     if head.method not in _METHODS:
         return GateRefusal(405, "Method Not Allowed", ((b"allow", b"POST, GET, DELETE"),))
-    if path in rules.open_paths:
-        if head.method != b"GET" or b"upgrade" in headers:
-            return GateRefusal(405, "Method Not Allowed", ((b"allow", b"GET"),))
-        return Entered(head.method, path, headers, Principal("", frozenset()))
+    rule = rules.find_rule(path)
+    if rule is not None:
+        return _enter_path(head, path, headers, rule, rules)
     if not rules.paths(path):
         return GateRefusal(404, "There is nothing at this path; ACP is served at /acp.")
-    return _enter(head.method, path, headers, rules)
+    return _enter(head, path, headers, rules)
 
 
 def _read_headers(head: Head) -> dict[bytes, bytes] | GateRefusal:
@@ -129,6 +163,8 @@ def _read_headers(head: Head) -> dict[bytes, bytes] | GateRefusal:
     for name, value in head.headers:
         if name in headers and name in _SINGLE:
             return GateRefusal(400, f"The header {name.decode()} occurs more than once.")
+        if name == b"cookie" and name in headers:  # a proxy in front may have split it, as HTTP/2 does
+            headers[name] += b"; " + value
         headers.setdefault(name, value)
     return headers
 
@@ -149,13 +185,14 @@ def _check_source(head: Head, headers: dict[bytes, bytes], rules: GateRules) -> 
     if b"content-encoding" in headers and headers[b"content-encoding"].lower() != b"identity":
         return GateRefusal(415, "Compressed bodies are not accepted.")
     origin = headers.get(b"origin")
-    if origin is not None and origin.lower() not in rules.origins:
+    if origin is not None and origin.lower() not in rules.origins and origin.lower() not in rules.own_origins:
         return GateRefusal(403, "Pages of this origin may not use this server; allow it with --origin.")
     return None
 
 
-def _enter(method: bytes, path: str, headers: dict[bytes, bytes], rules: GateRules) -> Entered | GateRefusal:
-    is_upgrade = b"upgrade" in headers
+def _enter(head: Head, path: str, headers: dict[bytes, bytes], rules: GateRules) -> Entered | GateRefusal:
+    """Let a request of ACP in."""
+    method, is_upgrade = head.method, b"upgrade" in headers
     if is_upgrade and method != b"GET":
         return GateRefusal(405, "An upgrade is made by GET.", ((b"allow", b"GET"),))
     if is_upgrade and (headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers):
@@ -163,15 +200,13 @@ def _enter(method: bytes, path: str, headers: dict[bytes, bytes], rules: GateRul
     if is_upgrade and headers[b"upgrade"].lower() != b"websocket":
         return GateRefusal(426, "Only an upgrade to WebSocket is known.", ((b"upgrade", b"websocket"),))
     subprotocol, principal = _subprotocol(headers, rules) if is_upgrade else (None, None)
+    way: Literal["token", "ticket"] = "token" if principal is None else "ticket"
     principal = principal or _bearer(headers, rules)
     if principal is None:
-        return GateRefusal(
-            401,
-            "A token is needed: send it as Authorization: Bearer TOKEN.",
-            ((b"www-authenticate", b'Bearer realm="acp"'),),
-        )
-    entered = Entered(method, path, headers, principal, is_upgrade, subprotocol)
-    refused = rules.admit(entered) or (_check_body(headers, rules) if method == b"POST" else None)
+        return _UNKNOWN
+    limit = rules.max_body_bytes
+    entered = Entered(method, path, headers, principal, is_upgrade, subprotocol, way, head.peer, limit)
+    refused = rules.admit(entered) or (_check_body(headers, JSON_MEDIA, limit) if method == b"POST" else None)
     if refused is not None:
         return refused
     if method == b"GET" and not is_upgrade and path.startswith("/acp") and not _accepts_events(headers):
@@ -179,15 +214,74 @@ def _enter(method: bytes, path: str, headers: dict[bytes, bytes], rules: GateRul
     return entered
 
 
-def _check_body(headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal | None:
+def _enter_path(
+    head: Head, path: str, headers: dict[bytes, bytes], rule: PathRule, rules: GateRules
+) -> Entered | GateRefusal:
+    """Let a request in to a path that has a rule of its own."""
+    is_known = rule.entry in ("token", "device")
+    is_wrong_way = head.method not in rule.methods or b"upgrade" in headers
+    if is_wrong_way and not is_known:  # others are asked for their token first
+        return _wrong_method(rule)
+    way: Literal["open", "token", "device"] = "open"
+    principal = Principal("", frozenset())
+    if is_known:
+        way, found = "token", _bearer(headers, rules)
+        if found is None and rule.entry == "device" and HALF in headers:
+            way, found = "device", _device(headers, rules)
+        if found is None:
+            return _UNKNOWN
+        principal = found
+    refused = _check_page(head, headers, rules) if rule.entry in ("page", "pair") or way == "device" else None
+    if refused is None and is_wrong_way:
+        refused = _wrong_method(rule)
+    if refused is not None:
+        return refused
+    limit = rules.max_body_bytes if rule.max_body_bytes is None else rule.max_body_bytes
+    entered = Entered(head.method, path, headers, principal, way=way, peer=head.peer, max_body_bytes=limit)
+    refused = rules.admit(entered)
+    if refused is None and head.method == b"POST":
+        refused = _check_body(headers, rule.media, limit)
+    return refused or entered
+
+
+def _wrong_method(rule: PathRule) -> GateRefusal:
+    return GateRefusal(405, "Method Not Allowed", ((b"allow", b", ".join(sorted(rule.methods))),))
+
+
+def _check_page(head: Head, headers: dict[bytes, bytes], rules: GateRules) -> GateRefusal | None:
+    """Refuse what a page of the server itself does not send: browsers name the origin of every post."""
+    origin = headers.get(b"origin")
+    is_own = origin is not None and origin.lower() in rules.own_origins
+    if not is_own and (origin is not None or head.method == b"POST"):
+        return GateRefusal(403, "This is for the page of this server alone.")
+    if headers.get(b"sec-fetch-site", b"none").lower() not in _OWN_SITE:
+        return GateRefusal(403, "Another site has sent the browser here; open the address itself.")
+    return None
+
+
+def _device(headers: dict[bytes, bytes], rules: GateRules) -> Principal | None:
+    name = SECURE_COOKIE if is_secure(headers, rules) else DEVICE_COOKIE
+    for pair in headers.get(b"cookie", b"").split(b";"):
+        found, _, value = pair.strip().partition(b"=")
+        if found == name:
+            return rules.find_device(value.decode("latin-1"), headers[HALF].decode("latin-1").strip())
+    return None
+
+
+def is_secure(headers: dict[bytes, bytes], rules: GateRules) -> bool:
+    """Whether a browser calls the server over TLS by the name in the request: its own, or that of a proxy in front."""
+    return b"https://" + headers[b"host"].lower().removesuffix(b":443") in rules.own_origins
+
+
+def _check_body(headers: dict[bytes, bytes], wanted: bytes | None, limit: int) -> GateRefusal | None:
     media = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
-    if media != b"application/json":
-        return GateRefusal(415, "Unsupported Media Type: only application/json is read.")
+    if wanted is not None and media != wanted:
+        return GateRefusal(415, f"Unsupported Media Type: only {wanted.decode()} is read.")
     length = headers.get(b"content-length", b"0")
     if not length.isdigit():
         return GateRefusal(400, "Content-Length is not a number.")
-    if len(length) > 15 or int(length) > rules.max_body_bytes:
-        return GateRefusal(413, f"The body is longer than {rules.max_body_bytes} bytes.")
+    if len(length) > 15 or int(length) > limit:
+        return GateRefusal(413, f"The body is longer than {limit} bytes.")
     return None
 
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 # nothing to be refused.
 _DISCARD_BYTES: Final = 64 * 1024
 _DISCARD_SECONDS: Final = 1.0
-_SAFE_HEADERS: Final = ((b"x-content-type-options", b"nosniff"),)
 _UNREAD_BYTES: Final = 1024 * 1024  # of refusals that a WebSocket does not read, which are small
 
 
@@ -66,6 +65,7 @@ class HttpSocket(asyncio.Protocol):
         self.gone: asyncio.Future[None] = self._loop.create_future()
         self._entered: Entered | None = None
         self._line = ("", "")
+        self._name = b""
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._held: HeldBytes | None = None
@@ -165,6 +165,7 @@ class HttpSocket(asyncio.Protocol):
         head = Head(event.method, event.target, list(event.headers), self.peer)
         path = event.target.partition(b"?")[0]
         self._line = (event.method.decode("latin-1"), path.decode("latin-1"))
+        self._name = next((value for name, value in head.headers if name == b"host"), b"")
         self._entered, self._body, self._body_bytes = None, [], 0
         if event.http_version != b"1.1":
             self._refuse(GateRefusal(505, "HTTP/1.1 is needed."))
@@ -184,8 +185,9 @@ class HttpSocket(asyncio.Protocol):
 
     def _on_body(self, data: bytes) -> None:
         self._body_bytes += len(data)
-        if self._body_bytes > self._server.rules.max_body_bytes:
-            self._refuse(GateRefusal(413, f"The body is longer than {self._server.rules.max_body_bytes} bytes."))
+        limit = self._server.rules.max_body_bytes if self._entered is None else self._entered.max_body_bytes
+        if self._body_bytes > limit:
+            self._refuse(GateRefusal(413, f"The body is longer than {limit} bytes."))
         elif self._held is not None and not self._held.set(self._body_bytes):
             self._refuse(TOO_MUCH)
         else:
@@ -244,7 +246,12 @@ class HttpSocket(asyncio.Protocol):
         self._go_on()  # a request that the client sent without waiting is in h11's buffer already
 
     def _respond(self, answer: HttpReply, more: tuple[tuple[bytes, bytes], ...] = ()) -> None:
-        headers = [*answer.headers, *more, (b"content-length", b"%d" % len(answer.body)), *_SAFE_HEADERS]
+        headers = [
+            *answer.headers,
+            *more,
+            (b"content-length", b"%d" % len(answer.body)),
+            *self._server.safe_headers(self._name),
+        ]
         if answer.body:
             headers.append((b"content-type", answer.content_type))
         self._send(h11.Response(status_code=answer.status, headers=headers))
@@ -293,7 +300,7 @@ class HttpSocket(asyncio.Protocol):
             (b"connection", b"keep-alive"),
             (b"x-accel-buffering", b"no"),
             (b"transfer-encoding", b"chunked"),
-            *_SAFE_HEADERS,
+            *self._server.safe_headers(self._name),
             *origin,
         ]
         self._send(h11.Response(status_code=200, headers=headers))
@@ -305,7 +312,7 @@ class HttpSocket(asyncio.Protocol):
         limits = self._server.limits
         self._stream = writer = PageWriter(self._io, limits.keep_alive_seconds, limits.stall_seconds)
         headers = [(b"content-type", answer.content_type), *answer.headers, (b"transfer-encoding", b"chunked")]
-        self._send(h11.Response(status_code=200, headers=[*headers, *_SAFE_HEADERS, *origin]))
+        self._send(h11.Response(status_code=200, headers=[*headers, *self._server.safe_headers(self._name), *origin]))
         self._note(200)
         self._io.resume_reading()
         await writer.run(answer.pieces)

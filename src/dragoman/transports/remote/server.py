@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 SERVER_MARK: Final = b"dragoman-server"
 OURS: Final = b"dragoman-client"
 _BATCH: Final = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"JSON-RPC batches are not supported"}}'
+_NO_SNIFF: Final = ((b"x-content-type-options", b"nosniff"),)
 _log = logging.getLogger("dragoman.transports")
 
 
@@ -108,6 +109,7 @@ class RemoteServer:
         pages: Mapping[str, Callable[[Entered, bytes], Awaitable[PageReply]]] | None = None,
         answered: Callable[[AnsweredRequest], None] = lambda exchange: None,
         in_flight: InFlightBytes | None = None,
+        safe_headers: Callable[[bytes], tuple[tuple[bytes, bytes], ...]] = lambda name: _NO_SNIFF,
     ) -> None:
         """Prepare a server; `listen` opens it.
 
@@ -118,6 +120,7 @@ class RemoteServer:
             pages: Further paths, with what answers them; one that ends with a slash is for all paths below it.
             answered: Called with each request when its answer, or the head of its stream, is written.
             in_flight: Counts what principals have under way, for several servers together.
+            safe_headers: Returns the headers that each answer has, by the name in the header Host of its request.
         """
         self._opened = opened
         self.rules = rules
@@ -125,6 +128,7 @@ class RemoteServer:
         self.in_flight = in_flight or InFlightBytes(limits.in_flight_bytes)
         self._pages = pages or {}
         self.answered = answered
+        self.safe_headers = safe_headers
         self._listeners: list[PortListener] = []
         self._sockets: set[HttpSocket] = set()
         self._addresses: Counter[str] = Counter()
