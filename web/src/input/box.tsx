@@ -6,7 +6,7 @@ import { useKeys } from "../frame/keys";
 import { toastFailure } from "../frame/toasts";
 import { isPhone } from "../frame/width";
 import type { Attached, MessageItem, Row } from "../model";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 import { useTalk } from "../thread/context";
 import { textOf } from "../thread/message";
 import { size } from "../thread/spans";

@@ -7,7 +7,7 @@ import { toastFailure } from "../frame/toasts";
 import { isPhone } from "../frame/width";
 import type { Question, Row, Unsent, WaitingPrompt } from "../model";
 import { QuestionCard } from "../question/card";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 import { useTalk } from "../thread/context";
 import { words } from "../words";
 import { Box } from "./box";

@@ -1,7 +1,7 @@
 /** A button that opens a list of choices; arrows move, Enter chooses, Esc closes and gives the focus back. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon } from "../frame/icon";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 
 export interface Choice {
   id: string;

@@ -7,7 +7,7 @@ import { money } from "../frame/times";
 import { isPhone } from "../frame/width";
 import { fullness } from "../input/meters";
 import type { Row } from "../model";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 import { useTalk } from "../thread/context";
 import { PlanList } from "../thread/plan";
 import { spell, useSeconds } from "../thread/spans";

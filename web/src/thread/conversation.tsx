@@ -13,7 +13,7 @@ import { isPhone, isWide } from "../frame/width";
 import { Dock } from "../input/dock";
 import type { Row, Thread } from "../model";
 import { Panel, PanelSheet } from "../panel/panel";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 import { words } from "../words";
 import { Cells, type Cell } from "./cells";
 import { TalkContext, useTalk, type Talk } from "./context";

@@ -4,7 +4,7 @@ import { Icon } from "../frame/icon";
 import { toastFailure } from "../frame/toasts";
 import type { Item, MessageItem, Part, TurnEndItem } from "../model";
 import { cut } from "../render/blocks";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 import { words } from "../words";
 import type { Cell } from "./cells";
 import { useFold, useTalk } from "./context";

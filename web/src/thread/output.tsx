@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { ReadonlySignal } from "@preact/signals";
 import type { Output } from "../model";
 import { lastLines } from "../render/sgr";
-import { Terminal } from "../render/terminal";
+import { Terminal } from "../render/Terminal";
 import { words } from "../words";
 
 const LIVE_LINES = 200;

@@ -1,7 +1,7 @@
 /** The entries of a plan, done or not. */
 import { Icon } from "../frame/icon";
 import type { PlanEntry } from "../model";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 import { words } from "../words";
 
 const LOOKS = {

@@ -5,7 +5,7 @@ import { Dialog } from "../frame/dialog";
 import { go, pathOf } from "../frame/router";
 import { clock } from "../frame/times";
 import { isPhone } from "../frame/width";
-import { Plain } from "../render/plain";
+import { Plain } from "../render/Plain";
 import { words } from "../words";
 import { useTalk } from "./context";
 

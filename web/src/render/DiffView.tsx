@@ -3,7 +3,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { words } from "../words";
 import { diffOf, type Diff, type DiffRow, type Span } from "./diff";
 import type { Token } from "./highlight";
-import { Plain } from "./plain";
+import { Plain } from "./Plain";
 
 const MOST_ROWS = 400;
 

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { words } from "../words";
 import { copy } from "./copy";
 import type { Token } from "./highlight";
-import { Plain } from "./plain";
+import { Plain } from "./Plain";
 
 export function Code({ text, lang, isOpen }: { text: string; lang: string; isOpen: boolean }) {
   const tokens = useTokens(isOpen ? null : text, lang);

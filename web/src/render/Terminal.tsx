@@ -1,6 +1,6 @@
 /** Output of a command in its colours. */
 import { useMemo } from "preact/hooks";
-import { Plain } from "./plain";
+import { Plain } from "./Plain";
 import { sgr } from "./sgr";
 
 export function Terminal({ text }: { text: string }) {
