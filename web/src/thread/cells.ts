@@ -20,7 +20,7 @@ export interface Cell {
   readonly block: number;
   isFirst: boolean;
   isLast: boolean;
-  /** In pixels; 0 until it was measured. */
+  /** In pixels; negative until it was measured. */
   height: number;
 }
 
@@ -164,7 +164,7 @@ export class Cells {
     const name = `${part}.${block}`;
     let cell = known.get(name);
     if (cell === undefined || cell.depth !== depth || cell.live !== live || cell.kind !== kind) {
-      cell = { key: `${item.key}.${name}`, kind, live, item, depth, part, block, isFirst: true, isLast: true, height: 0 };
+      cell = { key: `${item.key}.${name}`, kind, live, item, depth, part, block, isFirst: true, isLast: true, height: -1 };
       known.set(name, cell);
     }
     return cell;

@@ -149,8 +149,9 @@ function Foot() {
   const changed = useMemo(() => Date.now(), [last?.revision.value, items.length, turn?.promptId]);
   if (problem !== null) return <Fault text={problem} isLast={true} />;
   if (turn === null) return items.length === 0 && !thread.isLoading.value ? <p class="empty s soft">{words.thread.empty(agent)}</p> : null;
+  if (thread.questions.value.length > 0) return null;
   const quiet = now.value - Math.max(changed, turn.startedAt);
-  if (quiet < QUIET_MS || thread.questions.value.length > 0) return <p class="working xs faint"><Icon name="run" tone="run" />{words.thread.working(agent)}</p>;
+  if (quiet < QUIET_MS) return <p class="working xs faint"><Icon name="run" tone="run" />{words.thread.working(agent)}</p>;
   const host = app.host.value;
   return (
     <p class="working s soft">

@@ -105,7 +105,11 @@ export function Fault({ text, isLast }: { text: string; isLast: boolean }) {
 
 function PlanNote({ item }: { item: Extract<Item, { kind: "plan" }> }) {
   const [isOpen, press] = useFold(item.key, () => false);
+  const { thread } = useTalk();
   const done = item.entries.filter((entry) => entry.status === "completed").length;
+  // The current plan is in the panel; an earlier one stays where it was made.
+  const isCurrent = item.entries.length > 0 && thread.items.value.findLast((live) => live.item.kind === "plan")?.item === item;
+  if (isCurrent) return null;
   return (
     <>
       <button type="button" class="fold" aria-expanded={isOpen} onClick={press}>

@@ -106,7 +106,7 @@ function Facts({ item, diffs }: { item: ToolItem; diffs: DiffPart[] }) {
   const seconds = useSeconds(item.at, running);
   const took = running ? (seconds >= 2 ? seconds : undefined) : (item.seconds ?? (item.at !== undefined && item.endedAt !== undefined ? (item.endedAt - item.at) / 1_000 : undefined));
   const code = output?.isOver ? (output.signal ? output.signal : output.exitCode != null ? words.thread.exit(output.exitCode) : "") : "";
-  const time = took !== undefined && (running || item.toolKind === "execute" || took >= 2) ? spell(running ? Math.floor(took) : took) : "";
+  const time = took !== undefined && (running || item.toolKind === "execute" || took >= 2) && took >= 0.1 ? spell(running ? Math.floor(took) : took) : "";
   const shown = [code, time].filter(Boolean).join(" · ");
   return (
     <>

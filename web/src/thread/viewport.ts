@@ -193,7 +193,7 @@ export class Viewport {
 }
 
 function heightOf(cell: Cell | undefined): number {
-  return cell === undefined ? 0 : cell.height || GUESSES[cell.kind];
+  return cell === undefined ? 0 : cell.height < 0 ? GUESSES[cell.kind] : cell.height;
 }
 
 function sum(cells: readonly Cell[], from: number, to: number): number {
