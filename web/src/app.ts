@@ -46,6 +46,8 @@ export interface App {
   /** Every open question, oldest first. */
   questions: ReadonlySignal<readonly Question[]>;
   settings: Signal<Settings>;
+  /** How far each session was read on this device: its row is new if its `head` is above. */
+  seen: ReadonlySignal<ReadonlyMap<string, number>>;
   /** The last sentence for the polite live region. */
   said: ReadonlySignal<string>;
 

@@ -1,6 +1,16 @@
 /** Every text that the page shows. One place, ready for translation. */
 export const words = {
   name: "Dragoman",
+  store: {
+    asks: (title: string) => `A question: ${title}`,
+    noHost: "The host cannot be reached. Look whether dragoman web still runs.",
+    noSession: "There is no such session here.",
+    notUploaded: "The host cannot be reached: not uploaded.",
+    refused: (status: number) => `The host refused it (${status}).`,
+    sessions: "Sessions",
+    tooOften: "Too many tries. Wait a minute, then ask for a new code.",
+    wrongCode: "This code is wrong, used or expired. Ask for a new one: dragoman web prints it.",
+  },
   thread: {
     conversation: "Conversation",
     code: "Code",

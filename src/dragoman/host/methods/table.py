@@ -61,6 +61,7 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/restart_agent": HostMethod("prompt", f"{_HERE}.agents:restart_agent"),
     "_dragoman/sessions/unwatch": HostMethod("view", f"{_HERE}.watching:unwatch"),
     "_dragoman/sessions/watch": HostMethod("view", f"{_HERE}.watching:watch"),
+    "_dragoman/search": HostMethod("view", f"{_HERE}.search:search"),
     "_dragoman/steer": HostMethod("prompt"),
     "_dragoman/take": HostMethod("prompt"),
     "_dragoman/traffic": HostMethod("admin", f"{_HERE}.traffic:answer_traffic", "keeps_traffic"),
