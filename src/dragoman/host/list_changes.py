@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _KEPT: Final = 4096  # changes of sessions; a client that is further behind gets the whole list
 
 
-class Watches(Protocol):
+class WatchesList(Protocol):
     """A client that watches the list."""
 
     @property
@@ -38,7 +38,7 @@ class ListChanges:
         self._number = 0
         self._forgotten = 0
         self._changed: OrderedDict[tuple[str, str], int] = OrderedDict()
-        self._watches: dict[str, list[Watches]] = {}
+        self._watches: dict[str, list[WatchesList]] = {}
 
     @property
     def revision(self) -> str:
@@ -62,12 +62,12 @@ class ListChanges:
         for watch in self._watches.get(principal, ()):
             watch.changed(id)
 
-    def add(self, watch: Watches) -> None:
+    def add(self, watch: WatchesList) -> None:
         """Let a client have the changes of its user's sessions."""
         self.is_used = True
         self._watches.setdefault(watch.client.visitor.principal, []).append(watch)
 
-    def remove(self, watch: Watches) -> None:
+    def remove(self, watch: WatchesList) -> None:
         """Undo `add`."""
         principal = watch.client.visitor.principal
         self._watches[principal].remove(watch)

@@ -39,7 +39,7 @@ async def answer(host: Host, client: HostConnection, call: Call) -> object:
         if choice is None:
             raise RequestError.invalid_params("this was not offered: choose an option of the question, or an action")
         question.choose(choice, client)
-        await session.settle()  # it is in the log before the client is told that it counts
+        await session.settle()  # it is in the log before the client gets its answer
         return {"accepted": True}
     given = session.questions.answer_to(id) or await _find_in_log(session, id)
     if given is None or not given.identity:
@@ -49,8 +49,8 @@ async def answer(host: Host, client: HostConnection, call: Call) -> object:
     late = chosen_option(_choice_in(params))
     chosen = {"action": late} if "action" in params else {"outcome": {"outcome": "selected", "optionId": late}}
     session.questions.note_late(id, chosen, client)
-    told = {"option": given.option, "who": given.who, "at": given.at}
-    raise _refusal("this was answered already; your answer was not used", "answered", **told)
+    first = {"option": given.option, "who": given.who, "at": given.at}
+    raise _refusal("this was answered already; your answer was not used", "answered", **first)
 
 
 def _refusal(message: str, reason: str, **members: object) -> RequestError:

@@ -119,7 +119,7 @@ class ListWatch:
             self._send_later()
 
 
-class Watches:
+class ClientWatches:
     """The watches of one connection, by the ids that its client gave them."""
 
     def __init__(self) -> None:
@@ -144,7 +144,7 @@ async def watch(host: Host, client: HostConnection, call: Call) -> object:
         raise RequestError.invalid_params("watchId must be a text of up to 128 characters", path="$.watchId")
     if cursor is not None and not isinstance(cursor, str):
         raise RequestError.invalid_params("cursor must be a text", path="$.cursor")
-    watches: Watches = client.kept.setdefault(KEPT, Watches())
+    watches: ClientWatches = client.kept.setdefault(KEPT, ClientWatches())
     found = watches.by_id.get(id)
     if cursor is not None and found is not None and found.wanted == wanted:
         rows, following = await found.list.page(wanted, cursor)
@@ -179,7 +179,7 @@ async def watch(host: Host, client: HostConnection, call: Call) -> object:
 
 async def unwatch(host: Host, client: HostConnection, call: Call) -> object:
     """End a watch; one that does not exist counts as ended."""
-    watches: Watches | None = client.kept.get(KEPT)
+    watches: ClientWatches | None = client.kept.get(KEPT)
     found = None if watches is None else watches.by_id.pop(str(read_params(call.params).get("watchId", "")), None)
     if found is not None:
         found.close()
