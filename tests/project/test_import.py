@@ -16,6 +16,7 @@ REMOTE = "dragoman.transports.remote"
 SERVING = (
     "dragoman.host.serving.server",
     "dragoman.host.serving.routes",
+    "dragoman.host.serving.upload_pages",
     "dragoman.host.serving.page_files",
     "dragoman.host.serving.ui_stream.endpoint",
     "dragoman.cli.serve.run",

@@ -81,6 +81,62 @@ class Shown:
             raise AssertionError(f"it did not happen; there is:\n{shown()}") from None
 
 
+class Picture(Shown):
+    """A screen, which a test sees as it was when the text that it waited for had just been drawn.
+
+    The client goes on while a test runs. What is drawn behind that moment is seen after the next wait or key, so that
+    no test sees by chance what it did not wait for.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wanted: Callable[[str], bool] | None = None
+        self._kept: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What is on the screen."""
+        return self.drawn() if self._kept is None else self._kept
+
+    def drawn(self) -> str:
+        """What is on the screen now, whatever was waited for."""
+        raise NotImplementedError
+
+    def look_again(self) -> None:
+        """See what is on the screen by now."""
+        self._kept = None
+
+    def news(self) -> None:
+        if self._wanted is not None and self._wanted(drawn := self.drawn()):
+            self._kept, self._wanted = drawn, None
+        super().news()
+
+    async def wait_until(self, is_true: Callable[[], object], shown: Callable[[], object]) -> None:
+        self.look_again()
+        await super().wait_until(is_true, shown)
+
+    async def until(self, text: str) -> str:
+        """Wait until the screen shows a text."""
+        await self._until_drawn(lambda drawn: text in drawn, f"no {text!r} in")
+        return self.text
+
+    async def until_gone(self, text: str) -> str:
+        """Wait until the screen shows a text no more."""
+        await self._until_drawn(lambda drawn: text not in drawn, f"{text!r} is in")
+        return self.text
+
+    async def _until_drawn(self, is_so: Callable[[str], bool], message: str) -> None:
+        self.look_again()
+        self._wanted = is_so
+        self.news()  # it may be there already
+        await super().wait_until(lambda: self._wanted is None or self._is_over, lambda: f"{message}\n{self.drawn()}")
+        assert self._wanted is None, f"the client ended before that: {message}\n{self.drawn()}"
+
+    @property
+    def _is_over(self) -> bool:
+        return False
+
+
 class AgentHere(MachineAgent):
     """An agent of ours that runs in the host; any other is a program, as usual."""
 
@@ -114,17 +170,22 @@ class PlainHere(Shown):
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self.clock = clock
-        self.seen: list[str] = []
+        self._lines: list[str] = []
         self._read = 0
         self._typed = asyncio.Queue[str | None]()
         self._running: asyncio.Task[None] | None = None
 
     def start(self, opening: attach.TerminalOpening, session_id: str | None, *, chooses: bool = False) -> None:
         """Begin to work."""
-        terminal = _LinesTerminal(self.seen, self._typed, self.news)
+        terminal = _LinesTerminal(self._lines, self._typed, self.news)
         client = LineClient(opening, terminal, session_id, self.clock, chooses=chooses)
         self._running = asyncio.create_task(client.run(asyncio.ensure_future(terminal.read(client))))
         self._running.add_done_callback(lambda done: self.news())
+
+    @property
+    def seen(self) -> list[str]:
+        """The lines up to the one that was waited for; all of them when the client has ended."""
+        return self._lines if self._is_over else self._lines[: self._read]
 
     def type(self, *lines: str) -> None:
         for line in lines:
@@ -135,12 +196,12 @@ class PlainHere(Shown):
         assert self._running is not None
         while True:
             await self.wait_until(
-                lambda: len(self.seen) > self._read or self._is_over, lambda: f"no {text!r} in {self.seen}"
+                lambda: len(self._lines) > self._read or self._is_over, lambda: f"no {text!r} in {self._lines}"
             )
-            assert len(self.seen) > self._read, f"the client ended before {text!r}; there is {self.seen}"
+            assert len(self._lines) > self._read, f"the client ended before {text!r}; there is {self._lines}"
             self._read += 1
-            if text in self.seen[self._read - 1]:
-                return self.seen[self._read - 1]
+            if text in self._lines[self._read - 1]:
+                return self._lines[self._read - 1]
 
     async def answer(self, line: str) -> None:
         """Type an answer when the question could be read."""
@@ -183,7 +244,7 @@ class _LinesTerminal(PlainTerminal):
         return await self._typed.get()
 
 
-class InlineHere(Shown):
+class InlineHere(Picture):
     """Inline mode: keys go through the parser of prompt_toolkit, and a terminal emulator shows what is written."""
 
     def __init__(self, clock: Clock) -> None:
@@ -229,8 +290,7 @@ class InlineHere(Shown):
         self._stream.feed(text)
         self.news()
 
-    @property
-    def text(self) -> str:
+    def drawn(self) -> str:
         return "\n".join(line.rstrip() for line in self.screen.display)
 
     @property
@@ -240,13 +300,8 @@ class InlineHere(Shown):
         return "\n".join([*top, self.text])
 
     def type(self, text: str) -> None:
+        self.look_again()
         self._keyboard.send_text(text)
-
-    async def until(self, text: str) -> str:
-        """Wait until the screen shows a text."""
-        await self.wait_until(lambda: text in self.text or self._is_over, lambda: f"no {text!r} in\n{self.text}")
-        assert text in self.text, f"the client ended before {text!r}:\n{self.text}"
-        return self.text
 
     async def answer(self, keys: str, until: str) -> None:
         """Type an answer when the question could be read."""
@@ -293,7 +348,7 @@ class _Emulated:
         raise io.UnsupportedOperation("not a file")
 
 
-class ScreenHere(Shown):
+class ScreenHere(Picture):
     """The full screen in Textual's test driver; keys go through the parser of the client."""
 
     def __init__(self, app: Any, clock: Clock) -> None:
@@ -301,8 +356,7 @@ class ScreenHere(Shown):
         self.app = app
         self.clock = clock
 
-    @property
-    def text(self) -> str:
+    def drawn(self) -> str:
         from tests.tui.grids import grid
 
         return "\n".join(grid(self.app))
@@ -316,19 +370,10 @@ class ScreenHere(Shown):
         """Type keys, with a pause behind them: an escape character at the end is a key of its own."""
         from dragoman.tui.screen.keys.pasted_keys import PasteParser
 
+        self.look_again()
         parser = PasteParser()
         for event in (*parser.feed(text), *parser.feed("")):
             self.app.post_message(event)
-
-    async def until(self, text: str) -> str:
-        """Wait until the screen shows a text."""
-        await self.wait_until(lambda: text in self.text, lambda: f"no {text!r} in\n{self.text}")
-        return self.text
-
-    async def until_gone(self, text: str) -> str:
-        """Wait until the screen shows a text no more."""
-        await self.wait_until(lambda: text not in self.text, lambda: f"{text!r} is in\n{self.text}")
-        return self.text
 
     async def answer(self, keys: str, until: str) -> None:
         """Move into the card, and type an answer when it could be read."""

@@ -19,6 +19,7 @@ export interface AgentFacts {
   version?: string;
   state: "ready" | "login" | "missing" | "unknown";
   how?: string;
+  isDefault?: boolean;
 }
 
 export interface Device {
@@ -53,6 +54,8 @@ export interface App {
   /** How questions ended that are no longer open, by their id; kept for a while. */
   ends: ReadonlySignal<ReadonlyMap<string, QuestionEnd>>;
   settings: Signal<Settings>;
+  /** How far each session was read on this device: its row is new if its `head` is above. */
+  seen: ReadonlySignal<ReadonlyMap<string, number>>;
   /** The last sentence for the polite live region. */
   said: ReadonlySignal<string>;
 

@@ -88,7 +88,11 @@ export interface MessageItem {
   kind: "message";
   key: string;
   role: "user" | "agent" | "thought";
+  /** The id that the agent or the host gave it. */
+  id?: string;
   parts: Part[];
+  /** The call of a subagent that it belongs to. */
+  parent?: string;
   seq: number;
   at?: number;
   endedAt?: number;
@@ -123,6 +127,8 @@ export interface ToolItem {
   /** Calls that belong to this one (subagents, tasks), in their order. */
   children: ToolItem[];
   parent?: string;
+  /** How long it took, if the host measured it. */
+  seconds?: number;
   seq: number;
   at?: number;
   endedAt?: number;
@@ -155,7 +161,68 @@ export interface UnknownItem {
   at?: number;
 }
 
-export type Item = MessageItem | ToolItem | NoticeItem | TurnEndItem | UnknownItem;
+/** The plan at the place where it was first reported; `Thread.plan` is the current one. */
+export interface PlanItem {
+  kind: "plan";
+  key: string;
+  id?: string;
+  entries: PlanEntry[];
+  /** Of a plan that is a text. */
+  text?: string;
+  /** Of a plan that is a file. */
+  uri?: string;
+  isRemoved: boolean;
+  seq: number;
+  at?: number;
+}
+
+/** The context was, or is being, made shorter. */
+export interface CompactionItem {
+  kind: "compaction";
+  key: string;
+  id: string;
+  status: string;
+  parts: Part[];
+  error?: string;
+  seq: number;
+  at?: number;
+}
+
+/** A child session (unstable), with what it did. */
+export interface SubagentItem {
+  kind: "subagent";
+  key: string;
+  sessionId: string;
+  title?: string;
+  description?: string;
+  state?: string;
+  children: Item[];
+  seq: number;
+  at?: number;
+}
+
+/** A message from one session to another (unstable). */
+export interface BetweenItem {
+  kind: "between";
+  key: string;
+  id: string;
+  sender?: string;
+  recipient?: string;
+  parts: Part[];
+  seq: number;
+  at?: number;
+}
+
+export type Item =
+  | MessageItem
+  | ToolItem
+  | NoticeItem
+  | TurnEndItem
+  | PlanItem
+  | CompactionItem
+  | SubagentItem
+  | BetweenItem
+  | UnknownItem;
 
 /** An item and its revision: a component that reads `revision.value` is drawn again only if this item changed. */
 export interface LiveItem {

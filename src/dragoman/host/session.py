@@ -87,6 +87,7 @@ class HostedSession:
         self.questions = SessionQuestions(self)
         self.agent = SessionAgent(self, host)
         self.settings = SharedSettings(self)
+        self.uploads = host.uploads
         self._paces: dict[int, TextPace] = {}
         self._host = host
         self._title = self.facts.get("title")

@@ -290,6 +290,8 @@ class GuardedRun:
         self._is_cancelled, self._is_recorded = False, is_recorded
         try:
             await self._begin_turn(copies_before=copies_before)
+            if self._changes is not None and self._changes.service is not None:
+                self._changes.service.prompt_id = prompt_id
             if self._is_cancelled:
                 return EndOfTurn(was_cancelled=True, was_sent=False)
             self._report(TurnStarted(prompt_id=prompt_id))

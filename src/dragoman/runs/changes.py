@@ -51,13 +51,14 @@ class FollowedTurn:
         self.records: list[TurnChanges] | None = None
         self.written: dict[str, bytes | None] = {}
         self.named: set[str] = set()
+        self.prompt_id = ""
         self._lock = Lock()
 
     def end_now(self, state: SessionState | None) -> list[TurnChanges]:
         """Look at the folders after the turn. Blocks; the second call returns what the first found."""
         with self._lock:
             if self.records is None:
-                self.records = self.tracker.end(claims_of(state, self.written), _prompt_of(state))
+                self.records = self.tracker.end(claims_of(state, self.written), _prompt_of(state), self.prompt_id)
             return self.records
 
 
@@ -90,6 +91,8 @@ class SessionChanges:
         self._left_out = tuple(left_out)
         self._turns: WeakKeyDictionary[Session, FollowedTurn] = WeakKeyDictionary()
         self._prepared: FollowedTurn | None = None
+        self.prompt_id = ""
+        """Of the next turn, by which a host knows its prompt."""
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # Called by the client
@@ -112,6 +115,7 @@ class SessionChanges:
         if turn is None:
             turn = self._begin((session.cwd, *session.additional_directories))
         self._turns[session] = turn
+        turn.prompt_id = self.prompt_id
         assert turn.beginning is not None
         try:
             await asyncio.shield(turn.beginning)

@@ -115,6 +115,8 @@ class TurnChanges(Struct, frozen=True, kw_only=True):
     """Whether dragoman itself was ended during the turn; the changes are then those until the next look."""
     prompt: str = ""
     """The beginning of what the user wrote, so that a list of turns can be read."""
+    prompt_id: str = ""
+    """By which a host knows the prompt."""
 
     @property
     def folder(self) -> str:

@@ -4,12 +4,14 @@ A hunk is taken back by its lines and the lines around them. If these are not fo
 the reason: a wrong place would be worse than none. What is taken back is a rewind like any other, so it can be redone.
 
 Decisions are kept with the turn: `3` is a hunk that is kept, `*` a kept file, `-3@17` a hunk that rewind 17 took back,
-`-*@17` a file. A rewind that was redone, by whatever program, does not count any more.
+`-*@17` a file. A rewind that was redone, by whatever program, does not count any more. `!t@TIME@DIGEST@NAME` is the
+mark of a user who has seen the change of a file in this turn, `!s@...` that of the whole session.
 """
 
 from __future__ import annotations
 
 import os
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -30,10 +32,22 @@ if TYPE_CHECKING:
 
 _CONTEXT: Final = 3
 _WHOLE: Final = "*"
+_TURN_MARK: Final = "!t@"
+_SESSION_MARK: Final = "!s@"
 
 
 class ReviewRefused(Exception):
     """A hunk or file cannot be taken back or kept; the text says why."""
+
+
+class ReviewMark(Struct, frozen=True):
+    """A note that a user has seen a change."""
+
+    at: int
+    """Milliseconds since 1970."""
+    digest: str
+    """Of the change that was seen (`change_digest`)."""
+    who: str
 
 
 class ReviewedFile(Struct, frozen=True, kw_only=True):
@@ -48,6 +62,9 @@ class ReviewedFile(Struct, frozen=True, kw_only=True):
     """The hunks that were taken back, each with the number of the rewind that did it."""
     reverted_by: int = 0
     """The number of the rewind that took the whole file back; 0 if none did."""
+    mark: ReviewMark | None = None
+    session_mark: ReviewMark | None = None
+    """That of the change which all turns of the session made together."""
 
     @property
     def is_reverted(self) -> bool:
@@ -98,7 +115,7 @@ class Review:
         whole = next((n for n, rewind in rewinds.items() if self._turn.number in rewind.turns and not rewind.redoes), 0)
         with Contents(self._rewinder.root, self._store.packs) as contents:
             return [
-                _reviewed(change, _hunks(change, contents), decided.get(_key(change.path), []), rewinds, whole)
+                _reviewed(change, change_hunks(change, contents), decided.get(_key(change.path), []), rewinds, whole)
                 for change in changes
             ]
 
@@ -126,6 +143,13 @@ class Review:
             self._decide(file.change.path, numbers - set(map(str, hunks)), {_WHOLE, *map(str, hunks)})
         else:
             self._decide(file.change.path, set(), {_WHOLE, *map(str, hunks)})
+
+    def mark(self, path: str, mark: ReviewMark | None, *, of_session: bool = False) -> None:
+        """Note that a user has seen a change, or has not. Raises: ReviewRefused, OSError."""
+        file, prefix = self._file(path, ()), _SESSION_MARK if of_session else _TURN_MARK
+        old = {word for word in self._decisions(file.change.path) if word.startswith(prefix)}
+        new = set() if mark is None else {f"{prefix}{mark.at}@{mark.digest}@{mark.who}"}
+        self._decide(file.change.path, new, old)
 
     def undo(self, number: int) -> RewindOutcome:
         """Bring back what a rewind of this review took; what changed since stays if the two do not touch.
@@ -215,6 +239,9 @@ class Review:
         decided[_key(path)] = sorted({*decided.get(_key(path), []), *added} - (set(removed) - added))
         self._store.save_kept_hunks(self._turn.number, decided)
 
+    def _decisions(self, path: str) -> list[str]:
+        return self._store.kept_hunks(self._turn.number).get(_key(path), [])
+
     def _file(self, path: str, hunks: Collection[int]) -> ReviewedFile:
         for change in self._turn.changes:
             if path in (change.path, os.path.join(self._rewinder.root, change.path)):
@@ -285,7 +312,26 @@ def _reviewed(
         is_kept=is_kept,
         reverted=dict(sorted(back.items())),
         reverted_by=reverted_by,
+        mark=_mark(decided, _TURN_MARK),
+        session_mark=_mark(decided, _SESSION_MARK),
     )
+
+
+def _mark(decided: Collection[str], prefix: str) -> ReviewMark | None:
+    for decision in decided:
+        at, _, rest = decision.removeprefix(prefix).partition("@")
+        digest, _, who = rest.partition("@")
+        if decision.startswith(prefix) and at.isdigit():
+            return ReviewMark(int(at), digest, who)
+    return None
+
+
+def change_digest(change: TreeChange) -> str:
+    """Return a digest of what a path held before and after: another change of it has another one."""
+    parts = [change.name, change.origin or b""]
+    for state in (change.before, change.after):
+        parts.append(b"-" if state is None else b"%o %d %b" % (state.mode, state.size, state.id))
+    return sha256(b"\0".join(parts)).hexdigest()
 
 
 def _moved(hunk: Hunk, back: Collection[Hunk]) -> Hunk:
@@ -301,7 +347,8 @@ def _content(path: str, state: FileState | None, contents: Contents) -> bytes | 
         return None
 
 
-def _hunks(change: TreeChange, contents: Contents) -> tuple[Hunk, ...]:
+def change_hunks(change: TreeChange, contents: Contents) -> tuple[Hunk, ...]:
+    """Return the hunks of a change; none if it is not one of a text, or its contents are not kept."""
     sides = []
     for path, state in ((change.old_path, change.before), (change.path, change.after)):
         if state is None:

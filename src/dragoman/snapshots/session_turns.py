@@ -15,7 +15,7 @@ from dragoman.snapshots.overlap import stored_folders
 from dragoman.snapshots.rewind import Rewinder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from dragoman.snapshots.records import TreeChange, TurnChanges
     from dragoman.snapshots.rewind import RewindPlan
@@ -60,16 +60,19 @@ class SessionTurns(Struct, frozen=True):
         return [(rewinder, plan) for rewinder, plan in found if plan is not None]
 
 
-def find_session_turns(base: str, session_id: str, agent: str | None = None) -> SessionTurns | None:
+def find_session_turns(
+    base: str, session_id: str, agent: str | None = None, *, roots: Sequence[str] | None = None
+) -> SessionTurns | None:
     """Return the turns of a session; None if none was followed. Reads files.
 
     Args:
         base: the folder of all snapshots.
         agent: under which name the turns are recorded; None for any, of which the one used last is taken.
+        roots: the folders to look in; None for all that have snapshots.
     """
     rewinders: dict[str, Rewinder] = {}
     found: list[TurnChanges] = []
-    for root in stored_folders(base):
+    for root in stored_folders(base) if roots is None else dict.fromkeys(map(os.path.realpath, roots)):
         rewinder = Rewinder(base, root)
         mine = [turn for turn in rewinder.store.turns() if turn.session_id == session_id]
         if mine:

@@ -170,7 +170,7 @@ class FolderTracker:
         finally:
             keeper.finish()
 
-    def end(self, claims: AgentClaims, prompt: str = "") -> TurnChanges | None:
+    def end(self, claims: AgentClaims, prompt: str = "", prompt_id: str = "") -> TurnChanges | None:
         """Look at the folder after the turn; return what changed. None if it was not followed.
 
         Raises:
@@ -214,6 +214,7 @@ class FolderTracker:
             overlaps=overlapping_sessions(self._base, self._store, live),
             notes=tuple(self._notes),
             prompt=prompt[:_PROMPT_CHARS],
+            prompt_id=prompt_id,
         )
         record = self._store.end_turn(record)
         self.close()
@@ -448,13 +449,13 @@ class TurnTracker:
                 with suppress(OSError):
                     folder.save(paths)
 
-    def end(self, claims: AgentClaims | None = None, prompt: str = "") -> list[TurnChanges]:
+    def end(self, claims: AgentClaims | None = None, prompt: str = "", prompt_id: str = "") -> list[TurnChanges]:
         """Look at the folders after the turn; return what changed in each."""
         records = []
         with self._guard:
             for folder in self._followed:
                 try:
-                    record = folder.end(claims or AgentClaims(), prompt)
+                    record = folder.end(claims or AgentClaims(), prompt, prompt_id)
                 except (OSError, ScanStopped) as error:
                     self.problems.append(f"{folder.root}: changes are not known: {error}")
                     folder.close()

@@ -134,8 +134,8 @@ def test_the_model_or_the_modes_that_it_offers_can_be_chosen(installed: Installe
     terminal.until("│ Hello from the scripted model.")
     terminal.until("Enter send")
     terminal.type("\x1bm")
-    listed = terminal.until("type to filter")
-    assert "✔" in listed, "the value that is set"
+    terminal.until("type to filter")
+    terminal.until("✔")  # the value that is set
     if installed.name == "codex":
         # Its modes are pairs of a policy and a sandbox. That of its settings is none, so it offers no modes.
         terminal.type("gpt-5.2\r")

@@ -24,6 +24,7 @@ from dragoman.host.history.replay import blocks_of, message_id_of
 from dragoman.host.history.terminal_items import logged_output, renamed, reported_output, terminals_in
 from dragoman.host.working.prompts import TAKEN
 from dragoman.host.working.served_terminals import LOOK_SECONDS
+from dragoman.host.working.uploads import REFERENCE
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
@@ -56,6 +57,7 @@ class Attachment:
         self.takes_events = False
         """It gets the events of its runs, terminals included, and shows a tool call's terminals from them."""
         self._prompts: dict[int, bytes] = {}
+        self._filled: set[int] = set()
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._terminals = TerminalView(self)
         self._is_joined = client.kind.batch_ms > 0
@@ -147,6 +149,15 @@ class Attachment:
             self._is_reading = False
         found = events[0] if events else None
         self._prompts[number] = found.body if found is not None and found.number == number else b""
+        self.pump()
+
+    async def _fill_prompt(self, number: int, body: bytes) -> None:
+        """Get the data of the attachments of a prompt, for a client that does not take their names."""
+        try:
+            self._prompts[number] = await self.session.uploads.fill_prompt(body, self.session.record.principal)
+            self._filled.add(number)
+        finally:
+            self._is_reading = False
         self.pump()
 
     def _pass(self, events: list[LogEvent]) -> bool:
@@ -295,11 +306,17 @@ class Attachment:
             self.cursor = event.number - 1  # the event comes again, with its prompt
             self._read(self._read_prompt(number))
             return
+        prompt = b"" if is_own else self._prompts.get(number or 0, b"")
+        if REFERENCE in prompt and not self.client.kind.attachments and number not in self._filled:
+            self.cursor = event.number - 1  # the event comes again, with the data of its attachments
+            self._read(self._fill_prompt(number or 0, prompt))
+            return
         if is_own or self.client.kind.activity:
             self._notify("_dragoman/turn_started", event)
         if is_own:
             return
-        prompt = self._prompts.pop(number or 0, b"")
+        self._prompts.pop(number or 0, None)
+        self._filled.discard(number or 0)
         for block in blocks_of(prompt) if prompt else ():
             self.send_own(user_chunk(block, message_id_of(event.body)), {}, event)
 

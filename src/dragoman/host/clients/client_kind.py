@@ -35,6 +35,8 @@ class ClientKind(msgspec.Struct, frozen=True):
     """It shows the output of terminals that other programs run, by `_meta`."""
     words: bool = False
     """It shows the words of a question in `_meta`; others are sent them as content of the tool call."""
+    attachments: bool = False
+    """It gets the name of an attachment in a prompt of another client; others get its data."""
     activity: bool = False
     """It gets `_dragoman/turn_started` for the turns of all clients, not only for its own."""
     batch_ms: int = 0
@@ -104,6 +106,7 @@ def read_client(params: v1.InitializeRequest) -> ClientKind:
         urls=elicitation.get("url") is not None,
         terminal_output=meta.get("terminal_output") is True,
         words=isinstance(own, dict) and own.get("words") is True,
+        attachments=isinstance(own, dict) and own.get("attachments") is True,
         activity=isinstance(own, dict) and own.get("activity") is True,
         batch_ms=_read_batch(own.get("batch")) if isinstance(own, dict) else 0,
         is_observer=isinstance(own, dict) and own.get("role") == "observer",

@@ -58,6 +58,7 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/reorder": HostMethod("prompt"),
     "_dragoman/report": HostMethod("view", f"{_HERE}.agents:report"),
     "_dragoman/restart_agent": HostMethod("prompt", f"{_HERE}.agents:restart_agent"),
+    "_dragoman/search": HostMethod("view", f"{_HERE}.search:search"),
     "_dragoman/steer": HostMethod("prompt"),
     "_dragoman/take": HostMethod("prompt"),
     "_dragoman/traffic": HostMethod("admin", f"{_HERE}.traffic:answer_traffic", "keeps_traffic"),

@@ -22,6 +22,7 @@ from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.passed_prompts import PassedPrompts
 from dragoman.host.working.prompt_blocks import blocks_for
 from dragoman.host.working.prompts import TAKEN, HostedPrompt, error_outcome, session_lost
+from dragoman.host.working.uploads import REFERENCE
 from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
 
@@ -115,14 +116,19 @@ class PromptQueue:
         if len(self._all()) > QUEUED:
             raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
         blocks_for(request.prompt, session.record.agent, session.agent_can)
-        item = HostedPrompt(id, client.key, request.prompt, meta)
+        blocks, written = request.prompt, encode(request.prompt)
+        if REFERENCE in written:
+            blocks = self._host.uploads.claim(blocks, client.visitor.principal, session.id)
+            written = encode(blocks)
+        item = HostedPrompt(id, client.key, blocks, meta)
+        item.names_uploads = REFERENCE in written
         item.steers = steers
         item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
         item.wants_events = "events" in wants
         place = sum(waiting.steers for waiting in self._waiting) if steers else len(self._waiting)
         self._waiting.insert(place, item)
         body: dict[str, Any] = {"promptId": id, "by": client.key, "who": client.who}
-        body["prompt"] = msgspec.Raw(encode(request.prompt))
+        body["prompt"] = msgspec.Raw(written)
         if meta:
             body["meta"] = meta
 

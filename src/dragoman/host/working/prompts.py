@@ -27,6 +27,8 @@ class HostedPrompt:
         self.number = 0
         """Of its event; 0 until that is committed."""
         self.is_cancelled = False
+        self.names_uploads = False
+        """Blocks of it name attachments, which are filled in for the agent."""
         self.steers = False
         """It was sent for the turn that ran then."""
         self.wants_report = False

@@ -392,10 +392,13 @@ class SessionAgent:
         Raises:
             RequestError: the agent cannot be started, or does not take such a prompt.
         """
-        run = await self.ensure()
+        record = self._session.record
+        run, blocks = await self.ensure(), prompt.blocks
+        if prompt.names_uploads and not prompt.is_cancelled:
+            blocks = await self._host.uploads.fill_blocks(blocks, record.principal)
         if prompt.is_cancelled:
             return EndOfTurn(was_cancelled=True, was_sent=False)
-        blocks = blocks_for(prompt.blocks, self._session.record.agent, run.can)
+        blocks = blocks_for(blocks, record.agent, run.can)
         self._prompt, self._echo = prompt, PromptEcho(blocks)
         end = await run.prompt(
             blocks,

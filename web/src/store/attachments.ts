@@ -1,0 +1,61 @@
+/** Files that wait to be sent with a prompt: uploaded at once, named in the prompt afterwards. */
+import { signal, type Signal } from "@preact/signals";
+import type { Attached } from "../model";
+import { object, present, text } from "../state/read";
+import { words } from "../words";
+import { post } from "../wire/door";
+
+export class Attachments {
+  readonly #half: () => string | null;
+  readonly #bySession = new Map<string, Signal<readonly Attached[]>>();
+
+  constructor(half: () => string | null) {
+    this.#half = half;
+  }
+
+  of(sessionId: string): Signal<readonly Attached[]> {
+    let found = this.#bySession.get(sessionId);
+    if (found === undefined) {
+      found = signal([]);
+      this.#bySession.set(sessionId, found);
+    }
+    return found;
+  }
+
+  add(sessionId: string, file: File): Attached {
+    const type = file.type || "application/octet-stream";
+    const first: Attached = { name: file.name, mimeType: type, bytes: file.size, state: "uploading" };
+    const shown = this.of(sessionId);
+    shown.value = [...shown.value, first];
+    void this.#upload(file, type).then((found) => {
+      shown.value = shown.value.map((one) => (one === first ? { ...first, ...found } : one));
+    });
+    return first;
+  }
+
+  remove(sessionId: string, attached: Attached): void {
+    const shown = this.of(sessionId);
+    shown.value = shown.value.filter((one) => one !== attached);
+  }
+
+  /** Gives what is ready to be sent, and keeps the rest. */
+  take(sessionId: string): Attached[] {
+    const shown = this.of(sessionId);
+    const ready = shown.value.filter((one) => one.state === "ready");
+    shown.value = shown.value.filter((one) => one.state !== "ready");
+    return ready;
+  }
+
+  async #upload(file: File, type: string): Promise<Partial<Attached>> {
+    try {
+      const answer = await post("/attachment", file, this.#half(), type);
+      const found = object(await answer.json().catch(() => null));
+      const id = text(found["id"]);
+      if (answer.ok && id !== undefined) return present<Partial<Attached>>({ id, mimeType: text(found["mimeType"]), state: "ready" });
+      const problem = text(found["error"]) ?? text(found["message"]) ?? words.store.refused(answer.status);
+      return { state: "refused", problem };
+    } catch {
+      return { state: "failed", problem: words.store.notUploaded };
+    }
+  }
+}
