@@ -19,6 +19,7 @@ export interface AgentFacts {
   version?: string;
   state: "ready" | "login" | "missing" | "unknown";
   how?: string;
+  isDefault?: boolean;
 }
 
 export interface Device {

@@ -24,7 +24,9 @@ from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.host.methods.params import read_params
 from dragoman.host.methods.table import SERVED_RIGHTS, call_method, open_methods
 from dragoman.rpc import Peer
+from dragoman.rpc.transport import ClosesWithCode
 from dragoman.schema import decode, v1
+from dragoman.transports import _close_codes as close_codes
 from dragoman.transports._client_version import VersionedClient, make_v2_host_translator
 from dragoman.wire import write_notification
 
@@ -100,12 +102,23 @@ class HostConnection:
             deadline.cancel()
             await self.peer.close("the host ended the connection")
 
+    @property
+    def identity(self) -> str:
+        """What is the same for every connection of one client, so that an answer which it sends again is its own."""
+        return f"{self.visitor.principal}/{self.visitor.device or self.kind.client or self.key}"
+
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return self._host.run(work)
 
-    def cut_off(self, why: str) -> None:
+    def cut_off(self, why: str, code: int = close_codes.BEHIND) -> None:
         """End the connection; the client may come back."""
-        _ = self.run(self.peer.close(why))
+        _ = self.run(self.end(why, code))
+
+    async def end(self, why: str, code: int) -> None:
+        """End the connection, with a code of `_close_codes` where the transport can send one."""
+        if isinstance(self._transport, ClosesWithCode):
+            self._transport.set_close(code, why)
+        await self.peer.close(why)
 
     # Role
 
@@ -208,7 +221,7 @@ class HostConnection:
         if not self.peer.is_open:
             return None
         named = child if child is not None and self.kind.unstable else session
-        return self.peer.ask(method, {"sessionId": named, **self._shown(session, params)}, Any, settle)
+        return self.peer.ask(method, {"sessionId": named, **self.shown_in(session, params)}, Any, settle)
 
     def withdraw(self, pending: Pending) -> None:
         """Withdraw what was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""
@@ -216,7 +229,7 @@ class HostConnection:
             body = msgspec.json.encode({"requestId": pending.id})
             self.peer.post(write_notification("$/cancel_request", body))
 
-    def _shown(self, session: str, params: dict[str, Any]) -> dict[str, Any]:
+    def shown_in(self, session: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return a question about a tool call that shows a terminal, as this client can show it."""
         call, hosted = params.get("toolCall"), self._host.live(session)
         content = call.get("content") if isinstance(call, dict) else None

@@ -21,10 +21,12 @@ import msgspec
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
 from dragoman.host.clients.opening_keys import FACT, OpeningKeys
+from dragoman.host.clients.session_list import SessionPlaces
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
 from dragoman.host.history.facts import CLOSED, session_key
 from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, SlicedJoin
+from dragoman.host.list_changes import ListChanges
 from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
@@ -33,6 +35,7 @@ from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.uploads import Uploads
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
+from dragoman.transports import _close_codes as close_codes
 from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
+    from dragoman.host.serving.pairing import Pairing
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
     from dragoman.store.event_log import EventLog, ListPlace, LogEvent, OwnedSession
@@ -65,6 +69,8 @@ class Visitor(msgspec.Struct, frozen=True):
     is_local: bool = True
     may_start_programs: bool = True
     """Whether MCP servers that it sends may be programs."""
+    token: str | None = None
+    """The name of the token that it came with."""
     device: str | None = None
     """The id of the paired device that it is; None for a token and for clients on this machine."""
 
@@ -110,6 +116,8 @@ class Host:
     """Whether its files are of another version than what it has loaded."""
     is_retiring = False
     """Whether it begins no turn and no session any more: those are for the host after it."""
+    pairing: Pairing | None = None
+    """How browsers become devices of it; None where no page is served."""
 
     def __init__(
         self,
@@ -142,6 +150,8 @@ class Host:
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
         self.opening_keys = OpeningKeys(self)
+        self.list_changes = ListChanges()
+        self.places = SessionPlaces()
         self._sessions: dict[str, HostedSession] = {}
         self._restoring: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -187,7 +197,7 @@ class Host:
         await asyncio.gather(*(session.close(why, kind) for session in list(self._sessions.values())))
         self._sessions.clear()
         for connection in list(self._connections):
-            await connection.peer.close(why)
+            await connection.end(why, close_codes.DRAINING)
         while self._tasks or self._restoring:
             await asyncio.wait([*self._tasks, *self._restoring.values()])
         await self.settle()
@@ -467,6 +477,7 @@ class Host:
     def _add(self, session: HostedSession, owned: OwnedSession) -> None:
         session.log.own(owned)
         self._sessions[session.id] = session
+        self.list_changes.note(session)
         owned.lost.add_done_callback(lambda lost: self._lost(session, str(lost.result())))
 
     def _lost(self, session: HostedSession, why: str) -> None:
@@ -509,6 +520,7 @@ class Host:
         session.describe()
         await session.close(why)  # which gives it up, before it can be found in the log again
         self._sessions.pop(session.id, None)
+        self.list_changes.note(session)
 
     async def delete(self, session: HostedSession) -> None:
         """Remove a session, and the agent's copy of it if the agent can."""
@@ -524,6 +536,7 @@ class Host:
                 _log.warning("the agent did not delete its copy of a session: %s", error)
         await self.close_session(session, "The session was deleted.")
         await self.log.delete(session.id)
+        self.list_changes.note(session)
         await self.uploads.forget_session(session.id)
 
     # Time

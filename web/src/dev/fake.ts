@@ -14,7 +14,7 @@ export class Fake {
     sessionId: SESSION,
     cwd: "/home/ada/src/atlas-api",
     title: "Retry webhooks with backoff",
-    own: { agent: "claude", state: "running", attached: 3, branch: "webhook-retry", worktree: "webhook-retry" },
+    own: { agent: "claude", state: "running", attached: 3, branch: "webhook-retry", worktree: { name: "webhook-retry", project: "atlas-api" } },
   });
   readonly questions = signal<readonly Question[]>([]);
   readonly unsent = signal<readonly Unsent[]>([]);

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 const REST = 5000; // milliseconds without a move after which a pointer no longer aims
 
 /** Returns `wanted`, or what it was when the pointer came, for as long as it is there. */
-export function useSteady<T>(wanted: T, list: RefObject<HTMLElement>): T {
+export function useSteady<T>(wanted: T, list: RefObject<HTMLElement | null>): T {
   const [isHeld, hold] = useState(false);
   const kept = useRef(wanted);
   if (!isHeld) kept.current = wanted;

@@ -52,7 +52,7 @@ function FieldInput({ field, value, fault, onValue }: { field: Field; value: Val
           {field.choices.map((choice) => <option key={choice.value} value={choice.value}>{choice.title}</option>)}
         </select>
       ) : (
-        <input id={id} class="input" dir="auto" autocomplete="off" type={field.format === "date" ? "date" : "text"} inputMode={field.type === "string" ? "text" : "decimal"} value={typed} {...described} onInput={(event) => onValue(event.currentTarget.value)} />
+        <input id={id} class="input" dir="auto" autocomplete="off" placeholder={field.format === "date" ? "2026-01-31" : ""} inputMode={field.type === "string" ? "text" : "decimal"} value={typed} {...described} onInput={(event) => onValue(event.currentTarget.value)} />
       )}
       {more}
     </div>

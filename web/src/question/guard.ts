@@ -38,9 +38,9 @@ function visiblePart(element: HTMLElement): Interval | null {
 
 export interface Guard {
   /** The whole card. */
-  card: RefObject<HTMLElement>;
+  card: RefObject<HTMLElement | null>;
   /** What has to be seen before anything is allowed. */
-  body: RefObject<HTMLDivElement>;
+  body: RefObject<HTMLDivElement | null>;
   isSeen: boolean;
   /** How far it was seen without a gap, and how long it is, in lines. */
   seenLines: number;
