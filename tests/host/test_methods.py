@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -46,10 +47,11 @@ async def state(host: Hosted, id: str) -> object:
     return msgspec.json.encode(session.facts), session.state, waiting, events, host.source.starts
 
 
-async def test_each_method_needs_its_right_and_view_changes_nothing() -> None:
+async def test_each_method_needs_its_right_and_view_changes_nothing(tmp_path: Path) -> None:
     async with hosted(OnTheWire(capabilities={"loadSession": True, "sessionCapabilities": {"fork": {}}})) as host:
         host.host.keeps_traffic = True
-        first, session = await host.opened(OURS)
+        first = await host.client(OURS)
+        session = await first.open(str(tmp_path))
         agent = host.source.agent
         first.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "hello"}])
         await agent.prompted()

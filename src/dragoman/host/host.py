@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
     from dragoman.store.event_log import EventLog, ListPlace, LogEvent, OwnedSession
@@ -248,6 +249,13 @@ class Host:
     def agent_names(self) -> list[str]:
         """Return the agents that clients may choose from."""
         return sorted(self._sources)
+
+    def agent_entries(self, cwd: str | None) -> list[tuple[str, AgentEntry | None]]:
+        """Return the agents that clients may choose from, with what is known of their programs. Blocks.
+
+        `cwd` is the folder of a new session, whose project may have agents of its own.
+        """
+        return [(name, getattr(source, "entry", None)) for name, source in sorted(self._sources.items())]
 
     def find_source(self, name: str) -> AgentSource | None:
         """Return an agent by its name; a host may know more of them than it lists."""
@@ -462,7 +470,7 @@ class Host:
 
     async def _restore(self, id: str, visitor: Visitor) -> None:
         try:
-            async with self._alone(id):
+            async with self.alone(id):
                 if id in self._sessions:
                     return
                 record = await self.log.find(id, visitor.principal)
@@ -487,8 +495,8 @@ class Host:
             _ = self.run(session.abandon(f"{why}; connect again"))
 
     @asynccontextmanager
-    async def _alone(self, id: str) -> AsyncIterator[None]:
-        """Be the only one that becomes the owner of a session, or gives it up."""
+    async def alone(self, id: str) -> AsyncIterator[None]:
+        """Be the only one that becomes the owner of a session, or gives it up; or that changes a folder."""
         lock = self._locks.setdefault(id, asyncio.Lock())
         try:
             async with lock:
@@ -585,7 +593,7 @@ class Host:
             if found is None:
                 return
             through, events = found
-            async with self._alone(record.id):
+            async with self.alone(record.id):
                 live = self._sessions.get(record.id)
                 if self._is_in_use(record.id):
                     return

@@ -106,17 +106,38 @@ class SessionRequests:
 
         call.after_response(attach)
         place = {**self._place(session), **({"start": start + 1} if start else {})}
+        if session.facts.get("worktree"):
+            place |= {"worktree": session.facts["worktree"], "cwd": session.record.cwd}
         return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": place}}
 
     async def _open_new(
         self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None
     ) -> HostedSession:
         client = self._client
-        session = await self._host.make_session(
-            client.visitor,
-            agent=client.agent or meta.get("agent"),
-            cwd=admit_folder(request.cwd, client.visitor),
-        )
+        cwd = admit_folder(request.cwd, client.visitor)
+        made = None
+        if meta.get("worktree") is not None:
+            from dragoman.host.methods.worktrees import make_for
+
+            made = await make_for(meta["worktree"], cwd, client.visitor)
+        try:
+            session = await self._open_in(call, request, meta, key, cwd if made is None else made.cwd)
+        except BaseException:
+            if made is not None:
+                await made.give_up()
+            raise
+        for note in () if made is None else made.notes:
+            session.notice(note)
+        if made is not None:
+            session.facts["worktree"] = made.members
+            session.describe()
+        return session
+
+    async def _open_in(
+        self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None, cwd: str
+    ) -> HostedSession:
+        client = self._client
+        session = await self._host.make_session(client.visitor, agent=client.agent or meta.get("agent"), cwd=cwd)
         session.servers = admit_servers(request.mcp_servers or (), client.visitor)
         session.directories = admit_folders(request.additional_directories or (), client.visitor)
         session.env = self._environment(meta)
@@ -542,7 +563,9 @@ class PromptRequests:
         ids = params.get("promptIds")
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids) or len(set(ids)) != len(ids):
             raise RequestError.invalid_params("promptIds must be a list of different ids", path="$.promptIds")
-        return {"promptIds": session.prompts.reorder(ids)}
+        order = session.prompts.reorder(ids)
+        self._host.list_changes.note(session)
+        return {"promptIds": order}
 
     async def _read(self, call: Call) -> tuple[HostedSession, dict[str, Any]]:
         params = read_params(call.params)

@@ -50,12 +50,17 @@ class HostMethod(Struct, frozen=True):
 
 METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/answer": HostMethod("answer", f"{_HERE}.answering:answer"),
+    "_dragoman/agents": HostMethod("view", f"{_HERE}.agents:list_agents"),
     "_dragoman/detach": HostMethod("view"),
+    "_dragoman/files": HostMethod("view", f"{_HERE}.places:find_files"),
+    "_dragoman/folders": HostMethod("prompt", f"{_HERE}.places:list_folders"),
     "_dragoman/history": HostMethod("view"),
     "_dragoman/input": HostMethod("view"),
     "_dragoman/ledger": HostMethod("view"),
     "_dragoman/log_in": HostMethod("admin", f"{_HERE}.agents:log_in"),
     "_dragoman/login_methods": HostMethod("admin", f"{_HERE}.agents:list_login_methods"),
+    "_dragoman/queue/edit": HostMethod("prompt", f"{_HERE}.queue:edit"),
+    "_dragoman/queue/remove": HostMethod("prompt", f"{_HERE}.queue:remove"),
     "_dragoman/reorder": HostMethod("prompt"),
     "_dragoman/report": HostMethod("view", f"{_HERE}.agents:report"),
     "_dragoman/restart_agent": HostMethod("prompt", f"{_HERE}.agents:restart_agent"),
@@ -66,6 +71,9 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/take": HostMethod("prompt"),
     "_dragoman/traffic": HostMethod("admin", f"{_HERE}.traffic:answer_traffic", "keeps_traffic"),
     "_dragoman/turns": HostMethod("view"),
+    "_dragoman/worktrees": HostMethod("view", f"{_HERE}.worktrees:list_all"),
+    "_dragoman/worktrees/discard": HostMethod("prompt", f"{_HERE}.worktrees:discard"),
+    "_dragoman/worktrees/merge": HostMethod("prompt", f"{_HERE}.worktrees:merge"),
 }
 
 ACP_RIGHTS: Final[Mapping[str, str]] = {
