@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
 from tests.host.kit import OURS, Client, Hosted, OnTheWire, hosted
 from tests.host.test_watching import END, answered, changed, refusal
@@ -154,7 +156,7 @@ async def test_a_session_gets_a_worktree_that_is_listed_merged_and_discarded(
         assert (await answered(other, "_dragoman/worktrees/merge", **named))["merged"] == ["src/loader.py"]
         assert (project / "src" / "loader.py").read_text() == "changed\n"
         assert await answered(other, "_dragoman/worktrees/discard", **named) == {}
-        assert not copy.exists()
+        assert not os.path.lexists(copy)  # noqa: ASYNC240 - a look
         assert (await answered(other, "_dragoman/worktrees", cwd=str(project)))["worktrees"] == []
         assert (await refusal(other, "_dragoman/worktrees/discard", **named))["code"] == -32002
 
@@ -184,9 +186,9 @@ async def test_no_worktree_is_made_that_would_show_more_than_the_visitor_may_see
         line = await host.client(OURS)
         for name in ("../evil", "", 7, "a/b"):
             assert await refused(project, name) in (-32602, -32603)
-        source.fails.append(OSError("no"))
-        made = tmp_path / "data" / "dragoman" / "worktrees"
-        assert not made.exists() or not [path for path in made.rglob("record.json")]
+        source.fails.append(ConfigError("it does not start"))
+        assert await refused(project, "try") == -32603
+        assert not list((tmp_path / "data").rglob("record.json")), "nothing is left of it"
 
 
 async def test_prompts_that_wait_are_changed_and_removed_by_their_sender_or_an_administrator() -> None:
