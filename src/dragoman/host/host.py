@@ -37,6 +37,7 @@ from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
@@ -485,6 +486,10 @@ class Host:
         finally:
             if not lock.locked() and self._locks.get(id) is lock:
                 del self._locks[id]
+
+    def alone_in(self, folder: str) -> AbstractAsyncContextManager[None]:
+        """Be the only one that looks at the changes of a folder, or takes some back."""
+        return self._alone(f"changes in {folder}")
 
     async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
         """Return a page of the events of a session, in memory or not."""

@@ -260,6 +260,11 @@ class GuardedRun:
 
     # Turns
 
+    @property
+    def follows_changes(self) -> bool:
+        """Whether what its turns change can be looked at afterwards."""
+        return self._changes is not None
+
     async def prompt(
         self,
         content: Sequence[v1.ContentBlock],

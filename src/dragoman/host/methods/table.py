@@ -49,6 +49,11 @@ class HostMethod(Struct, frozen=True):
 
 
 METHODS: Final[Mapping[str, HostMethod]] = {
+    "_dragoman/changes": HostMethod("view", f"{_HERE}.changes:list_turns"),
+    "_dragoman/changes/context": HostMethod("view", f"{_HERE}.changes:read_context"),
+    "_dragoman/changes/decide": HostMethod("prompt", f"{_HERE}.changes:decide"),
+    "_dragoman/changes/files": HostMethod("view", f"{_HERE}.changes:list_files"),
+    "_dragoman/changes/reviewed": HostMethod("prompt", f"{_HERE}.changes:mark_reviewed"),
     "_dragoman/detach": HostMethod("view"),
     "_dragoman/history": HostMethod("view"),
     "_dragoman/input": HostMethod("view"),
@@ -58,6 +63,8 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/reorder": HostMethod("prompt"),
     "_dragoman/report": HostMethod("view", f"{_HERE}.agents:report"),
     "_dragoman/restart_agent": HostMethod("prompt", f"{_HERE}.agents:restart_agent"),
+    "_dragoman/rewind/apply": HostMethod("prompt", f"{_HERE}.rewinding:apply_rewind"),
+    "_dragoman/rewind/plan": HostMethod("prompt", f"{_HERE}.rewinding:plan_rewind"),
     "_dragoman/steer": HostMethod("prompt"),
     "_dragoman/take": HostMethod("prompt"),
     "_dragoman/traffic": HostMethod("admin", f"{_HERE}.traffic:answer_traffic", "keeps_traffic"),
