@@ -212,7 +212,11 @@ async def test_an_agent_that_dies_ends_the_turn_with_an_error() -> None:
 
 async def test_what_is_for_clients_that_know_the_host_is_sent_to_those_only() -> None:
     def own(line: V2Line, messages: list[dict[str, Any]]) -> list[Any]:
-        return [each for each in messages if "_dragoman" in each.get("method", "") or "seq" in str(each.get("params"))]
+        return [
+            message
+            for message in messages
+            if "_dragoman" in message.get("method", "") or "'seq'" in str(message.get("params"))
+        ]
 
     async with both() as at:
         for knows in (False, True):

@@ -24,7 +24,9 @@ from dragoman.host.history.terminal_items import renamed, terminals_in
 from dragoman.host.methods.params import read_params
 from dragoman.host.methods.table import SERVED_RIGHTS, call_method, open_methods
 from dragoman.rpc import Peer
+from dragoman.rpc.transport import ClosesWithCode
 from dragoman.schema import decode, v1
+from dragoman.transports import _close_codes as close_codes
 from dragoman.transports._client_version import VersionedClient, make_v2_host_translator
 from dragoman.wire import write_notification
 
@@ -103,9 +105,15 @@ class HostConnection:
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return self._host.run(work)
 
-    def cut_off(self, why: str) -> None:
+    def cut_off(self, why: str, code: int = close_codes.BEHIND) -> None:
         """End the connection; the client may come back."""
-        _ = self.run(self.peer.close(why))
+        _ = self.run(self.end(why, code))
+
+    async def end(self, why: str, code: int) -> None:
+        """End the connection, with a code of `_close_codes` where the transport can send one."""
+        if isinstance(self._transport, ClosesWithCode):
+            self._transport.set_close(code, why)
+        await self.peer.close(why)
 
     # Role
 

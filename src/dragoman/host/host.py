@@ -33,6 +33,7 @@ from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.uploads import Uploads
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
+from dragoman.transports import _close_codes as close_codes
 from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
+    from dragoman.host.serving.pairing import Pairing
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
     from dragoman.store.event_log import EventLog, ListPlace, LogEvent, OwnedSession
@@ -66,6 +68,8 @@ class Visitor(msgspec.Struct, frozen=True):
     is_local: bool = True
     may_start_programs: bool = True
     """Whether MCP servers that it sends may be programs."""
+    token: str | None = None
+    """The name of the token that it came with."""
     device: str | None = None
     """The id of the paired device that it is; None for a token and for clients on this machine."""
 
@@ -111,6 +115,8 @@ class Host:
     """Whether its files are of another version than what it has loaded."""
     is_retiring = False
     """Whether it begins no turn and no session any more: those are for the host after it."""
+    pairing: Pairing | None = None
+    """How browsers become devices of it; None where no page is served."""
 
     def __init__(
         self,
@@ -188,7 +194,7 @@ class Host:
         await asyncio.gather(*(session.close(why, kind) for session in list(self._sessions.values())))
         self._sessions.clear()
         for connection in list(self._connections):
-            await connection.peer.close(why)
+            await connection.end(why, close_codes.DRAINING)
         while self._tasks or self._restoring:
             await asyncio.wait([*self._tasks, *self._restoring.values()])
         await self.settle()

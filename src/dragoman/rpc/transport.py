@@ -50,6 +50,14 @@ class Transport(Protocol):
 
 
 @runtime_checkable
+class ClosesWithCode(Protocol):
+    """A transport that can say at its end why it ends."""
+
+    def set_close(self, code: int, reason: str) -> None:
+        """Take the code and the sentence that `close` will send."""
+
+
+@runtime_checkable
 class SizesBuffers(Protocol):
     """A transport that can hold more on its way while many sessions stream at once."""
 

@@ -1,10 +1,16 @@
-"""A small page that was built, for tests of the way in: the files and the table as a build makes them."""
+"""A small page that was built, for tests of the way in, and a browser that has opened it."""
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from pathlib import Path
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from tests.host.serving.kit import SECONDS, Served
+from tests.transports.remote_kit import Http
 
 FILES = {
     "/": ("index.html", "text/html; charset=utf-8", "no-store", b"<!doctype html><title>Dragoman</title>" + b" " * 500),
@@ -26,3 +32,77 @@ def build_page(folder: Path) -> Path:
     (folder / "table.json").write_text(json.dumps({"version": "1", "files": table}))
     (folder / "secret.txt").write_text("not in the table")
     return folder
+
+
+class Browser:
+    """What a browser with the page at one origin keeps and sends: its cookie, and the page's half of the key."""
+
+    def __init__(self, host: Served, origin: str = "", *, cookie_name: str = "device") -> None:
+        self.host = host
+        self.origin = origin or f"http://127.0.0.1:{host.port}"
+        self.cookie_name = cookie_name
+        self.cookie = ""
+        self.half = ""
+        self.device = ""
+        self.set_cookie = ""
+
+    @property
+    def headers(self) -> dict[str, str]:
+        sent = {"authorization": "", "origin": self.origin, "host": self.origin.partition("//")[2], "accept": ""}
+        return sent | ({"cookie": f"theme=x; {self.cookie_name}={self.cookie}"} if self.cookie else {})
+
+    async def post(self, path: str, body: object = None, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        data = json.dumps({} if body is None else body).encode()
+        sent = self.headers | ({"x_dragoman_half": self.half} if self.half else {}) | headers
+        status, found, answer = await Http(self.host.port).ask("POST", data, path=path, **sent)
+        if "set-cookie" in found:
+            self.set_cookie = found["set-cookie"]
+            name, _, rest = self.set_cookie.partition("=")
+            assert name == self.cookie_name
+            self.cookie = rest.partition(";")[0]
+        return status, found, answer
+
+    async def pair(self, code: str, name: str = "Ada's phone", **headers: str) -> tuple[int, bytes]:
+        status, _, body = await self.post("/pair", {"code": code, "name": name}, **headers)
+        if status == 200:
+            answer = json.loads(body)
+            self.half, self.device = answer["half"], answer["device"]
+        return status, body
+
+    async def ticket(self, **headers: str) -> tuple[int, str]:
+        status, _, body = await self.post("/ticket", **headers)
+        return status, json.loads(body)["ticket"] if status == 200 else body.decode()
+
+    async def socket(self, path: str = "/acp") -> ClientConnection:
+        """A WebSocket with a new ticket; the server has answered its handshake."""
+        status, ticket = await self.ticket()
+        assert status == 200, ticket
+        return await connect(
+            f"ws://127.0.0.1:{self.host.port}{path}",
+            origin=self.origin,  # type: ignore[arg-type]  # a NewType of str
+            subprotocols=["acp.v1", f"acp.ticket.{ticket}"],  # type: ignore[list-item]  # likewise
+            proxy=None,
+        )
+
+    async def line(self) -> ClientConnection:
+        """A WebSocket after its `initialize`."""
+        socket = await self.socket()
+        await socket.send(json.dumps(HELLO))
+        answer = json.loads(await asyncio.wait_for(socket.recv(), SECONDS))
+        assert "result" in answer, answer
+        return socket
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {"protocolVersion": 1, "clientCapabilities": {"_meta": {"dragoman": {"client": "page"}}}},
+}
+
+
+async def closing(socket: ClientConnection) -> tuple[int, str]:
+    """The code and the reason with which the server closes."""
+    async with asyncio.timeout(SECONDS):
+        await socket.wait_closed()
+    return socket.close_code or 0, socket.close_reason or ""

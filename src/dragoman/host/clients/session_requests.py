@@ -127,10 +127,12 @@ class SessionRequests:
     async def _load(self, call: Call) -> object:
         request = read(call, v1.LoadSessionRequest)
         session = await self._opened(call, request)
-        cursor = await self._replay(session, await self._older.begin(session, own_meta(request.meta)))
+        start = await self._older.begin(session, own_meta(request.meta))
+        cursor = await self._replay(session, start)
         # The answer is the join: what is committed from here on is sent behind it.
         call.after_response(lambda: self._attach_from(session, cursor))
-        return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
+        older = {"start": start + 1} if start else {}
+        return {**self._members(session), "_meta": {"dragoman": {**self._place(session), **older}}}
 
     async def _resume(self, call: Call) -> object:
         request = read(call, v1.ResumeSessionRequest)
@@ -250,7 +252,7 @@ class SessionRequests:
                         converted = await session.uploads.fill_update(converted, session.record.principal)
                     name = own_id if item.child is None else msgspec.json.encode(item.child)
                     number = item.number if kind.knows_us and end is None else None
-                    peer.post(update_frame(name, converted, {}, number, item.at))
+                    peer.post(update_frame(name, converted, {}, number, item.at, first=item.first))
                 if not events:
                     if end is not None or cursor == session.head:
                         break

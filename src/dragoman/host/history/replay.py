@@ -39,6 +39,8 @@ class Replayed(NamedTuple):
     """When that event happened."""
     child: str | None = None
     """The session of a subagent that it belongs to."""
+    first: int | None = None
+    """The number of the first of several events that are part of it."""
 
     @property
     def stored(self) -> bytes:
@@ -61,10 +63,11 @@ class HistoryReplay:
         self._times: dict[str, tuple[float, float]] = {}
         self._shown = ShownTerminals()
         self._items: deque[Replayed | str] = deque()
-        self._tools: dict[str, tuple[dict[str, Any], tuple[int, float]]] = {}
+        self._tools: dict[str, tuple[dict[str, Any], int, tuple[int, float]]] = {}
         self._chunk: TextChunk | None = None
         self._texts: list[str] = []
         self._chunk_bytes = 0
+        self._chunk_first = 0
         self._chunk_place = (0, 0.0)
         self._last: dict[str, Replayed] = {}
         self._begun: LogEvent | None = None
@@ -182,6 +185,7 @@ class HistoryReplay:
         if held is None or held.rest != found.rest or self._chunk_bytes >= JOINED_BYTES:
             self._end_chunk()
             self._chunk, self._texts, self._chunk_bytes = found, [], 0
+            self._chunk_first = event.number
         self._texts.append(found.text)
         self._chunk_bytes += len(found.text)
         self._chunk_place = (event.number, event.at)
@@ -191,7 +195,8 @@ class HistoryReplay:
         held, self._chunk = self._chunk, None
         if held is not None:
             update = with_text(held.rest, msgspec.json.encode("".join(self._texts)))
-            self._items.append(Replayed(update, *self._chunk_place))
+            first = self._chunk_first if len(self._texts) > 1 else None
+            self._items.append(Replayed(update, *self._chunk_place, first=first))
 
     def _tool(self, update: bytes, event: LogEvent) -> None:
         place = (event.number, event.at)
@@ -199,14 +204,14 @@ class HistoryReplay:
         id = str(found.get("toolCallId"))
         if id not in self._tools:
             self._items.append(id)
-            self._tools[id] = ({}, place)
+            self._tools[id] = ({}, event.number, place)
             self._times[id] = (event.at, event.at)
         elif found.get("status") in ("completed", "failed"):
             self._times[id] = (self._times[id][0], event.at)
-        known, _ = self._tools[id]
+        known, first, _ = self._tools[id]
         self._shown.note_update(found)
         known.update({name: value for name, value in found.items() if value is not None})
-        self._tools[id] = (known, place)
+        self._tools[id] = (known, first, place)
 
     def _end_turn(self) -> Iterator[Replayed]:
         self._end_chunk()
@@ -215,10 +220,11 @@ class HistoryReplay:
             if isinstance(item, Replayed):
                 yield item
             else:
-                call, place = self._tools.pop(item)
+                call, first, place = self._tools.pop(item)
                 if self._with_facts:
                     self._add_facts(call, *self._times.pop(item))
-                yield Replayed(msgspec.json.encode(self._last_state(call)), *place)
+                joined = first if first < place[0] else None
+                yield Replayed(msgspec.json.encode(self._last_state(call)), *place, first=joined)
 
     def _add_facts(self, call: dict[str, Any], begun: float, ended: float) -> None:
         """Add how long a call took, and how its command ended, for clients that show it."""

@@ -65,6 +65,7 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/restart_agent": HostMethod("prompt", f"{_HERE}.agents:restart_agent"),
     "_dragoman/rewind/apply": HostMethod("prompt", f"{_HERE}.rewinding:apply_rewind"),
     "_dragoman/rewind/plan": HostMethod("prompt", f"{_HERE}.rewinding:plan_rewind"),
+    "_dragoman/search": HostMethod("view", f"{_HERE}.search:search"),
     "_dragoman/steer": HostMethod("prompt"),
     "_dragoman/take": HostMethod("prompt"),
     "_dragoman/traffic": HostMethod("admin", f"{_HERE}.traffic:answer_traffic", "keeps_traffic"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from dragoman.rpc.transport import ClosesWithCode
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -160,6 +162,10 @@ class CountingTransport:
 
     def resume_reading(self) -> None:
         self._transport.resume_reading()
+
+    def set_close(self, code: int, reason: str) -> None:
+        if isinstance(self._transport, ClosesWithCode):
+            self._transport.set_close(code, reason)
 
     def close(self) -> None:
         self._transport.close()

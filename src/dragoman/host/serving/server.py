@@ -4,8 +4,10 @@ Theory of operation
 -------------------
 Every request passes the gate (`transports/remote/gate.py`), which asks `_find` whose token it carries and `_admit`
 whether that token may do this now. A new ACP connection becomes a task that runs `Host.serve` for it; the task is
-remembered with the token it came with. Once a second the tokens are looked at: a task whose token was revoked or has
+remembered with the token it came with. Twice a second the tokens are looked at: a task whose token was revoked or has
 expired is cancelled, which ends its connection. Sessions belong to the user of a token and live on.
+
+With the web page, a browser is paired by a code and is a token of the kind `device` from then on (`pairing.py`).
 
 The end: `drain` closes the listening sockets, so that a second server can take the port, notifies the open sessions,
 and waits for turns. `close` cancels what still runs, with an answer to its clients.
@@ -27,15 +29,27 @@ from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
 from dragoman.host.serving.page_files import PageFiles
+from dragoman.host.serving.pairing import Pairing, PairingCodes, read_title
 from dragoman.host.serving.routes import EVERYWHERE, Route, RouteTable, names_with_ports, own_origins, safe_headers
-from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets
+from dragoman.host.serving.tokens import TICKET_SECONDS, Tickets, join_cookie
 from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
 from dragoman.host.serving.upload_pages import UploadPages
 from dragoman.policy.paths import is_below
+from dragoman.rpc.transport import ClosesWithCode
+from dragoman.transports import _close_codes as close_codes
 from dragoman.transports.remote.answers import JSON, HttpReply, text_answer
-from dragoman.transports.remote.gate import ALL_RIGHTS, Entered, GateRefusal, GateRules, Principal
+from dragoman.transports.remote.gate import (
+    ALL_RIGHTS,
+    DEVICE_COOKIE,
+    SECURE_COOKIE,
+    Entered,
+    GateRefusal,
+    GateRules,
+    Principal,
+    cookie_of,
+)
 from dragoman.transports.remote.in_flight import InFlightBytes
 from dragoman.transports.remote.server import NewConnection, RemoteServer, ServerLimits
 from dragoman.transports.unix import UnixServer, UnixTransport, bind_unix
@@ -53,7 +67,16 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("dragoman.host")
 _UNIX: Final = "unix:"
-_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.5
+WRONG_SECONDS: Final = 0.3
+"""How long a wrong pairing code waits for its answer."""
+_PAIR_BYTES: Final = 4096
+_PAIRS_PER_MINUTE: Final = 10
+_COOKIE_SECONDS: Final = 400 * 86400
+"""As long as browsers keep one at most; the host decides when the device is over."""
+_WRONG_CODE: Final = "This code is wrong, used, or too old. Make another one: dragoman web pair"
+_PAIRING_ENDED: Final = "The pairing or the token of this client has ended."
+_DRAINING_WORDS: Final = "The host is shutting down."
 _TURN_LOOK_SECONDS: Final = 0.05
 _CANCEL_SECONDS: Final = 5.0
 
@@ -100,6 +123,7 @@ class _Served(NamedTuple):
 
     name: str
     digest: str
+    transport: Transport
 
 
 class HostServer:
@@ -135,6 +159,12 @@ class HostServer:
         self._in_flight = InFlightBytes(limits.in_flight_bytes)
         self._requests = Buckets(limits.requests_per_second, limits.requests_per_second * 2)
         self._connects = Buckets(limits.connections_per_minute / 60, max(1.0, limits.connections_per_minute / 2))
+        self._pairs = Buckets(_PAIRS_PER_MINUTE / 60, _PAIRS_PER_MINUTE)
+        self.wrong_seconds = WRONG_SECONDS
+        self.pairing = Pairing(tokens, PairingCodes(tokens.path.with_name("codes.json"))) if options.web else None
+        if self.pairing is not None:
+            self.pairing.on_removed = self.end_revoked
+            host.pairing = self.pairing
         self._servers: list[RemoteServer] = []
         self._unix: list[tuple[UnixServer, str]] = []
         self._served: dict[asyncio.Task[None], _Served | None] = {}
@@ -175,6 +205,7 @@ class HostServer:
             origins=frozenset(map(as_header, options.origins)),
             own_origins=own_origins(host, port, options.hosts, has_tls=has_tls, is_behind_proxy=is_behind_proxy),
             find_rule=self.routes.find_rule,
+            find_device=self._find_device,
             use_ticket=self._use_ticket,
             max_body_bytes=limits.body_bytes,
             admit=self._admit,
@@ -215,13 +246,27 @@ class HostServer:
             paths = (UI_STREAM, f"{UI_STREAM}/")
             found += [Route(how, path, self._chats.page) for path in paths for how in (b"POST", b"GET", b"DELETE")]
         if self.page is not None:
-            found += self.page.routes
+            found += [
+                *self.page.routes,
+                Route(b"POST", "/pair", self._pair_page, "pair", max_body_bytes=_PAIR_BYTES),
+                Route(b"POST", "/unpair", self._unpair_page, "device", max_body_bytes=_PAIR_BYTES),
+            ]
         return found
 
     def _find(self, secret: str) -> Principal | None:
         try:
             token = self._tokens.find(secret)
         except ConfigError as error:  # no client enters while the file is broken
+            _log.error("%s", error)
+            return None
+        return None if token is None else _principal(token)
+
+    def _find_device(self, cookie: str, half: str) -> Principal | None:
+        if self.pairing is None:
+            return None
+        try:
+            token = self._tokens.find_device(cookie, half)
+        except ConfigError as error:
             _log.error("%s", error)
             return None
         return None if token is None else _principal(token)
@@ -241,16 +286,27 @@ class HostServer:
     def _admit(self, entered: Entered) -> GateRefusal | None:
         """Refuse what a known token may not do now."""
         name, path = entered.principal.name, entered.path
+        if entered.way == "open":
+            is_too_often = path == "/pair" and not self._pairs.take(entered.peer)
+            return _too_often(self._pairs.seconds_until_next(entered.peer)) if is_too_often else None
         if not self._requests.take(name):
             return _too_often(self._requests.seconds_until_next(name))
         if path == "/metrics" and "admin" not in entered.principal.rights:
             return GateRefusal(403, "Counters are shown to tokens with the right admin.")
         is_chat = path == UI_STREAM or path.startswith(f"{UI_STREAM}/")
-        if not path.startswith("/acp") and not is_chat:
+        is_ticket = path == "/ticket"
+        if not path.startswith("/acp") and not is_chat and not is_ticket:
             return None
-        if not is_chat and path != "/acp" and path.removeprefix("/acp/") not in self._host.agent_names():
+        if (
+            not is_chat
+            and not is_ticket
+            and path != "/acp"
+            and path.removeprefix("/acp/") not in self._host.agent_names()
+        ):
             return GateRefusal(404, "This host does not run an agent of that name.")
-        is_new = entered.is_upgrade or (entered.method == b"POST" and b"acp-connection-id" not in entered.headers)
+        # A page sees an answer to its request for a ticket, and not one to its upgrade: that is where it is counted.
+        is_upgrade = entered.is_upgrade and entered.way != "ticket"
+        is_new = is_upgrade or (entered.method == b"POST" and b"acp-connection-id" not in entered.headers)
         if is_new and not self._connects.take(name):
             return _too_often(self._connects.seconds_until_next(name))
         return None
@@ -270,9 +326,13 @@ class HostServer:
 
     def _opened(self, opened: NewConnection) -> None:
         token = self._token(opened.principal.name)
-        if token is None or self._is_draining:  # it was revoked while the socket waited for initialize
-            opened.transport.close()
+        if token is None:  # it was revoked while the socket waited for initialize
+            _end(opened.transport, close_codes.ENDED, _PAIRING_ENDED)
             return
+        if self._is_draining:
+            _end(opened.transport, close_codes.DRAINING, _DRAINING_WORDS)
+            return
+        self._note_use(token.name)
         visitor = Visitor(
             principal=token.user,
             rights=frozenset(token.rights),
@@ -280,8 +340,10 @@ class HostServer:
             agent=opened.path.removeprefix("/acp").removeprefix("/") or None,
             is_local=False,
             may_start_programs=token.may_start_programs,
+            token=token.name,
+            device=token.name if token.kind == "device" else None,
         )
-        self._serve(opened.transport, visitor, _Served(token.name, token.digest), opened.peer)
+        self._serve(opened.transport, visitor, _Served(token.name, token.digest, opened.transport), opened.peer)
 
     def _unix_opened(self, transport: UnixTransport) -> None:
         self._serve(transport, Visitor(), None, "unix")
@@ -307,13 +369,26 @@ class HostServer:
         self._served[task] = served
         task.add_done_callback(over)
 
-    def _look(self) -> None:
+    def _note_use(self, name: str) -> None:
+        try:
+            self._tokens.note_use(name)
+        except (ConfigError, OSError) as error:  # a client is not refused because a time cannot be written down
+            _log.error("the use of a token cannot be noted: %s", error)
+
+    def end_revoked(self) -> None:
         """End the connections of tokens that are not valid any more."""
         for task, served in list(self._served.items()):
             if served is not None:
                 token = self._token(served.name)
                 if token is None or token.digest != served.digest:
+                    if isinstance(served.transport, ClosesWithCode):
+                        served.transport.set_close(close_codes.ENDED, _PAIRING_ENDED)
                     task.cancel()
+
+    def _look(self) -> None:
+        for name in {served.name for served in self._served.values() if served is not None}:
+            self._note_use(name)
+        self.end_revoked()
         self._sweep = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
 
     def _user_of(self, principal: Principal) -> str | None:
@@ -342,7 +417,54 @@ class HostServer:
     async def _ticket_page(self, entered: Entered, body: bytes) -> HttpReply:
         ticket = self._tickets.issue(entered.principal.name, entered.headers.get(b"origin"))
         answer = msgspec.json.encode({"ticket": ticket, "expiresInSeconds": TICKET_SECONDS})
-        return HttpReply(200, answer, JSON, ((b"cache-control", b"no-store"),))
+        return HttpReply(200, answer, JSON, (_NOT_KEPT,))
+
+    async def _pair_page(self, entered: Entered, body: bytes) -> HttpReply:
+        """Pair a browser by a code. What is sent decides nothing but the name of the device."""
+        assert self.pairing is not None
+        try:
+            sent = msgspec.json.decode(body, type=dict[str, str])
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return _not_kept(400, "Send a JSON object with code and name.")
+        title = read_title(sent.get("name"))
+        if title is None:
+            return _not_kept(400, "Give the device a name of 1 to 64 characters on one line.")
+        tried = self.pairing.codes.use(sent.get("code", ""))
+        if tried.device is None:
+            after = f"; {tried.ended} open codes were ended" if tried.ended else ""
+            _log.warning("a wrong pairing code came from %s, number %d in a row%s", entered.peer, tried.wrong, after)
+            await asyncio.sleep(self.wrong_seconds)
+            return _not_kept(403, _WRONG_CODE)
+        agent = entered.headers.get(b"user-agent", b"").decode("latin-1")
+        token, key = self.pairing.pair(tried.device, title, "".join(filter(str.isprintable, agent)))
+        _log.info("%s was paired from %s, for %s: %s", token.name, entered.peer, token.user, ", ".join(token.rights))
+        answer = {
+            "half": key.half,
+            "device": token.name,
+            "rights": list(token.rights),
+            "expiresAt": None if token.expires_at is None else round(token.expires_at * 1000),
+        }
+        left = _COOKIE_SECONDS if token.expires_at is None else round(token.expires_at - token.created_at)
+        value = join_cookie(cookie_of(entered), add=key.cookie)
+        cookie = self._cookie(entered, value, min(left, _COOKIE_SECONDS))
+        return HttpReply(200, msgspec.json.encode(answer), JSON, (_NOT_KEPT, cookie))
+
+    async def _unpair_page(self, entered: Entered, body: bytes) -> HttpReply:
+        token = self._token(entered.principal.name)
+        if self.pairing is None or token is None or token.kind != "device":
+            return _not_kept(403, "This is not a paired device; a token is revoked with: dragoman serve token revoke")
+        self.pairing.remove(token.name)
+        _log.info("%s has unpaired itself", token.name)
+        value = join_cookie(cookie_of(entered), remove=token)
+        return HttpReply(200, b"{}", JSON, (_NOT_KEPT, self._cookie(entered, value, _COOKIE_SECONDS if value else 0)))
+
+    @staticmethod
+    def _cookie(entered: Entered, value: str, seconds: int) -> tuple[bytes, bytes]:
+        name = SECURE_COOKIE if entered.is_secure else DEVICE_COOKIE
+        flags = b"; HttpOnly; SameSite=Strict; Path=/; Max-Age=%d" % seconds
+        return b"set-cookie", name + b"=" + value.encode("latin-1") + flags + (
+            b"; Secure" if entered.is_secure else b""
+        )
 
     def _answered(self, exchange: AnsweredRequest) -> None:
         status = f'status="{exchange.status}"'
@@ -411,6 +533,19 @@ class HostServer:
 def _principal(token: HostToken) -> Principal:
     """Return the principal of a token: one of its own for the gate, so that none can use the connection of another."""
     return Principal(token.name, frozenset(right for right in ALL_RIGHTS if right in token.rights), token.folders)
+
+
+_NOT_KEPT: Final = (b"cache-control", b"no-store")
+
+
+def _not_kept(status: int, reason: str) -> HttpReply:
+    return text_answer(status, reason)._replace(headers=(_NOT_KEPT,))
+
+
+def _end(transport: Transport, code: int, reason: str) -> None:
+    if isinstance(transport, ClosesWithCode):
+        transport.set_close(code, reason)
+    transport.close()
 
 
 def _too_often(seconds: int) -> GateRefusal:

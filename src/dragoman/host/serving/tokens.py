@@ -3,6 +3,9 @@
 Owns the file of tokens, which holds a hash of each token and never the token itself. A token is 256 random bits, so
 that a plain hash cannot be reversed by guessing. Programs read the file again when it changes: a token that was revoked
 is refused by hosts that run.
+
+A browser that was paired is a token of the kind `device`. Its key has two halves, a cookie and a value that the page
+sends in a header, because cookies are sent to every port of a name: one half alone opens nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import secrets
 import time
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 RIGHTS: Final = ("view", "prompt", "answer", "admin")
 _PREFIX: Final = "dgm_"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_SEEN_SECONDS: Final = 600.0
+_COOKIE_MARK: Final = "~"
+_MOST_PARTS: Final = 8
 
 
 class HostToken(msgspec.Struct, frozen=True, rename="camel"):
@@ -49,6 +55,24 @@ class HostToken(msgspec.Struct, frozen=True, rename="camel"):
     expires_at: float | None = None
     """Seconds since 1970."""
     created_at: float = 0.0
+    kind: Literal["token", "device"] = "token"
+    half: str = ""
+    """Of a device: SHA-256 of the half that its page keeps; `digest` is that of its cookie."""
+    title: str = ""
+    """Of a device: what its user calls it."""
+    agent: str = ""
+    """Of a device: the browser, as it names itself."""
+    seen_at: float | None = None
+    """When it was used, to within some minutes."""
+    idle_seconds: float | None = None
+    """After so long without use it is over; None for never."""
+
+
+class DeviceKey(NamedTuple):
+    """Both halves of the key of a device, which are kept nowhere else."""
+
+    cookie: str
+    half: str
 
 
 class _File(msgspec.Struct, rename="camel"):
@@ -64,6 +88,7 @@ class HostTokens:
         self._clock = clock
         self._seen: tuple[int, int, int] | None = None
         self._tokens: dict[str, HostToken] = {}
+        self._seen_at: dict[str, float] = {}
 
     def add(self, token: HostToken) -> str:
         """Keep a new token; gives its secret, which is kept nowhere.
@@ -81,6 +106,39 @@ class HostTokens:
                 raise ConfigError(f"there is a token {token.name!r} already; choose another name, or revoke it first")
             tokens[token.name] = replace(token, digest=_digest(secret), created_at=self._clock())
         return secret
+
+    def add_device(self, token: HostToken) -> DeviceKey:
+        """Keep a new device; gives its key.
+
+        Args:
+            token: What it may do; its name, which is the id of the device, and its digests are set here.
+
+        Raises:
+            ConfigError: something about it is wrong.
+        """
+        key = DeviceKey(secrets.token_urlsafe(32), secrets.token_urlsafe(32))
+        now = self._clock()
+        with self._changing() as tokens:
+            name = f"device-{secrets.token_hex(6)}"
+            made = replace(token, name=name, kind="device", created_at=now, seen_at=now)
+            made = replace(made, digest=_device_digest(key.cookie), half=_device_digest(key.half))
+            _check(made)
+            tokens[name] = made
+        return key
+
+    def note_use(self, name: str) -> None:
+        """Note that a token is used now; the file is written for it once in some minutes at most."""
+        now = self._clock()
+        token = self.get(name)
+        self._seen_at[name] = now
+        if token is not None and now - (token.seen_at or 0.0) > _SEEN_SECONDS:
+            with self._changing() as tokens:
+                if name in tokens:  # it may have been revoked
+                    tokens[name] = replace(tokens[name], seen_at=now)
+
+    def seen_at(self, token: HostToken) -> float | None:
+        """Return when a token was last used, as far as this program has seen it or the file has it."""
+        return max(filter(None, (self._seen_at.get(token.name), token.seen_at)), default=None)
 
     def revoke(self, name: str) -> HostToken:
         """Remove a token.
@@ -110,12 +168,31 @@ class HostTokens:
         given = _digest(secret)
         found = None
         for token in self._tokens.values():
-            if hmac.compare_digest(token.digest, given):
+            if hmac.compare_digest(token.digest, given) and token.kind == "token":
+                found = token
+        return None if found is None or self.is_expired(found) else found
+
+    def find_device(self, cookie: str, half: str) -> HostToken | None:
+        """Return the device with both halves of a key, if it is valid now. All are compared, each in constant time.
+
+        Args:
+            cookie: The value of the cookie, in which the keys for several hosts may be (see `join_cookie`).
+            half: What the page sent.
+        """
+        self._refresh()
+        given = [_device_digest(part) for part in cookie.split(_COOKIE_MARK)[:_MOST_PARTS]]
+        other = _device_digest(half)
+        found = None
+        for token in self._tokens.values():
+            has_cookie = sum(hmac.compare_digest(token.digest, digest) for digest in given) > 0
+            if hmac.compare_digest(token.half, other) and has_cookie and token.kind == "device":
                 found = token
         return None if found is None or self.is_expired(found) else found
 
     def is_expired(self, token: HostToken) -> bool:
-        return token.expires_at is not None and token.expires_at <= self._clock()
+        now = self._clock()
+        is_idle = token.idle_seconds is not None and now - (self.seen_at(token) or 0.0) > token.idle_seconds
+        return is_idle or (token.expires_at is not None and token.expires_at <= now)
 
     # The file
 
@@ -177,6 +254,22 @@ def _check(token: HostToken) -> None:
 
 def _digest(secret: str) -> str:
     return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _device_digest(secret: str) -> str:
+    """Return the hash of half a key: another one than that of a token, so that it is never taken for one."""
+    return _digest(f"device:{secret}")
+
+
+def join_cookie(cookie: str, *, add: str | None = None, remove: HostToken | None = None) -> str:
+    """Return the value of a browser's cookie with one more key, or without that of a device.
+
+    Hosts at several ports of a machine, or behind tunnels that end there, share a cookie. Each adds its key in front.
+    """
+    parts = [part for part in cookie.split(_COOKIE_MARK) if part]
+    if remove is not None:
+        parts = [part for part in parts if _device_digest(part) != remove.digest]
+    return _COOKIE_MARK.join((parts if add is None else [add, *parts])[:_MOST_PARTS])
 
 
 TICKET_SECONDS: Final = 30.0

@@ -258,6 +258,8 @@ class AsgiApplication:
         if message["type"] != "websocket.connect":
             return
         found = self._examine(scope, b"GET")
+        if isinstance(found, Entered) and found.refused is not None:
+            found = found.refused
         if isinstance(found, Entered) and not self.server.take(found.principal):
             found = GateRefusal(429, "There are too many connections of this token; end one.")
         if isinstance(found, GateRefusal):

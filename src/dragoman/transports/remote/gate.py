@@ -88,6 +88,10 @@ class Entered(NamedTuple):
     """What it entered with."""
     peer: str = ""
     max_body_bytes: int = MAX_BODY_BYTES
+    is_secure: bool = False
+    """Whether a browser has come over TLS."""
+    refused: GateRefusal | None = None
+    """Why an upgrade by a ticket is closed again at once: a page does not see the status of a refused upgrade."""
 
 
 class PathRule(msgspec.Struct, frozen=True):
@@ -208,7 +212,7 @@ def _enter(head: Head, path: str, headers: dict[bytes, bytes], rules: GateRules)
     entered = Entered(method, path, headers, principal, is_upgrade, subprotocol, way, head.peer, limit)
     refused = rules.admit(entered) or (_check_body(headers, JSON_MEDIA, limit) if method == b"POST" else None)
     if refused is not None:
-        return refused
+        return entered._replace(refused=refused) if way == "ticket" else refused
     if method == b"GET" and not is_upgrade and path.startswith("/acp") and not _accepts_events(headers):
         return GateRefusal(406, "Not Acceptable: a stream of events is sent; accept text/event-stream.")
     return entered
@@ -222,23 +226,23 @@ def _enter_path(
     is_wrong_way = head.method not in rule.methods or b"upgrade" in headers
     if is_wrong_way and not is_known:  # others are asked for their token first
         return _wrong_method(rule)
-    way: Literal["open", "token", "device"] = "open"
-    principal = Principal("", frozenset())
-    if is_known:
-        way, found = "token", _bearer(headers, rules)
-        if found is None and rule.entry == "device" and HALF in headers:
-            way, found = "device", _device(headers, rules)
-        if found is None:
-            return _UNKNOWN
-        principal = found
-    refused = _check_page(head, headers, rules) if rule.entry in ("page", "pair") or way == "device" else None
-    if refused is None and is_wrong_way:
-        refused = _wrong_method(rule)
-    if refused is not None:
-        return refused
     limit = rules.max_body_bytes if rule.max_body_bytes is None else rule.max_body_bytes
-    entered = Entered(head.method, path, headers, principal, way=way, peer=head.peer, max_body_bytes=limit)
-    refused = rules.admit(entered)
+    entered = Entered(head.method, path, headers, Principal("", frozenset()), peer=head.peer, max_body_bytes=limit)
+    # Over TLS, by the name that the browser calls: the server's own, or that of a proxy in front.
+    secure = b"https://" + headers[b"host"].lower().removesuffix(b":443") in rules.own_origins
+    entered = entered._replace(is_secure=secure)
+    if is_known:
+        token = _bearer(headers, rules)
+        device = _device(entered, rules) if token is None and rule.entry == "device" else None
+        if token is not None:
+            entered = entered._replace(principal=token, way="token")
+        elif device is not None:
+            entered = entered._replace(principal=device, way="device")
+        else:
+            return _UNKNOWN
+    is_page = rule.entry in ("page", "pair") or entered.way == "device"
+    refused = _check_page(head, headers, rules) if is_page else None
+    refused = refused or (_wrong_method(rule) if is_wrong_way else None) or rules.admit(entered)
     if refused is None and head.method == b"POST":
         refused = _check_body(headers, rule.media, limit)
     return refused or entered
@@ -259,18 +263,19 @@ def _check_page(head: Head, headers: dict[bytes, bytes], rules: GateRules) -> Ga
     return None
 
 
-def _device(headers: dict[bytes, bytes], rules: GateRules) -> Principal | None:
-    name = SECURE_COOKIE if is_secure(headers, rules) else DEVICE_COOKIE
-    for pair in headers.get(b"cookie", b"").split(b";"):
+def _device(entered: Entered, rules: GateRules) -> Principal | None:
+    half = entered.headers.get(HALF)
+    return None if half is None else rules.find_device(cookie_of(entered), half.decode("latin-1").strip())
+
+
+def cookie_of(entered: Entered) -> str:
+    """Return the cookie of a browser that was paired; empty without one."""
+    name = SECURE_COOKIE if entered.is_secure else DEVICE_COOKIE
+    for pair in entered.headers.get(b"cookie", b"").split(b";"):
         found, _, value = pair.strip().partition(b"=")
         if found == name:
-            return rules.find_device(value.decode("latin-1"), headers[HALF].decode("latin-1").strip())
-    return None
-
-
-def is_secure(headers: dict[bytes, bytes], rules: GateRules) -> bool:
-    """Whether a browser calls the server over TLS by the name in the request: its own, or that of a proxy in front."""
-    return b"https://" + headers[b"host"].lower().removesuffix(b":443") in rules.own_origins
+            return value.decode("latin-1")
+    return ""
 
 
 def _check_body(headers: dict[bytes, bytes], wanted: bytes | None, limit: int) -> GateRefusal | None:

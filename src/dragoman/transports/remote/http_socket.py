@@ -25,6 +25,7 @@ from websockets.http11 import Request
 from websockets.protocol import SERVER, Protocol
 from websockets.server import ServerProtocol
 
+from dragoman.transports import _close_codes as close_codes
 from dragoman.transports.remote.answers import AnsweredRequest, HttpReply, StreamedReply, session_of, text_answer
 from dragoman.transports.remote.buffers import end_writing
 from dragoman.transports.remote.first_message import answer_again, judge_first
@@ -324,9 +325,14 @@ class HttpSocket(asyncio.Protocol):
         self._deadline(self._server.limits.idle_seconds)
 
     def _upgrade(self, entered: Entered) -> None:
-        if not self._server.take(entered.principal):
-            self._refuse(GateRefusal(429, "There are too many connections of this token; end one."))
-            return
+        # A page does not see the status of a refused upgrade, so that the holder of a ticket gets a socket that closes.
+        is_page = entered.way == "ticket"
+        if not self._server.take(entered.principal, is_forced=is_page):
+            too_many = GateRefusal(429, "There are too many connections of this token; end one.")
+            if not is_page:
+                self._refuse(too_many)
+                return
+            entered = entered._replace(refused=entered.refused or too_many)
         already = self._http.trailing_data[0]
         refused = accept_upgrade(self._server, self._io, entered, self.peer, already)
         if refused is not None:
@@ -452,5 +458,11 @@ def accept_upgrade(
     # The state after the handshake: `handshake` itself would wait for a request, which h11 has read.
     websocket = ServerWebSocket(server, Protocol(SERVER, max_size=MAX_MESSAGE_BYTES), io, entered, address)
     server.upgraded(websocket)
+    if entered.refused is not None:
+        code = close_codes.TOO_OFTEN if entered.refused.status == 429 else close_codes.REFUSED
+        websocket.attach()
+        websocket.close_with(code, entered.refused.reason)  # before what came with the request is looked at
+        websocket.data_received(already)
+        return None
     websocket.attach(already)
     return None

@@ -213,12 +213,12 @@ class RemoteServer:
         if self._addresses[peer] <= 0:
             del self._addresses[peer]
 
-    def take(self, principal: Principal) -> bool:
-        """Count a connection of a principal; False if it has too many."""
-        if self._principals[principal.name] >= self.limits.connections_per_principal:
-            return False
-        self._principals[principal.name] += 1
-        return True
+    def take(self, principal: Principal, *, is_forced: bool = False) -> bool:
+        """Count a connection of a principal; False if it has too many, which is counted only if it is forced."""
+        has_room = self._principals[principal.name] < self.limits.connections_per_principal
+        if has_room or is_forced:
+            self._principals[principal.name] += 1
+        return has_room
 
     def give_back(self, principal: Principal) -> None:
         self._principals[principal.name] -= 1

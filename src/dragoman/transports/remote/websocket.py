@@ -92,6 +92,7 @@ class WebSocketTransport(asyncio.Protocol):
         self._is_closed = False
         self._lost: ConnectionClosed | None = None
         self._is_over = False
+        self._farewell = (NORMAL, "")
         self._flush_seconds = flush_seconds
         self._gone: asyncio.Future[None] = self._loop.create_future()
         self._silences = 0
@@ -145,9 +146,13 @@ class WebSocketTransport(asyncio.Protocol):
             if self._lost is None and not self._io.is_closing():
                 self._io.resume_reading()
 
+    def set_close(self, code: int, reason: str) -> None:
+        """Take the code and the sentence that `close` will send."""
+        self._farewell = (code, reason)
+
     def close(self) -> None:
         """Say goodbye and close; the receiver is called no more."""
-        self.close_with(NORMAL, "")
+        self.close_with(*self._farewell)
 
     def close_with(self, code: int, reason: str) -> None:
         """Close with a code of RFC 6455 and a sentence, which is cut to what a close frame holds."""
