@@ -34,10 +34,16 @@ class HostMethod(Struct, frozen=True):
     """The module and the function that answers, `module:function`; empty for one that the connection serves."""
     needs: str = ""
     """The attribute of a host that must be true; a host without it does not have the method."""
+    is_owners: bool = False
+    """Whether it is for administrators alone, where a host has several users."""
 
     def is_on(self, host: Host) -> bool:
         """Whether a host has the method."""
         return not self.needs or bool(getattr(host, self.needs))
+
+    def is_open_to(self, host: Host, client: HostConnection) -> bool:
+        """Whether a client is one of those whom a host of several users shows it to."""
+        return not self.is_owners or host.may_log_in(client.visitor)
 
     def load(self) -> Handler:
         """Return the function that answers."""
@@ -68,7 +74,8 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/search": HostMethod("view", f"{_HERE}.search:search"),
     "_dragoman/steer": HostMethod("prompt"),
     "_dragoman/take": HostMethod("prompt"),
-    "_dragoman/traffic": HostMethod("admin", f"{_HERE}.traffic:answer_traffic", "keeps_traffic"),
+    "_dragoman/traffic": HostMethod("view", f"{_HERE}.traffic:answer_traffic", "keeps_traffic", is_owners=True),
+    "_dragoman/traffic/save": HostMethod("view", f"{_HERE}.traffic:save_traffic", "keeps_traffic", is_owners=True),
     "_dragoman/turns": HostMethod("view"),
 }
 
@@ -91,7 +98,11 @@ SERVED_RIGHTS: Final = {**ACP_RIGHTS, **{name: method.right for name, method in 
 
 def open_methods(host: Host, client: HostConnection) -> list[str]:
     """Return the methods of the host that a client may call, for the answer to `initialize`."""
-    return [name for name, method in METHODS.items() if method.is_on(host) and client.may(method.right)]
+    return [
+        name
+        for name, method in METHODS.items()
+        if method.is_on(host) and client.may(method.right) and method.is_open_to(host, client)
+    ]
 
 
 def call_method(host: Host, client: HostConnection, call: Call) -> Coroutine[Any, Any, object] | None:
@@ -105,4 +116,6 @@ def call_method(host: Host, client: HostConnection, call: Call) -> Coroutine[Any
         return None
     id = read_params(call.params).get("sessionId")
     client.require(method.right, id if isinstance(id, str) else "")
+    if not method.is_open_to(host, client):
+        client.require("admin")
     return method.load()(host, client, call)
