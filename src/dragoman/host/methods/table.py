@@ -55,6 +55,7 @@ class HostMethod(Struct, frozen=True):
 
 
 METHODS: Final[Mapping[str, HostMethod]] = {
+    "_dragoman/answer": HostMethod("answer", f"{_HERE}.answering:answer"),
     "_dragoman/changes": HostMethod("view", f"{_HERE}.changes:list_turns"),
     "_dragoman/changes/context": HostMethod("view", f"{_HERE}.changes:read_context"),
     "_dragoman/changes/decide": HostMethod("prompt", f"{_HERE}.changes:decide"),
@@ -72,6 +73,8 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/rewind/apply": HostMethod("prompt", f"{_HERE}.rewinding:apply_rewind"),
     "_dragoman/rewind/plan": HostMethod("prompt", f"{_HERE}.rewinding:plan_rewind"),
     "_dragoman/search": HostMethod("view", f"{_HERE}.search:search"),
+    "_dragoman/sessions/unwatch": HostMethod("view", f"{_HERE}.watching:unwatch"),
+    "_dragoman/sessions/watch": HostMethod("view", f"{_HERE}.watching:watch"),
     "_dragoman/steer": HostMethod("prompt"),
     "_dragoman/take": HostMethod("prompt"),
     "_dragoman/traffic": HostMethod("view", f"{_HERE}.traffic:answer_traffic", "keeps_traffic", is_owners=True),
