@@ -85,7 +85,7 @@ export function Devices() {
   };
   return (
     <div>
-      {isAdmin && <NewCode own={own} />}
+      {isAdmin && app.host.value?.methods.includes("_dragoman/devices/code") && <NewCode own={own} />}
       <section>
         <h2>{words.devices.paired}</h2>
         {!isAdmin && <p class="s soft">{words.devices.onlyOwn}</p>}

@@ -21,16 +21,16 @@ function Agents({ agents, chosen, host, onChoose }: { agents: AgentFacts[]; chos
   const shown = areAllShown ? agents : (near.length > 0 ? near : agents).slice(0, Math.max(FEW, near.length));
   return (
     <>
-      <fieldset class="opts agents">
+      <fieldset class="optset">
         <legend class="label">{words.fresh.agent}</legend>
-        {shown.map((agent) => (
-          <label class={`opt${agent.name === chosen ? " on" : ""}`} key={agent.name}>
+        <div class="opts">{shown.map((agent) => (
+          <label class="opt" key={agent.name}>
             <input type="radio" name="agent" checked={agent.name === chosen} disabled={agent.state === "missing"} onChange={() => onChoose(agent.name)} />
             <span class="row"><span class="ava" aria-hidden="true">{agent.name.slice(0, 1).toUpperCase()}</span><b class="strong" dir="auto">{agent.name}</b></span>
             <span class={`chip ${agent.state === "ready" ? "ok" : ""}`}>{agent.state === "ready" && <Icon name="check" />}{words.fresh.states[agent.state]}</span>
             <small dir="auto">{[agent.title === agent.name ? "" : agent.title, agent.version ?? "", agent.state === "ready" ? "" : (agent.how ?? "")].filter((part) => part !== "").join(" · ")}</small>
           </label>
-        ))}
+        ))}</div>
       </fieldset>
       <p class="xs faint">{words.fresh.found(host)} {shown.length < agents.length && <button type="button" class="link plain" onClick={() => showAll(true)}>{words.fresh.showAll(agents.length - shown.length)}</button>}</p>
     </>
@@ -52,7 +52,10 @@ export function Fresh() {
   const isConnected = app.line.value.state === "connected";
   useEffect(() => {
     if (!isConnected) return;
-    app.agents().then((found) => {
+    // A host without a list of agents still has those of its sessions.
+    const used = (): AgentFacts[] => [...new Set(app.rows.value.map((row) => row.own.agent ?? ""))].filter((name) => name !== "").map((name) => ({ name, title: name, state: "unknown" }));
+    const listed = app.host.value?.methods.includes("_dragoman/agents") === true ? app.agents() : Promise.resolve(used());
+    listed.then((found) => {
       setAgents(found);
       setAgent((before) => (found.some((one) => one.name === before && one.state !== "missing") ? before : ((found.find((one) => one.isDefault && one.state !== "missing") ?? found.find((one) => one.state === "ready") ?? found[0])?.name ?? "")));
     }, toastFailure);

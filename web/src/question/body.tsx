@@ -1,4 +1,5 @@
 /** What is asked, whole: commands, paths, changes, addresses, arguments, and the host's words about them. */
+import { Plain } from "../render/Plain";
 import { Diff } from "./diff";
 import type { Asked, AskedRow } from "./reading";
 import { Address, Exact, hides, Words } from "./visible";
@@ -48,12 +49,17 @@ export function Body({ asked, agent, isShort }: { asked: Asked; agent: string; i
   );
 }
 
+/** A sentence of the host; what it has in backticks is code. */
+function HostWords({ text }: { text: string }) {
+  return <>{text.split("`").map((part, at) => (at % 2 === 1 ? <code key={at} dir="ltr"><Words line={part} /></code> : <Plain key={at} text={part} />))}</>;
+}
+
 /** The host's lines: where, why, and what cannot be seen. */
 export function Grounds({ asked }: { asked: Asked }) {
   return (
     <p class="s soft why">
       {asked.folder !== "" && asked.kind === "execute" && <>{words.question.in}<code dir="ltr"><Words line={asked.folder} /></code>{asked.why !== "" && " · "}</>}
-      {asked.why !== "" && <span dir="auto">{words.question.because}{asked.why}</span>}
+      {asked.why !== "" && <span dir="auto">{words.question.because}<HostWords text={asked.why} /></span>}
       {hidesSomething(asked) && <> · {words.question.hidden}</>}
     </p>
   );

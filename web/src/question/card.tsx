@@ -61,7 +61,7 @@ export function QuestionCard(props: CardProps) {
   const isForm = question.method === "elicitation/create";
   const title = isForm ? (question.kind === "url" ? words.question.titles.url : words.question.titles.form(agent)) : readQuestion(question, agent).title;
   return (
-    <section ref={held} class={`qplace ${place}`} aria-label={words.question.label(title)} data-question={question.questionId}>
+    <section ref={held} class={`qplace at-${place}`} aria-label={words.question.label(title)} data-question={question.questionId}>
       {isGone ? (
         <p class="qend s soft" dir="auto">{text}</p>
       ) : isForm ? (
@@ -242,10 +242,10 @@ function Answers({ asked, place, isBusy, isSeen, press, stop }: AnswersProps & {
     const label = isBusy && answer.kind === "allow_once" ? words.question.sending : answer.kind === "reject_once" ? `${answer.label}…` : answer.label;
     return (
       <div key={answer.id}>
-        <button type="button" class={`btn ${look} ${isPage ? "wide" : ""}`} aria-disabled={isOff} {...allows} aria-describedby={`effect-${number}`} onClick={(event) => press(answer, event)}>
+        <button type="button" class={`btn ${look} ${isPage ? "wide" : ""}`} aria-disabled={isOff} {...allows} aria-describedby={`${place}-effect-${number}`} onClick={(event) => press(answer, event)}>
           <span dir="auto">{label}</span>{!isPage && <kbd aria-hidden="true">{altKey} {number}</kbd>}
         </button>
-        <p id={`effect-${number}`} class={isPage ? "vh" : ""}><EffectLine effect={answer.effect} /></p>
+        <p id={`${place}-effect-${number}`} class={isPage ? "vh" : ""}><EffectLine effect={answer.effect} /></p>
       </div>
     );
   };

@@ -11,11 +11,11 @@ import { words } from "../words";
 
 function Choices<T extends string>({ name, label, value, choices, onChange }: { name: string; label: string; value: T; choices: Record<T, string>; onChange: (value: T) => void }) {
   return (
-    <fieldset class="opts">
+    <fieldset class="optset">
       <legend class="label">{label}</legend>
-      {(Object.entries(choices) as [T, string][]).map(([choice, text]) => (
+      <div class="opts">{(Object.entries(choices) as [T, string][]).map(([choice, text]) => (
         <label class="opt" key={choice}><input type="radio" name={name} checked={value === choice} onChange={() => onChange(choice)} /><span>{text}</span></label>
-      ))}
+      ))}</div>
     </fieldset>
   );
 }
