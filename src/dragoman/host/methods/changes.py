@@ -50,7 +50,7 @@ class Followed(NamedTuple):
 
     @property
     def review(self) -> SessionReview:
-        """Raises: RequestError if there is nothing to review."""
+        """What a user reviews. Raises: RequestError if there is nothing."""
         if self.turns is None:
             raise refused("no turn of this session was followed yet; changes are known when a turn has ended")
         return SessionReview(self.turns, self.session.record.cwd)
