@@ -173,7 +173,7 @@ class HostedSession:
         self.attachments.add(attachment)
         if self.delegate is not None:
             self.delegate.came(attachment.client)
-        attachment.pump()
+        attachment.begin()
         # Only from here on does text wait for more: what there is stands before the questions that are open.
         if ms := attachment.client.kind.batch_ms:
             self.log.is_joined = True
@@ -216,6 +216,8 @@ class HostedSession:
                     self._note_terminals(event)
             elif event.kind == "terminal":
                 self.shown.note_event(event.body)
+            elif event.kind == "start":
+                self.prompts.note_start(event)
             elif event.kind in ("end", "queue"):
                 self.prompts.note(event)
             elif event.kind in ("question", "answer"):

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,16 @@ _CLOSE_SECONDS: Final = 5.0
 _CANCELLED: Final = {"result": {"stopReason": "cancelled"}}
 
 
+class BegunTurn(NamedTuple):
+    """A turn whose beginning is committed, and whose end is not."""
+
+    prompt_id: str
+    turn: int
+    number: int
+    """Of the event with which it began."""
+    at: float
+
+
 class PromptQueue:
     """The prompts of one session, which run one after another."""
 
@@ -50,6 +60,8 @@ class PromptQueue:
         self.outcomes: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """What became of the last prompts, by their ids."""
         self.running: HostedPrompt | None = None
+        self.begun: BegunTurn | None = None
+        """The turn of the log that has a beginning and no end; clients that attach are sent it."""
         self.passed = PassedPrompts(session, host)
         self._session = session
         self._host = host
@@ -70,7 +82,9 @@ class PromptQueue:
 
     @property
     def place(self) -> dict[str, Any] | None:
-        """The turn that runs, for clients that know the host."""
+        """The turn that runs, for clients that know the host: its end is sent to all that were sent this."""
+        if self.begun is not None:
+            return {"promptId": self.begun.prompt_id, "turn": self.begun.turn}
         return None if self.running is None else {"promptId": self.running.id, "turn": self.turn_number}
 
     # From the clients
@@ -223,9 +237,15 @@ class PromptQueue:
 
     # From the log
 
+    def note_start(self, event: LogEvent) -> None:
+        """Note that a turn began."""
+        self.begun = BegunTurn(str(msgspec.json.decode(event.body)["promptId"]), event.turn, event.number, event.at)
+
     def note(self, event: LogEvent) -> None:
         """Keep the outcome of a prompt, and pass it to a client that waits for it."""
-        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
+        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number, "at": int(event.at * 1000)}
+        if event.kind == "end":
+            self.begun = None
         self.outcomes[str(found.get("promptId"))] = found
         self._ending.discard(str(found.get("promptId")))
         while len(self.outcomes) > OUTCOMES:
