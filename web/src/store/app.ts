@@ -2,7 +2,7 @@
 import { batch, computed, effect, signal, type Signal } from "@preact/signals";
 import type { AgentFacts, App, Device, NewSession, Settings } from "../app";
 import { Kept } from "../kept/kept";
-import type { Answered, Attached, Host, Question, Row, Thread } from "../model";
+import type { Answered, Attached, Host, Question, QuestionEnd, Row, Thread } from "../model";
 import { list, number, object, present, text, type Json } from "../state/read";
 import { pair as pairWith, post } from "../wire/door";
 import { Line } from "../wire/line";
@@ -20,6 +20,7 @@ const CLIENT_INFO = { name: "dragoman-web", title: "Dragoman in a browser", vers
 const KEPT_THREADS = 6;
 const BATCH_MS = 16;
 const ANSWER_MS = 10_000;
+const MOST_ENDS = 50;
 
 /** What can be seen of the page's state from the console of the browser, and by tests. */
 export interface Inside {
@@ -37,6 +38,7 @@ class Store implements App {
   readonly said = signal("");
   readonly seen = signal<ReadonlyMap<string, number>>(new Map());
   readonly questions = signal<readonly Question[]>([]);
+  readonly ends = signal<ReadonlyMap<string, QuestionEnd>>(new Map());
   readonly inside: Inside = { app: this, thread: (id) => this.#threads.get(id) };
   readonly #kept = new Kept();
   readonly #rows = new Rows();
@@ -78,6 +80,14 @@ class Store implements App {
 
   get rows(): App["rows"] {
     return this.#rows.all;
+  }
+
+  get hasRows(): App["hasRows"] {
+    return this.#rows.hasCome;
+  }
+
+  get hasMoreRows(): App["hasMoreRows"] {
+    return this.#rows.hasMore;
   }
 
   async #begin(): Promise<void> {
@@ -206,7 +216,10 @@ class Store implements App {
       this.#asked.onWithdrawn(params["requestId"]);
       return;
     }
-    if (method === "_dragoman/answered") this.#asked.onAnswered(params);
+    if (method === "_dragoman/answered") {
+      this.#asked.onAnswered(params);
+      this.#noteEnd(params);
+    }
     const [thread, child] = this.#find(text(params["sessionId"]) ?? "");
     if (method === "_dragoman/turn_started") this.#outbox.accepted(text(params["promptId"]) ?? "");
     if (thread === undefined) return;
@@ -236,6 +249,14 @@ class Store implements App {
     if (thread !== undefined) return [thread, null];
     for (const parent of this.#threads.values()) if (parent.hasChild(sessionId)) return [parent, sessionId];
     return [undefined, null];
+  }
+
+  /** Keeps how a question ended, for the card that is still in its place. */
+  #noteEnd(params: Json): void {
+    const questionId = text(params["questionId"]);
+    if (questionId === undefined) return;
+    const end = present<QuestionEnd>({ how: "answered", option: text(params["option"]), who: text(params["who"]), at: number(params["at"]) });
+    this.ends.value = new Map([...[...this.ends.value].slice(-MOST_ENDS), [questionId, end]]);
   }
 
   /** Prompts that wait at the host are no longer unsent. */
@@ -365,7 +386,7 @@ class Store implements App {
     for (;;) {
       const row = this.#rows.get(sessionId);
       if (row !== undefined) return row;
-      if (!this.#rows.hasMore) throw new Error(words.store.noSession);
+      if (!this.#rows.hasMore.value) throw new Error(words.store.noSession);
       await this.#rows.more(rpc);
     }
   }

@@ -8,6 +8,9 @@ const WATCH = "_dragoman/sessions/watch";
 
 export class Rows {
   readonly all = signal<readonly Row[]>([]);
+  /** Whether the list has come once, and whether the host has more of it. */
+  readonly hasCome = signal(false);
+  readonly hasMore = signal(false);
   readonly #byId = new Map<string, Row>();
   #next: string | undefined;
   #isWatched = false;
@@ -18,10 +21,6 @@ export class Rows {
     return this.#byId.get(sessionId);
   }
 
-  get hasMore(): boolean {
-    return this.#next !== undefined;
-  }
-
   get isWatched(): boolean {
     return this.#isWatched;
   }
@@ -29,7 +28,7 @@ export class Rows {
   /** Asks for the list on a new line; a host that does not keep it current is asked once. */
   async begin(rpc: Rpc, methods: readonly string[]): Promise<void> {
     this.#isWatched = methods.includes(WATCH);
-    await rpc.request(this.#isWatched ? WATCH : "session/list", {}, (answer) => {
+    await this.#ask(rpc, {}, (answer) => {
       this.#byId.clear();
       this.#take(answer);
     });
@@ -39,8 +38,13 @@ export class Rows {
     const cursor = this.#next;
     if (cursor === undefined) return;
     this.#next = undefined;
-    await rpc.request("session/list", { cursor }, (answer) => this.#take(answer));
+    await this.#ask(rpc, { cursor }, (answer) => this.#take(answer));
     this.paint();
+  }
+
+  async #ask(rpc: Rpc, params: Json, take: (answer: Json) => void): Promise<void> {
+    if (this.#isWatched) await rpc.request(WATCH, { ...params, archived: "include" }, take);
+    else await rpc.request("session/list", params, take);
   }
 
   onChanged(params: Json): void {
@@ -63,11 +67,14 @@ export class Rows {
     if (!this.#isMoved) return;
     this.#isMoved = false;
     this.all.value = [...this.#byId.values()].sort(newestFirst);
+    this.hasMore.value = this.#next !== undefined;
+    this.hasCome.value = true;
   }
 
   clear(): void {
     this.#byId.clear();
     this.#next = undefined;
+    this.hasCome.value = this.hasMore.value = false;
     this.all.value = [];
   }
 
