@@ -89,7 +89,7 @@ class PromptQueue:
     def place(self) -> dict[str, Any] | None:
         """The turn that runs, for clients that know the host: its end is sent to all that were sent this."""
         begun, running = self.begun, self.running
-        if begun is not None:
+        if begun is not None and (running is None or running.id != begun.prompt_id):  # its end is being committed
             return {"promptId": begun.prompt_id, "turn": begun.turn, "startedAt": milliseconds(begun.at)}
         if running is None:
             return None
