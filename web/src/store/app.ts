@@ -133,6 +133,7 @@ class Store implements App {
   /** Deletes everything that this device keeps of the host. */
   async #forget(): Promise<void> {
     this.#half = null;
+    this.#attachments.forget();
     this.#outbox.clear();
     this.#asked.onLost();
     this.#rows.clear();
@@ -524,6 +525,15 @@ class Store implements App {
 
   attached(sessionId: string): Signal<readonly Attached[]> {
     return this.#attachments.of(sessionId);
+  }
+
+  attachmentAddress(id: string): Promise<string> {
+    return this.#attachments.address(id);
+  }
+
+  sentText(promptId: string): string | undefined {
+    const blocks = this.#outbox.blocks(promptId);
+    return blocks?.map((block) => text(object(block)["text"]) ?? "").join("");
   }
 
   draft(sessionId: string): Signal<string> {
