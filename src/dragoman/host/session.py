@@ -236,9 +236,7 @@ class HostedSession:
                     self._note_terminals(event)
             elif event.kind == "terminal":
                 self.shown.note_event(event.body)
-            elif event.kind == "start":
-                self.prompts.note_start(event)
-            elif event.kind in ("end", "queue"):
+            elif event.kind in ("start", "end", "queue"):
                 self.prompts.note(event)
             elif event.kind in ("question", "answer"):
                 self.questions.note(event)

@@ -246,13 +246,12 @@ class PromptQueue:
 
     # From the log
 
-    def note_start(self, event: LogEvent) -> None:
-        """Note that a turn began."""
-        self.begun = BegunTurn(str(msgspec.json.decode(event.body)["promptId"]), event.turn, event.number, event.at)
-
     def note(self, event: LogEvent) -> None:
-        """Keep the outcome of a prompt, and pass it to a client that waits for it."""
+        """Note that a turn began; keep the outcome of a prompt, and pass it to a client that waits for it."""
         found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number, "at": int(event.at * 1000)}
+        if event.kind == "start":
+            self.begun = BegunTurn(str(found.get("promptId")), event.turn, event.number, event.at)
+            return
         if event.kind == "end":
             self.begun = None
         self.outcomes[str(found.get("promptId"))] = found
