@@ -37,7 +37,7 @@ def texts(messages: list[dict[str, Any]]) -> list[str]:
 
 @pytest.mark.rule(112)
 @pytest.mark.parametrize("kind", [{}, OURS, JOINED])
-async def test_resume_hands_over_the_turn_that_runs_behind_its_answer(kind: dict[str, Any]) -> None:
+async def test_resume_sends_the_turn_that_runs_behind_its_answer(kind: dict[str, Any]) -> None:
     source = OnTheWire()
     async with hosted(source) as host:
         _, session, prompt = await working(host, source)
