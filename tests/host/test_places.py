@@ -12,7 +12,8 @@ import pytest
 from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
 from tests.host.kit import OURS, Client, Hosted, OnTheWire, hosted
-from tests.host.test_watching import END, answered, changed, refusal
+from tests.host.test_questions import END
+from tests.host.test_watching import answered, changed, refusal
 
 TEXT = "session/prompt"
 

@@ -477,7 +477,7 @@ class Host:
 
     async def _restore(self, id: str, visitor: Visitor) -> None:
         try:
-            async with self.alone(id):
+            async with self._alone(id):
                 if id in self._sessions:
                     return
                 record = await self.log.find(id, visitor.principal)
@@ -502,8 +502,8 @@ class Host:
             _ = self.run(session.abandon(f"{why}; connect again"))
 
     @asynccontextmanager
-    async def alone(self, id: str) -> AsyncIterator[None]:
-        """Be the only one that becomes the owner of a session, or gives it up; or that changes a folder."""
+    async def _alone(self, id: str) -> AsyncIterator[None]:
+        """Be the only one that becomes the owner of a session, or gives it up."""
         lock = self._locks.setdefault(id, asyncio.Lock())
         try:
             async with lock:
@@ -604,7 +604,7 @@ class Host:
             if found is None:
                 return
             through, events = found
-            async with self.alone(record.id):
+            async with self._alone(record.id):
                 live = self._sessions.get(record.id)
                 if self._is_in_use(record.id):
                     return

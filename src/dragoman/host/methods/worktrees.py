@@ -56,7 +56,7 @@ async def list_all(host: Host, client: HostConnection, call: Call) -> object:
 async def merge(host: Host, client: HostConnection, call: Call) -> object:
     """Write what was changed in a worktree into its project: all of it, or nothing if something is in conflict."""
     worktree = await _named(client, read_params(call.params))
-    async with host.alone(worktree.folder):
+    async with host.alone_in(worktree.folder):
         _require_quiet(host, worktree)
 
         def run() -> dict[str, Any]:
@@ -74,7 +74,7 @@ async def merge(host: Host, client: HostConnection, call: Call) -> object:
 async def discard(host: Host, client: HostConnection, call: Call) -> object:
     """Remove a worktree with everything in it; its project keeps what it has."""
     worktree = await _named(client, read_params(call.params))
-    async with host.alone(worktree.folder):
+    async with host.alone_in(worktree.folder):
         _require_quiet(host, worktree)
         for session in host.live_sessions():
             if is_below(session.record.cwd, worktree.folder):
