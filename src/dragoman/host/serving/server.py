@@ -511,6 +511,28 @@ class HostServer:
                 while self._busy():  # noqa: ASYNC110 - a host has no event for the end of its last turn
                     await asyncio.sleep(_TURN_LOOK_SECONDS)
 
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._served)
+
+    def stop_listening(self) -> None:
+        """Accept no more sockets."""
+        for server in self._servers:
+            server.stop_listening()
+
+    async def leave(self, why: str) -> None:
+        """End every connection and socket of this server, and leave the host and its sessions as they are."""
+        self._is_draining = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        await self._chats.close()
+        for task, served in list(self._served.items()):
+            if served is not None and isinstance(served.transport, ClosesWithCode):
+                served.transport.set_close(close_codes.DRAINING, why)
+            task.cancel()
+        await self._close_sockets()
+
     async def close(self) -> None:
         """End every session, connection and socket."""
         self._is_draining = True
@@ -519,6 +541,9 @@ class HostServer:
         await self._cancel_turns()
         await self._chats.close()
         await self._host.close("The host was shut down.")
+        await self._close_sockets()
+
+    async def _close_sockets(self) -> None:
         for server in self._servers:
             await server.close()
         for unix, path in self._unix:
