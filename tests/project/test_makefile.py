@@ -201,7 +201,10 @@ def test_an_installation_says_how_many_packages_there_are_and_shows_what_pip_say
 ) -> None:
     done = run_installing("requirements/base.txt")
     assert done.returncode == 0, done.stderr
-    assert re.match(r"installing 1 pinned packages? into .*\n  0 packages added in \d+ s; .* \d+ MB\n", done.stdout)
+    assert re.match(
+        r"installing 1 pinned packages? into .*\n(  .* packages found .*\n)*  0 packages added in \d+ s; .* \d+ MB\n",
+        done.stdout,
+    )
     wrong = tmp_path / "wrong.txt"
     wrong.write_text("no-such-package==1.0\n")
     failed = run_installing(str(wrong))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit, local_place
 from tests.tui.here import UserHere
+from tests.tui.idle import wait_until_idle
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +23,14 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("DRAGOMAN_HOME", str(home))
     return home
+
+
+@pytest.fixture(autouse=True)
+def idle_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Textual's pilot wait for the event loop, not for a time without CPU time."""
+    for module in ("textual.app", "textual.pilot"):
+        if module in sys.modules:
+            monkeypatch.setattr(f"{module}.wait_for_idle", wait_until_idle)
 
 
 @pytest.fixture

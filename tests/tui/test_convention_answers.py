@@ -81,7 +81,7 @@ async def test_a_second_start_is_a_prompt_and_the_sessions_are_on_a_key_in_every
         async with user.inline(**SCRIPTED) as inline:
             await inline.until("note: 1 session asks you: /resume")
             inline.type("/resume first thing\r")
-            await inline.until("needs your answer")
+            await inline.until("question: edit: ")
             assert "│ the first thing" in inline.everything, "the history is before its question"
 
         # Plain: `--resume` lists them with numbers, words filter, a number goes on.

@@ -25,12 +25,13 @@ from dragoman.tui.screen.app import TerminalApp
 from dragoman.tui.screen.header import HeaderFacts, header_line
 from dragoman.tui.screen.input.input_hint import InputHint
 from dragoman.tui.screen.input.prompt_input import PromptInput
-from dragoman.tui.screen.sessions.surroundings import Notifier, branch_of
+from dragoman.tui.screen.sessions.surroundings import Notifier
 from dragoman.tui.screen.start import ScreenStart, last_exchange
 from dragoman.tui.start import machine_facts
 from dragoman.tui.terminal import notifications, terminal_facts
 from dragoman.tui.values import AskedQuestion
 from dragoman.view.rails import RailView
+from dragoman.workspace.git_branch import branch_of
 from tests.tui.grids import grid, reversed_lines
 from tests.tui.opened import Nowhere, opened, painted
 

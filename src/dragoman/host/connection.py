@@ -102,6 +102,11 @@ class HostConnection:
             deadline.cancel()
             await self.peer.close("the host ended the connection")
 
+    @property
+    def identity(self) -> str:
+        """What is the same for every connection of one client, so that an answer which it sends again is its own."""
+        return f"{self.visitor.principal}/{self.visitor.device or self.kind.client or self.key}"
+
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         return self._host.run(work)
 
@@ -216,7 +221,7 @@ class HostConnection:
         if not self.peer.is_open:
             return None
         named = child if child is not None and self.kind.unstable else session
-        return self.peer.ask(method, {"sessionId": named, **self._shown(session, params)}, Any, settle)
+        return self.peer.ask(method, {"sessionId": named, **self.shown_in(session, params)}, Any, settle)
 
     def withdraw(self, pending: Pending) -> None:
         """Withdraw what was answered elsewhere, or is no longer asked. The client still answers (rule 204)."""
@@ -224,7 +229,7 @@ class HostConnection:
             body = msgspec.json.encode({"requestId": pending.id})
             self.peer.post(write_notification("$/cancel_request", body))
 
-    def _shown(self, session: str, params: dict[str, Any]) -> dict[str, Any]:
+    def shown_in(self, session: str, params: dict[str, Any]) -> dict[str, Any]:
         """Return a question about a tool call that shows a terminal, as this client can show it."""
         call, hosted = params.get("toolCall"), self._host.live(session)
         content = call.get("content") if isinstance(call, dict) else None

@@ -21,10 +21,12 @@ import msgspec
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
 from dragoman.host.clients.opening_keys import FACT, OpeningKeys
+from dragoman.host.clients.session_list import SessionPlaces
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
 from dragoman.host.history.facts import CLOSED, session_key
 from dragoman.host.history.keeping import KEPT_BYTES, KEPT_SECONDS, SlicedJoin
+from dragoman.host.list_changes import ListChanges
 from dragoman.host.logins import AgentLogins
 from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
@@ -148,6 +150,8 @@ class Host:
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
         self.opening_keys = OpeningKeys(self)
+        self.list_changes = ListChanges()
+        self.places = SessionPlaces()
         self._sessions: dict[str, HostedSession] = {}
         self._restoring: dict[tuple[str, str], asyncio.Task[None]] = {}
         self._locks: dict[str, asyncio.Lock] = {}
@@ -483,6 +487,7 @@ class Host:
     def _add(self, session: HostedSession, owned: OwnedSession) -> None:
         session.log.own(owned)
         self._sessions[session.id] = session
+        self.list_changes.note(session)
         owned.lost.add_done_callback(lambda lost: self._lost(session, str(lost.result())))
 
     def _lost(self, session: HostedSession, why: str) -> None:
@@ -525,6 +530,7 @@ class Host:
         session.describe()
         await session.close(why)  # which gives it up, before it can be found in the log again
         self._sessions.pop(session.id, None)
+        self.list_changes.note(session)
 
     async def delete(self, session: HostedSession) -> None:
         """Remove a session, and the agent's copy of it if the agent can."""
@@ -540,6 +546,7 @@ class Host:
                 _log.warning("the agent did not delete its copy of a session: %s", error)
         await self.close_session(session, "The session was deleted.")
         await self.log.delete(session.id)
+        self.list_changes.note(session)
         await self.uploads.forget_session(session.id)
 
     # Time

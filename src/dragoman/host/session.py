@@ -25,7 +25,7 @@ import msgspec
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.host.history.facts import in_step, kept_state, note_outcome, session_keys
-from dragoman.host.history.frames import stored_update
+from dragoman.host.history.frames import find_last_line, stored_update
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.terminal_items import ShownTerminals
 from dragoman.host.session_log import SessionLog, TextPace
@@ -34,7 +34,7 @@ from dragoman.host.working.prompt_queue import PromptQueue
 from dragoman.host.working.prompts import as_request_error
 from dragoman.host.working.session_agent import SessionAgent
 from dragoman.schema import encode
-from dragoman.store.event_log import NewEvent
+from dragoman.store.event_log import MOVING, NewEvent
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping, Sequence
@@ -90,7 +90,9 @@ class HostedSession:
         self.uploads = host.uploads
         self._paces: dict[int, TextPace] = {}
         self._host = host
+        self._listed = host.list_changes
         self._title = self.facts.get("title")
+        self._moved_at = 0.0
 
     # State
 
@@ -171,6 +173,7 @@ class HostedSession:
         """Send to a client from its cursor on, open questions included."""
         self.last_used = monotonic()
         self.attachments.add(attachment)
+        self._listed.note(self)
         if self.delegate is not None:
             self.delegate.came(attachment.client)
         attachment.pump()
@@ -184,10 +187,25 @@ class HostedSession:
         """Detach a client that is gone. What it started goes on."""
         self.last_used = monotonic()
         self.attachments.discard(attachment)
+        self._listed.note(self)
         attachment.detach()
         self.questions.left(attachment.client)
         if self.delegate is not None:
             self.delegate.left(attachment.client)
+
+    @property
+    def now_listed(self) -> SessionRecord:
+        """Its record with its place in lists, as the log has it."""
+        record = self.log.record
+        return record._replace(updated_at=max(record.updated_at, self._moved_at))
+
+    def now(self) -> float:
+        """Return the time, in seconds since 1970."""
+        return self._host.now()
+
+    def watching_clients(self) -> list[HostConnection]:
+        """Return the clients that get its questions with the list of sessions, attached or not."""
+        return self._host.list_changes.clients_of(self.record.principal)
 
     # Events
 
@@ -211,6 +229,8 @@ class HostedSession:
     def _publish(self, events: list[LogEvent]) -> None:
         """Let everything that waits for these events go on, now that they are committed."""
         for event in events:
+            if event.kind in MOVING:
+                self._moved_at = event.at
             if event.kind == "update":
                 if b'"terminal' in event.body:
                     self._note_terminals(event)
@@ -220,8 +240,24 @@ class HostedSession:
                 self.prompts.note(event)
             elif event.kind in ("question", "answer"):
                 self.questions.note(event)
+            if event.kind == "end":
+                self._note_last_line()
         for attachment in list(self.attachments):
             attachment.pump()
+        if self._listed.is_used:
+            self._listed.note(self)
+
+    def _note_last_line(self) -> None:
+        """Keep the last line of a turn that has ended, for lists that are shown without the session."""
+        line = self.last_line
+        if line and self.facts.get("lastLine") != line:
+            self.facts["lastLine"] = line
+            self.describe()
+
+    @property
+    def last_line(self) -> str:
+        """The last line that the agent wrote, or the title of its last tool call; from what is in memory of the log."""
+        return find_last_line(self.log.tail_events) or str(self.facts.get("lastLine") or "")
 
     def _note_terminals(self, event: LogEvent) -> None:
         stored = stored_update(event.body)
@@ -230,6 +266,8 @@ class HostedSession:
 
     def described(self, record: SessionRecord) -> SessionRecord:
         """Return the record, with what answers need after a restart."""
+        if self._listed.is_used:
+            self._listed.note(self)
         self.facts["turns"] = self.prompts.turn_number
         moved_at = record.updated_at
         if self.facts.get("title") != self._title:  # a new title moves a session up in lists, other facts do not

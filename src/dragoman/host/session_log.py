@@ -29,7 +29,7 @@ from dragoman.host.history.joined_text import TEXT_STARTS, TextJoiner
 from dragoman.store.event_log import Already, Hole, LogEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from dragoman.store.event_log import Accepted, EventLog, NewEvent, OwnedSession, SessionRecord
 
@@ -168,6 +168,11 @@ class SessionLog:
         self._published(events)
 
     # Reading
+
+    @property
+    def tail_events(self) -> Sequence[LogEvent]:
+        """The last events, as far as they are in memory."""
+        return self._tail
 
     def tail(self, after: int) -> list[LogEvent] | None:
         """Return the events behind a number, from memory; None if they have to be read."""

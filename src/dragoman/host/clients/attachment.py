@@ -22,6 +22,7 @@ from dragoman.host.history.frames import notice_frame, stored_update, update_fra
 from dragoman.host.history.joined_text import TextJoiner
 from dragoman.host.history.replay import blocks_of, message_id_of
 from dragoman.host.history.terminal_items import logged_output, renamed, reported_output, terminals_in
+from dragoman.host.working.asking import FROM
 from dragoman.host.working.prompts import TAKEN
 from dragoman.host.working.served_terminals import LOOK_SECONDS
 from dragoman.host.working.uploads import REFERENCE
@@ -260,7 +261,7 @@ class Attachment:
             case "question":
                 self.session.questions.show(msgspec.json.decode(event.body).get("questionId"), self.client)
             case "answer":
-                self._notify("_dragoman/answered", event, without=("answer",))
+                self._notify("_dragoman/answered", event, without=("answer", FROM))
             case "end" | "queue":
                 self._ended(event)
             case "setting":

@@ -472,6 +472,7 @@ class SessionRequests:
                 "agent": session.record.agent,
                 "agentSessionId": session.agent_session,
                 "turn": session.prompts.place,
+                "waiting": [item.shown() for item in session.prompts.waiting],
                 "questions": [question.id for question in session.questions],
                 "outcomes": dict(session.prompts.outcomes),
             }

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 CLOSED: Final = "isClosed"
 LEDGER_NUMBER: Final = "ledgerNumber"
 """The fact of a session that names its entry in the ledger of sessions."""
+ARCHIVED: Final = "archivedAt"
+"""The fact of a session that was archived: when, in milliseconds since 1970."""
+_SHOWN: Final = ("prompt", "cost", "steps", "ended", "context", "changes", "lastLine", "error", ARCHIVED)
 _ERROR_CHARACTERS: Final = 200
 _PROMPT_CHARACTERS: Final = 200
 
@@ -59,7 +62,9 @@ def note_fact(facts: dict[str, Any], variant: str, update: bytes) -> bool:
 
 
 def _note_progress(facts: dict[str, Any], update: dict[str, Any]) -> None:
-    cost, entries = update.get("cost"), update.get("entries")
+    cost, entries, used, size = update.get("cost"), update.get("entries"), update.get("used"), update.get("size")
+    if isinstance(used, int) and isinstance(size, int):
+        facts["context"] = {"used": used, "size": size}
     if isinstance(cost, dict) and isinstance(cost.get("amount"), int | float):
         facts["cost"] = {"amount": cost["amount"], "currency": str(cost.get("currency", ""))}
     if isinstance(entries, list):
@@ -70,8 +75,13 @@ def _note_progress(facts: dict[str, Any], update: dict[str, Any]) -> None:
 def note_outcome(facts: dict[str, Any], outcome: Mapping[str, Any]) -> None:
     """Keep how the last turn ended: its stop reason, or the message of its error."""
     error, result = outcome.get("error"), outcome.get("result")
+    facts.pop("error", None)
     if isinstance(error, dict):
-        facts["ended"] = {"error": str(error.get("message", ""))[:_ERROR_CHARACTERS]}
+        message, data = str(error.get("message", ""))[:_ERROR_CHARACTERS], error.get("data")
+        facts["ended"] = {"error": message}
+        known = data if isinstance(data, dict) else {}
+        named = {name: known[name] for name in ("reason", "exitCode", "signal") if known.get(name) is not None}
+        facts["error"] = {"message": message, **named}
     elif isinstance(result, dict):
         facts["ended"] = {"stopReason": str(result.get("stopReason", ""))}
 
@@ -96,8 +106,8 @@ def session_key(fact: str, value: object) -> str:
 
 
 def progress_members(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return first prompt, cost, steps of the plan and end of the last turn, as far as known, for a list."""
-    return {name: facts[name] for name in ("prompt", "cost", "steps", "ended") if facts.get(name) is not None}
+    """Return what a list shows of a session's work, as far as known: first prompt, cost, end of the last turn..."""
+    return {name: facts[name] for name in _SHOWN if facts.get(name) is not None}
 
 
 def in_step(facts: dict[str, Any], *, mode: str | None = None) -> list[dict[str, Any]]:

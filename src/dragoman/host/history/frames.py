@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from dragoman.text.terminal import shorten
 from dragoman.wire import write_notification
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dragoman.store.event_log import LogEvent
 
 _START: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%b,"update":%b'
@@ -179,3 +182,35 @@ def user_chunk(block: msgspec.Raw | bytes, message_id: str) -> bytes:
         msgspec.json.encode(message_id),
         bytes(block),
     )
+
+
+_LAST_LINE: Final = 120
+_LAST_EVENTS: Final = 400  # a line of more pieces than this is not looked for
+
+
+def find_last_line(events: Sequence[LogEvent]) -> str:
+    """Return the last line that an agent wrote in these events, or the title of a tool call behind it; else nothing."""
+    pieces: list[str] = []
+    for event in reversed(events[-_LAST_EVENTS:]):
+        if event.kind != "update":
+            if event.kind == "start":
+                break
+            continue
+        stored = stored_update(event.body)
+        if stored.child is not None:
+            continue
+        if stored.variant == "agent_message_chunk":
+            content = msgspec.json.decode(stored.update).get("content")
+            text = content.get("text") if isinstance(content, dict) else None
+            if isinstance(text, str):
+                pieces.append(text)
+                if "\n" in text and "".join(reversed(pieces)).partition("\n")[2].strip():
+                    break
+        elif pieces and "".join(pieces).strip():
+            break
+        elif stored.variant in ("tool_call", "tool_call_update"):
+            title = msgspec.json.decode(stored.update).get("title")
+            if isinstance(title, str) and title.strip():
+                return shorten(" ".join(title.split()), _LAST_LINE)
+    lines = [line for line in "".join(reversed(pieces)).splitlines() if line.strip()]
+    return shorten(lines[-1].strip()[: 10 * _LAST_LINE], _LAST_LINE) if lines else ""

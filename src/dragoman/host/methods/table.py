@@ -49,6 +49,7 @@ class HostMethod(Struct, frozen=True):
 
 
 METHODS: Final[Mapping[str, HostMethod]] = {
+    "_dragoman/answer": HostMethod("answer", f"{_HERE}.answering:answer"),
     "_dragoman/detach": HostMethod("view"),
     "_dragoman/history": HostMethod("view"),
     "_dragoman/input": HostMethod("view"),
@@ -58,6 +59,8 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/reorder": HostMethod("prompt"),
     "_dragoman/report": HostMethod("view", f"{_HERE}.agents:report"),
     "_dragoman/restart_agent": HostMethod("prompt", f"{_HERE}.agents:restart_agent"),
+    "_dragoman/sessions/unwatch": HostMethod("view", f"{_HERE}.watching:unwatch"),
+    "_dragoman/sessions/watch": HostMethod("view", f"{_HERE}.watching:watch"),
     "_dragoman/search": HostMethod("view", f"{_HERE}.search:search"),
     "_dragoman/steer": HostMethod("prompt"),
     "_dragoman/take": HostMethod("prompt"),

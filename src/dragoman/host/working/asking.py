@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from dragoman.host.working.prompts import milliseconds
 from dragoman.host.working.questions import HostedQuestion, cancelled_answer, chosen_option
 from dragoman.wire import write_notification
 
@@ -27,7 +28,23 @@ if TYPE_CHECKING:
     from dragoman.host.working.questions import Method
     from dragoman.store.event_log import LogEvent
 
+FROM: Final = "from"
+"""In the event of an answer: the client that chose, the same after it has connected again."""
+_ANSWERS: Final = 256  # of one session, for clients that answer late or again
 _URLS: Final = 256  # elicitations of one session whose completion may still be reported
+
+
+class GivenAnswer(NamedTuple):
+    """How a question was decided."""
+
+    answer: dict[str, Any]
+    option: str | None
+    who: str
+    """The client that chose, as the log names it; empty, or `agent`, if none did."""
+    at: int
+    """Milliseconds since 1970."""
+    identity: str
+    """The client that chose, the same after it has connected again; empty if none did."""
 
 
 class SessionQuestions:
@@ -36,6 +53,7 @@ class SessionQuestions:
     def __init__(self, session: HostedSession) -> None:
         self._session = session
         self._open: dict[str, HostedQuestion] = {}
+        self._answers: OrderedDict[str, GivenAnswer] = OrderedDict()
         self._got_url: OrderedDict[str, list[Any]] = OrderedDict()
 
     def __iter__(self) -> Iterator[HostedQuestion]:
@@ -74,7 +92,16 @@ class SessionQuestions:
         id = f"q-{secrets.token_hex(8)}"
         number = session.prompts.turn_number
         question = HostedQuestion(
-            id, session.id, method, params, number, self, child=child, details=details, plain=plain
+            id,
+            session.id,
+            method,
+            params,
+            number,
+            self,
+            child=child,
+            details=details,
+            plain=plain,
+            asked_at=session.now(),
         )
         self._open[id] = question
         of_child = {} if child is None else {"child": child}
@@ -118,6 +145,18 @@ class SessionQuestions:
         if question is not None:
             question.show(client)
 
+    def described(self, client: HostConnection) -> list[dict[str, Any]]:
+        """Return the open questions for a list, the oldest first; those that are not in the log yet come with it."""
+        return [question.described(client) for question in self if question.number]
+
+    def find(self, id: str) -> HostedQuestion | None:
+        """Return a question that is not over, decided or not."""
+        return self._open.get(id)
+
+    def answer_to(self, id: str) -> GivenAnswer | None:
+        """Return how a question was decided; None if it was not, or that is no longer kept."""
+        return self._answers.get(id)
+
     def left(self, client: HostConnection) -> None:
         for question in list(self._open.values()):
             question.left(client)
@@ -145,20 +184,28 @@ class SessionQuestions:
                 self._got_url.popitem(last=False)
 
     def chosen(self, question: HostedQuestion, answer: dict[str, Any], client: Any) -> None:
-        self._log_answer(question, answer, {"by": client.key, "who": client.who})
+        self._log_answer(question, answer, {"by": client.key, "who": client.who, FROM: client.identity})
 
     def given_up(self, question: HostedQuestion) -> None:
         question.decide()
         self._log_answer(question, cancelled_answer(question.method), {"by": ""})
 
     def late(self, question: HostedQuestion, answer: dict[str, Any], client: Any) -> None:
-        body = {"questionId": question.id, "answer": answer, "by": client.key, "who": client.who}
-        self._session.append("late", body, turn=question.turn)
+        self.note_late(question.id, answer, client, turn=question.turn)
+
+    def note_late(self, id: str, answer: dict[str, Any], client: HostConnection, *, turn: int = 0) -> None:
+        """Log a choice that came after the question was decided."""
+        body = {"questionId": id, "answer": answer, "by": client.key, "who": client.who}
+        self._session.append("late", body, turn=turn)
 
     # Inside
 
     def _log_answer(self, question: HostedQuestion, answer: dict[str, Any], by: dict[str, str]) -> None:
-        body = {"questionId": question.id, "answer": answer, "option": chosen_option(answer), **by}
+        at, option = milliseconds(self._session.now()), chosen_option(answer)
+        self._answers[question.id] = GivenAnswer(answer, option, by.get("who", ""), at, by.get(FROM, ""))
+        while len(self._answers) > _ANSWERS:
+            self._answers.popitem(last=False)
+        body = {"questionId": question.id, "answer": answer, "option": option, **by, "at": at}
         self._session.append("answer", body, turn=question.turn)
 
     def _elicitation(self, id: str) -> str:
@@ -168,6 +215,7 @@ class SessionQuestions:
     def _can_be_shown(self, method: Method, params: dict[str, Any]) -> bool:
         """Whether to ask: a permission waits for a client; a form that none attached can show would hang the turn."""
         clients = [attachment.client for attachment in self._session.attachments]
+        clients += self._session.watching_clients()
         return (
             method == "session/request_permission"
             or not clients

@@ -21,7 +21,7 @@ from dragoman.host.history.restore import OUTCOMES
 from dragoman.host.working.agent_end import end_members
 from dragoman.host.working.passed_prompts import PassedPrompts
 from dragoman.host.working.prompt_blocks import blocks_for
-from dragoman.host.working.prompts import TAKEN, HostedPrompt, error_outcome, session_lost
+from dragoman.host.working.prompts import TAKEN, HostedPrompt, error_outcome, milliseconds, session_lost
 from dragoman.host.working.uploads import REFERENCE
 from dragoman.schema import encode
 from dragoman.store.event_log import NewEvent
@@ -69,9 +69,17 @@ class PromptQueue:
         return len(self._waiting)
 
     @property
+    def waiting(self) -> list[HostedPrompt]:
+        """The prompts that wait for their turn, the next one first."""
+        return list(self._waiting)
+
+    @property
     def place(self) -> dict[str, Any] | None:
         """The turn that runs, for clients that know the host."""
-        return None if self.running is None else {"promptId": self.running.id, "turn": self.turn_number}
+        running = self.running
+        if running is None:
+            return None
+        return {"promptId": running.id, "turn": self.turn_number, "startedAt": milliseconds(running.started_at)}
 
     # From the clients
 
@@ -121,6 +129,7 @@ class PromptQueue:
             blocks = self._host.uploads.claim(blocks, client.visitor.principal, session.id)
             written = encode(blocks)
         item = HostedPrompt(id, client.key, blocks, meta)
+        item.who, item.identity, item.sent_at = client.who, client.identity, self._host.now()
         item.names_uploads = REFERENCE in written
         item.steers = steers
         item.wants_report, item.wants_result, item.wants_patch = bool(wants), "result" in wants, "patch" in wants
@@ -291,6 +300,7 @@ class PromptQueue:
     async def _run(self, item: HostedPrompt) -> dict[str, Any]:
         session = self._session
         self.turn_number += 1
+        item.started_at = self._host.now()
         started = {"promptId": item.id, "messageId": f"msg-{item.id}", "by": item.by, "prompt": item.number}
         session.append("start", started)
         if note_prompt(session.facts, item.blocks):

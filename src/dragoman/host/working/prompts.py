@@ -6,12 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.errors import DragomanError, RequestError
 from dragoman.schema import v1
+from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 TAKEN: Final = "isTaken"
 """In the outcome of a prompt that the agent took into the turn that ran: it had no turn of its own."""
+
+_SHOWN_CHARACTERS: Final = 200
 
 
 class HostedPrompt:
@@ -24,6 +27,13 @@ class HostedPrompt:
         self.by = by
         self.blocks = blocks
         self.meta = meta
+        self.who = ""
+        """The client that sent it, as the log names it."""
+        self.identity = ""
+        """The same for every connection of that client."""
+        self.sent_at = 0.0
+        self.started_at = 0.0
+        """When it was accepted, and when its turn began; seconds since 1970."""
         self.number = 0
         """Of its event; 0 until that is committed."""
         self.is_cancelled = False
@@ -45,6 +55,22 @@ class HostedPrompt:
         """Its text; empty if it has other blocks, too."""
         texts = [block.text for block in self.blocks if isinstance(block, v1.TextContent)]
         return "\n".join(texts) if len(texts) == len(self.blocks) else ""
+
+    def shown(self) -> dict[str, Any]:
+        """Return it as a prompt that waits, for clients that did not send it."""
+        text = " ".join(block.text for block in self.blocks if isinstance(block, v1.TextContent))
+        return {
+            "promptId": self.id,
+            "text": shorten(text[: 10 * _SHOWN_CHARACTERS], _SHOWN_CHARACTERS),
+            "who": self.who,
+            "at": milliseconds(self.sent_at),
+            "steers": self.steers,
+        }
+
+
+def milliseconds(seconds: float) -> int:
+    """Return a time as clients get it: milliseconds since 1970."""
+    return int(seconds * 1000)
 
 
 def error_outcome(error: RequestError) -> dict[str, Any]:

@@ -8,6 +8,7 @@ asked, and writes the log.
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
@@ -45,6 +46,10 @@ class Asks(Protocol):
 
     def withdraw(self, pending: Pending) -> None: ...
 
+    def may(self, right: str, session: str = "") -> bool: ...
+
+    def shown_in(self, session: str, params: dict[str, Any]) -> dict[str, Any]: ...
+
 
 class WatchesQuestion(Protocol):
     """What a question reports."""
@@ -77,6 +82,7 @@ class HostedQuestion:
         child: str | None = None,
         details: QuestionDetails | None = None,
         plain: dict[str, Any] | None = None,
+        asked_at: float = 0.0,
     ) -> None:
         """Make a question that was logged already.
 
@@ -89,12 +95,14 @@ class HostedQuestion:
             child: The session of a subagent that it is about, for clients that know such sessions.
             details: What the host adds for clients that know it, see `question_details.py`.
             plain: What other clients are sent: the same words, in the members that every client shows.
+            asked_at: Seconds since 1970.
         """
         self.id = id
         self._session = session
         self.method: Method = method
         self.params = params
         self.turn = turn
+        self.asked_at = asked_at
         self._child = child
         self._plain = params if plain is None else {**params, **{name: plain[name] for name in ("toolCall", "options")}}
         self._details = {} if details is None else msgspec.to_builtins(details)
@@ -103,6 +111,7 @@ class HostedQuestion:
         """Of its event; a client that has not got this far gets it with the event."""
         self._watcher = watcher
         self._asked: dict[str, tuple[Asks, Pending]] = {}
+        self._digest = ""
         self._is_decided = False
 
     @property
@@ -121,11 +130,56 @@ class HostedQuestion:
         def settle(result: Any, error: Exception | None) -> None:
             self._settled(client, result, error)
 
-        params = {**(self.params if client.reads_words else self._plain), "_meta": self._meta()}
+        params = {**(self.params if client.reads_words else self._plain), "_meta": self._meta(self.digest)}
         pending = client.ask_in(self._session, self.method, params, settle, child=self._child)
         if pending is not None:
             self._asked[client.key] = (client, pending)
             self._watcher.shown(self, client)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of what is asked: the params with the host's own details, as JSON with sorted names.
+
+        An answer names it, so that it counts for what was shown and for nothing else.
+        """
+        if not self._digest:
+            asked = {"sessionId": self._child or self._session, **self.params, "_meta": self._meta()}
+            data = msgspec.json.encode({"method": self.method, "params": asked}, order="deterministic")
+            self._digest = hashlib.sha256(data).hexdigest()
+        return self._digest
+
+    def described(self, client: Asks) -> dict[str, Any]:
+        """Return it for a list, whether the client is attached or not; without a digest for one that cannot answer."""
+        may = client.may("answer", self._session)
+        params = client.shown_in(self._session, {**self.params, "_meta": self._meta(self.digest if may else "")})
+        kind, title = self._words()
+        return {
+            "questionId": self.id,
+            "sessionId": self._session,
+            "askedAt": int(self.asked_at * 1000),
+            "method": self.method,
+            "kind": kind,
+            "title": title,
+            "params": {"sessionId": self._child or self._session, **params},
+            **({"digest": self.digest} if may else {}),
+        }
+
+    def _words(self) -> tuple[str, str]:
+        """Return the kind of what is asked, and one line about it: the host's own, if it has read the request."""
+        if self.method == "elicitation/create":
+            return ("url" if self.params.get("mode") == "url" else "form"), str(self.params.get("message") or "")
+        words, call = self._details.get("words"), self.params.get("toolCall")
+        found = words if isinstance(words, dict) else call if isinstance(call, dict) else {}
+        return str(found.get("kind") or "other"), str(found.get("title") or "")
+
+    def choose(self, choice: dict[str, Any], client: Asks) -> bool:
+        """Take a choice that a client made by `_dragoman/answer`; False if it is decided already."""
+        if self._is_decided:
+            self._watcher.late(self, choice, client)
+            return False
+        self.decide()
+        self._watcher.chosen(self, choice, client)
+        return True
 
     def left(self, client: Asks) -> None:
         """Forget a client that has gone; the question waits for others."""
@@ -153,9 +207,9 @@ class HostedQuestion:
         elif not self._asked:
             self._watcher.given_up(self)
 
-    def _meta(self) -> dict[str, Any]:
-        own = self.params.get("_meta")
-        return {**(own if isinstance(own, dict) else {}), "dragoman": {**self._details, "questionId": self.id}}
+    def _meta(self, digest: str = "") -> dict[str, Any]:
+        own, added = self.params.get("_meta"), {"digest": digest} if digest else {}
+        return {**(own if isinstance(own, dict) else {}), "dragoman": {**self._details, "questionId": self.id, **added}}
 
 
 def read_choice(method: Method, params: dict[str, Any], result: Any) -> dict[str, Any] | None:

@@ -132,6 +132,12 @@ class SessionAgent:
         masked: dict[str, Any] = msgspec.json.decode(self._secrets.mask_bytes(msgspec.json.encode(body)))
         return masked
 
+    def end_described(self) -> dict[str, Any]:
+        """Return how it ended, for a list: the message, exit code and signal as far as they are known."""
+        found = end_members(self._last_end, with_code=False)
+        found.pop("stderr", None)
+        return self.mask({"message": f"The agent ended: {self._last_end}", "reason": "agent_exited", **found})
+
     @property
     def can_come_back(self) -> bool:
         """Whether the agent could be started again with this session."""

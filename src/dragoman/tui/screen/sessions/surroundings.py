@@ -11,7 +11,6 @@ import os
 import shutil
 import subprocess
 from contextlib import suppress
-from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from dragoman.tui.background import in_turn
 from dragoman.tui.terminal import notifications
 from dragoman.tui.terminal.terminal_facts import is_remote
 from dragoman.tui.values import ListedSession
+from dragoman.workspace.git_branch import branch_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 _MOST_SHOWN: Final = 40
 _HIDDEN: Final = ("closed", "readOnly")
 _TOOL_SECONDS: Final = 2.0
-_MOST_BYTES: Final = 4096
 
 
 class Surroundings:
@@ -247,24 +246,3 @@ def desktop_notification(text: str) -> None:
                 timeout=_TOOL_SECONDS,
                 check=False,
             )
-
-
-def branch_of(folder: str) -> str:
-    """Return the name of the branch, the beginning of the commit without one, or nothing outside of a repository."""
-    place = Path(os.path.abspath(folder))
-    for above in (place, *place.parents):
-        git = above / ".git"
-        try:
-            if git.is_file():  # a linked worktree, or a submodule
-                git = above / _first_line(git).removeprefix("gitdir:").strip()
-            if git.is_dir():
-                head = _first_line(git / "HEAD")
-                return head.removeprefix("ref:").strip().removeprefix("refs/heads/") if "ref:" in head else head[:8]
-        except OSError:
-            return ""
-    return ""
-
-
-def _first_line(path: Path) -> str:
-    with path.open("rb") as file:
-        return file.read(_MOST_BYTES).decode("utf-8", "replace").partition("\n")[0].strip()
