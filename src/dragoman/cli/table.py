@@ -67,7 +67,6 @@ EXAMPLES = (
     "dragoman",
     "dragoman exec -a claude 'What is this project?'",
     "git diff | dragoman exec 'Review this:'",
-    'eval "$(dragoman completion bash)"',
 )
 
 

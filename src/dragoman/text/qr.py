@@ -1,7 +1,7 @@
 """QR codes for short texts, as ISO/IEC 18004 has them: bytes, versions 1 to 10, error correction level M.
 
 For the address of a web page on a terminal. Pure. An own one, because it is all that would be used of a package: see
-docs/decisions/0030-own-qr-codes.md.
+docs/decisions/0028-own-qr-codes.md.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from dragoman.host.local.build import PROTOCOL
 from dragoman.host.local.place import find_places
 from dragoman.host.local.start import NoHost, find_host, reach_host
 from dragoman.host.local.thin import HostLost, HostRefused, begin, begun
-from dragoman.host.local.web_face import CLOSED, USER, WebChoice, read_web_file, web_folder, write_web_file
+from dragoman.host.local.web_page import CLOSED, USER, WebChoice, read_web_file, web_folder, write_web_file
 from dragoman.host.serving.pairing import CODE_SECONDS, NewDevice, PairingCodes
 from dragoman.host.serving.tokens import RIGHTS, HostTokens
 
@@ -239,7 +239,7 @@ def _without_page(facts: dict[str, Any]) -> CliError:
 
 
 def _choice(given: Any) -> WebChoice | None:
-    """Return where the page is to be; None if that is not said."""
+    """Return where the page is to be; None for where it is, or was."""
     if bool(given.tls_cert) != bool(given.tls_key):
         raise CliError("--tls-cert and --tls-key belong together", hint=_SEE_HELP)
     if given.tls_cert and given.behind_proxy:
@@ -286,6 +286,7 @@ def _introduce(given: Any, facts: dict[str, Any], code: str) -> None:
     address = f"{facts['address']}/"
     if given.json:
         write_json({"address": address, "code": code, "url": f"{address}#{code}", "seconds": CODE_SECONDS})
+        sys.stdout.flush()  # it may stay in the foreground
         return
     sys.stdout.write(f"{address}#{code}\n")
     sys.stdout.flush()

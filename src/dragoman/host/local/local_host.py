@@ -24,7 +24,7 @@ from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
 from dragoman.host.local.build import build_stamp, hello, package_folder
 from dragoman.host.local.succession import left_in
-from dragoman.host.local.web_face import WebChoice, WebFace
+from dragoman.host.local.web_page import WebChoice, WebPage
 from dragoman.host.methods.params import read_params
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.process.sweep import sweep
@@ -82,7 +82,7 @@ class LocalHost(Host):
         self._started_at = time.time()
         self._opening: set[tuple[str, str]] = set()
         self._asked_at: dict[str, float] = {}
-        self.web = WebFace(self)
+        self.web = WebPage(self)
         self._own_methods = {
             "_dragoman/named": self._named,
             "_dragoman/queued": self._queued,

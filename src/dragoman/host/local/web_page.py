@@ -1,4 +1,4 @@
-"""The web page of the local host: a network face that is opened inside it when `dragoman web` asks.
+"""The web page of the local host: a network endpoint that is opened inside it when `dragoman web` asks.
 
 Theory of operation
 -------------------
@@ -104,15 +104,15 @@ def write_web_file(file: WebFile) -> None:
 class WebHold:
     """A program that wants the page to be open for as long as its connection is."""
 
-    def __init__(self, face: WebFace, client: HostConnection) -> None:
-        self._face = face
+    def __init__(self, page: WebPage, client: HostConnection) -> None:
+        self._page = page
         self.client = client
 
     def close(self) -> None:
-        self._face.release(self)
+        self._page.release(self)
 
 
-class WebFace:
+class WebPage:
     """The page of one host, open or closed."""
 
     def __init__(self, host: Host) -> None:
