@@ -21,6 +21,11 @@ VENV := .venv/.ready
 RUNTIME := .venv/.runtime
 PACKAGE := .venv/.installed
 NODE := node_modules/.ready
+# The web page: what builds it, what its tests need as well, and the page.
+WEB_RUNTIME := web/node_modules/.runtime
+WEB := web/node_modules/.ready
+PAGE := src/dragoman/host/serving/page/table.json
+PAGE_SOURCES := web/build.mjs $(wildcard web/src/* web/src/*/* web/src/*/*/*)
 REQUIREMENTS := $(wildcard requirements/*.txt)
 RUNTIME_REQUIREMENTS := $(addprefix requirements/,agent.txt base.txt build.txt remote.txt tui.txt)
 # With any other target than `run` all is fetched at once.
@@ -29,7 +34,17 @@ PINNED := tests/interop/agents/packages
 FRAMEWORKS := .agents/frameworks/.ready
 AGENTS := $(patsubst $(PINNED)/%/package-lock.json,.agents/%/.ready,$(wildcard $(PINNED)/*/package-lock.json))
 
-TYPES := .venv/bin/mypy && $(PY) -m tools.pythons
+TSC := web/node_modules/.bin/tsc
+TYPES := .venv/bin/mypy && $(PY) -m tools.pythons && if [ -x $(TSC) ]; then $(TSC) --noEmit -p web; \
+	  else echo "the types of the web page are not checked: make $(WEB) fetches what that needs"; fi
+
+NODE_RUNS := command -v npm >/dev/null && node -e 'process.exit(+(parseInt(process.versions.node) < 20))' 2>/dev/null
+# Fetches the packages of a lock file: $(call FETCH,what,folder,options of npm).
+FETCH = echo "fetching the Node packages of $(1) into $(2)"; \
+	( while sleep 8 &>/dev/null; do echo "  $(2): npm has run for $$SECONDS s"; done ) & ticks=$$!; \
+	trap 'kill $$ticks' EXIT; \
+	npm ci --silent $(3); \
+	echo "  $(2) is ready after $$SECONDS s: $$(du -sm $(2) | cut -f1) MB"
 
 # The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
 FIND_PYTHON = for python in $(PYTHON) python3.11 python3.12 python3.13 python3.14 python3; do \
@@ -46,17 +61,17 @@ MAKE_VENV = $(FIND_PYTHON); \
 	rm -rf .venv; \
 	"$$python" -m venv .venv
 
-.PHONY: help run test check lint types package bench soak interop mutants sample paths agents docs screenshots clean
+.PHONY: help run no-page test check lint types package bench soak interop mutants sample paths agents docs screenshots clean
 
 help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
-run: $(PACKAGE) ## a tour with a scripted model: the terminal client, or a full turn without a terminal
+run: $(PACKAGE) $(if $(shell $(NODE_RUNS) && echo yes),$(PAGE),no-page) ## a tour with a scripted model: the terminal client, or a full turn without a terminal
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(PY) -m dragoman demo --talk; else exec $(PY) -m dragoman demo; fi
 
 # Types are checked while the tests start: the type checker uses one core only, and so does the search for tests. Tests wait
 # for programs and terminals for much of their time, so there are two processes for each core.
-test: lint $(NODE) ## the whole gate: make check, and every test
+test: lint $(NODE) $(WEB) $(PAGE) ## the whole gate: make check, and every test
 	@{ $(TYPES); } >.venv/types.log 2>&1 & checking=$$!; \
 	echo "types are checked meanwhile; their result stands at the end"; \
 	echo "tests, in two processes for each core, four at most"; \
@@ -81,10 +96,10 @@ types: $(PACKAGE)
 	@echo "types, which takes a minute the first time"
 	@$(TYPES)
 
-package: $(PACKAGE) ## build the wheel and the sdist in dist/, and check them
+package: $(PACKAGE) $(PAGE) ## build the wheel and the sdist in dist/, and check them
 	@$(PY) -m tools.package dist
 
-bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
+bench: $(PACKAGE) $(NODE) $(WEB) $(PAGE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks
 	@$(PY) -m benchmarks.sandbox
 	@$(PY) -m benchmarks.judging
@@ -95,7 +110,7 @@ bench: $(PACKAGE) $(NODE) ## compare with the official SDKs and with raw pipes
 	@$(PY) -m benchmarks.snapshots
 	@$(PY) -m benchmarks.terminal
 
-soak: $(PACKAGE) $(NODE) ## long faults, many connections, many examples, and the role tests over every transport; minutes
+soak: $(PACKAGE) $(NODE) $(WEB) $(PAGE) ## long faults, many connections, many examples, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "hypothesis and not soak"
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -n auto --maxprocesses 4 -m "not soak" tests/agent
@@ -124,7 +139,7 @@ screenshots: $(PACKAGE) ## rewrite all pictures of docs/images, those of web pag
 	@$(PY) -m tools.screenshots --pages
 
 clean: ## remove what make made
-	rm -rf dist .venv node_modules .agents .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf dist .venv node_modules web/node_modules $(dir $(PAGE)) .agents .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # What `make run` installed is kept if its pins are still the same.
 $(VENV): $(REQUIREMENTS)
@@ -149,16 +164,36 @@ $(PACKAGE): $(NEEDED) pyproject.toml src/dragoman/_version.py
 	@touch $@
 
 $(NODE): package.json package-lock.json
-	@if ! command -v npm >/dev/null || ! node -e 'process.exit(+(parseInt(process.versions.node) < 20))' 2>/dev/null; then \
+	@if ! { $(NODE_RUNS); }; then \
 	  echo "make: Node.js 20 or newer with npm is needed for the TypeScript peer of the interop tests; install it" >&2; \
 	  exit 1; \
 	fi
-	@echo "fetching the Node packages of the TypeScript peer into node_modules"
-	@( while sleep 8 &>/dev/null; do echo "  node_modules: npm has run for $$SECONDS s"; done ) & ticks=$$!; \
-	trap 'kill $$ticks' EXIT; \
-	npm ci --silent; \
-	echo "  node_modules is ready after $$SECONDS s: $$(du -sm node_modules | cut -f1) MB"
+	@$(call FETCH,the TypeScript peer,node_modules)
 	@touch $@
+
+no-page:
+	@echo "the page of dragoman web is left out: Node.js 20 or newer with npm is needed to build it"
+
+# What the tests fetched serves `make run` as well.
+$(WEB_RUNTIME): web/package.json web/package-lock.json
+	@if ! { $(NODE_RUNS); }; then \
+	  echo "make: Node.js 20 or newer with npm is needed to build the web page; install it" >&2; \
+	  exit 1; \
+	fi
+	@if [ -e $(WEB) ] && [ $(WEB) -nt web/package-lock.json ]; then touch $@; exit; fi; \
+	$(call FETCH,the web page,web/node_modules,--prefix web --omit=dev); \
+	touch $@
+
+$(WEB): web/package.json web/package-lock.json
+	@if ! { $(NODE_RUNS); }; then \
+	  echo "make: Node.js 20 or newer with npm is needed to build and test the web page; install it" >&2; \
+	  exit 1; \
+	fi
+	@$(call FETCH,the web page and its tests,web/node_modules,--prefix web)
+	@touch $(WEB_RUNTIME) $@
+
+$(PAGE): $(PAGE_SOURCES) $(if $(filter-out run package,$(or $(MAKECMDGOALS),help)),$(WEB),$(WEB_RUNTIME))
+	@node web/build.mjs
 
 .agents/frameworks/.ready: tests/interop/frameworks/requirements.txt $(VENV)
 	@echo "installing the frameworks that adapters wrap (300 MB)"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import email
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -25,6 +26,9 @@ ROOT = Path(__file__).parent.parent
 NAME = "dragoman"
 # These have to be there: without them a part fails only when it is used.
 NEEDED = ("py.typed", "__main__.py", "cli/main.py", "_version.py")
+# The web page is built by Node and not tracked; its table lists the files with their hashes.
+PAGE = "host/serving/page"
+PAGE_TARGET = f"src/{NAME}/{PAGE}/table.json"
 SDIST_FOLDERS = {"src", "README.md", "CHANGELOG.md", "LICENSE", "PKG-INFO", "pyproject.toml", ".gitignore"}
 
 
@@ -53,9 +57,29 @@ def tracked() -> set[str]:
         names = {
             str(path.relative_to(ROOT))
             for path in (ROOT / "src").rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
+            if path.is_file() and "__pycache__" not in path.parts and f"{NAME}/{PAGE}/" not in path.as_posix()
         }
     return {name for name in names if (ROOT / name).exists()}
+
+
+def page_files() -> dict[str, str]:
+    """The hashes of the files of the web page, by their names in the package; empty where it was not built.
+
+    Raises: PackageError: the page on the disk is not the one of its table.
+    """
+    folder = ROOT / "src" / NAME / PAGE
+    if not (folder / "table.json").is_file():
+        return {}
+    table = (folder / "table.json").read_bytes()
+    found = {f"{NAME}/{PAGE}/table.json": _digest(table)}
+    for entry in json.loads(table)["files"].values():
+        file = folder / entry["file"]
+        if not file.is_file() or _digest(file.read_bytes()) != entry["sha256"]:
+            raise PackageError(
+                f"{file} is not the file of the table of the web page; build it again: make {PAGE_TARGET}"
+            )
+        found[f"{NAME}/{PAGE}/{entry['file']}"] = entry["sha256"]
+    return found
 
 
 def check_wheel(wheel: Path) -> None:
@@ -65,15 +89,23 @@ def check_wheel(wheel: Path) -> None:
         [about] = [name for name in names if name.endswith(".dist-info/METADATA")]
         fields = email.message_from_bytes(archive.read(about))
         points = archive.read(about.replace("METADATA", "entry_points.txt")).decode()
+        page = page_files()
+        odd = [name for name, digest in page.items() if name in names and _digest(archive.read(name)) != digest]
+    if odd:
+        raise PackageError(f"{wheel.name}: these files of the web page are others than those of its table: {odd}")
     code = {name for name in names if ".dist-info/" not in name}
     wanted = {name.removeprefix("src/") for name in tracked()}
-    _compare(wheel, code, wanted)
+    _compare(wheel, code, wanted | page.keys())
     for name in NEEDED:
         if f"{NAME}/{name}" not in code:
             raise PackageError(f"{wheel.name} does not have {NAME}/{name}")
     _check_fields(wheel, fields)
     if "dragoman = dragoman.cli.main:program" not in points:
         raise PackageError(f"{wheel.name} does not install the command dragoman")
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
 
 
 def _compare(file: Path, found: set[str], wanted: set[str]) -> None:
@@ -99,7 +131,8 @@ def check_sdist(sdist: Path) -> None:
     """Raise: PackageError: the source is not complete, or more is in it."""
     with tarfile.open(sdist) as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
-    _compare(sdist, {name for name in names if name.startswith("src/")}, tracked())
+    page = {f"src/{name}" for name in page_files()}
+    _compare(sdist, {name for name in names if name.startswith("src/")}, tracked() | page)
     odd = {name.partition("/")[0] for name in names} - SDIST_FOLDERS
     if odd:
         raise PackageError(f"{sdist.name}: not of the package: {sorted(odd)}")
@@ -167,6 +200,8 @@ def clean_environment(home: Path) -> dict[str, str]:
 def main() -> int:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else "dist")
     try:
+        if not page_files():
+            raise PackageError(f"the web page was not built; Node.js 20 builds it: make {PAGE_TARGET}")
         wheel, sdist = build(folder)
         check_wheel(wheel)
         check_sdist(sdist)

@@ -24,6 +24,9 @@ def bare_machine(tmp_path: Path) -> Path:
     for name in ("Makefile", "package.json", "package-lock.json", "pyproject.toml"):
         shutil.copy(ROOT / name, tmp_path)
     shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
+    (tmp_path / "web").mkdir()
+    for name in ("package.json", "package-lock.json", "build.mjs"):
+        shutil.copy(ROOT / "web" / name, tmp_path / "web")
     programs = tmp_path / "bin"
     programs.mkdir()
     for tool in TOOLS:
@@ -76,6 +79,47 @@ def test_a_node_that_is_too_old_does_not_count(bare_machine: Path) -> None:
     assert not (bare_machine / "node_modules").exists()
 
 
+@pytest.mark.parametrize("stamp", ["web/node_modules/.ready", "web/node_modules/.runtime"])
+def test_without_node_the_web_page_is_not_built_and_make_run_goes_on(
+    stamp: str, bare_machine: Path, fake_python: Path
+) -> None:
+    assert "Node.js 20 or newer with npm is needed to build" in sentence(make(bare_machine, stamp))
+    done = make(bare_machine, "-o", "src/dragoman/_version.py", "run")
+    assert done.returncode == 0, done.stderr
+    assert "the page of dragoman web is left out: Node.js 20 or newer with npm is needed" in done.stdout
+
+
+def test_make_run_fetches_what_builds_the_page_and_the_tests_fetch_the_rest(
+    bare_machine: Path, fake_python: Path
+) -> None:
+    """What builds it has no test tools among it; nothing is fetched twice, and a change of the sources builds it."""
+    for tool in ("sleep", "du", "cut", "mkdir"):
+        (bare_machine / "bin" / tool).symlink_to(shutil.which(tool) or tool)
+    notes = bare_machine / "npm-notes"
+    install_fake(bare_machine, "npm", f'echo "npm $*" >>{notes}; mkdir -p web/node_modules')
+    page = "src/dragoman/host/serving/page"
+    install_fake(
+        bare_machine,
+        "node",
+        f'[ "$1" = -e ] && exit 0; echo "node $*" >>{notes}; mkdir -p {page}; touch {page}/table.json',
+    )
+
+    def started(*words: str) -> list[str]:
+        notes.write_text("")
+        done = make(bare_machine, "-o", "src/dragoman/_version.py", *words)
+        assert done.returncode == 0, done.stderr
+        return notes.read_text().splitlines()
+
+    built = "node web/build.mjs"
+    assert started("run") == ["npm ci --silent --prefix web --omit=dev", built]
+    assert started("run") == []
+    assert started(f"{page}/table.json") == ["npm ci --silent --prefix web", built]
+    assert started("run") == []
+    later = (bare_machine / page / "table.json").stat().st_mtime + 10
+    os.utime(bare_machine / "web/build.mjs", (later, later))
+    assert started("run") == [built]
+
+
 @pytest.mark.parametrize("failing", ["--dist worksteal", "-m alone", "tools.pythons", ""])
 def test_types_and_both_passes_of_the_tests_run_and_each_can_fail(failing: str, bare_machine: Path) -> None:
     programs = bare_machine / ".venv" / "bin"
@@ -84,8 +128,9 @@ def test_types_and_both_passes_of_the_tests_run_and_each_can_fail(failing: str, 
     for name in ("python", "ruff", "mypy"):
         (programs / name).write_text(fake)
         (programs / name).chmod(0o755)
-    (bare_machine / "node_modules").mkdir()
-    for stamp in (".venv/.ready", ".venv/.installed", "node_modules/.ready"):
+    stamps = (".venv/.ready", ".venv/.installed", "node_modules/.ready", "web/node_modules/.ready")
+    for stamp in (*stamps, "src/dragoman/host/serving/page/table.json"):
+        (bare_machine / stamp).parent.mkdir(parents=True, exist_ok=True)
         (bare_machine / stamp).touch()
     done = make(bare_machine, "-o", "src/dragoman/_version.py", "test")
     passes = [line for line in done.stdout.splitlines() if line.startswith("-m pytest")]
@@ -112,7 +157,12 @@ def test_help_lists_every_target(bare_machine: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stamp", "pins"), [(".venv/.ready", "requirements/test.txt"), ("node_modules/.ready", "package-lock.json")]
+    ("stamp", "pins"),
+    [
+        (".venv/.ready", "requirements/test.txt"),
+        ("node_modules/.ready", "package-lock.json"),
+        ("web/node_modules/.ready", "web/package-lock.json"),
+    ],
 )
 def test_an_environment_is_remade_when_a_pin_changes(stamp: str, pins: str, bare_machine: Path) -> None:
     """`make -q` does nothing and answers 1 if there is something to do."""

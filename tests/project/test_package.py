@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 from xml.etree import ElementTree
@@ -25,6 +26,7 @@ from tools.package import (
     clean_environment,
     collect_wheels,
     install,
+    page_files,
     run,
 )
 
@@ -72,6 +74,23 @@ def test_a_wheel_with_too_much_or_too_little_is_refused(
         if added:
             after.writestr(added, "x")
     with pytest.raises(PackageError, match=message):
+        check_wheel(changed)
+
+
+def test_the_web_page_is_carried_if_it_was_built_and_left_out_if_not(built: tuple[Path, Path], tmp_path: Path) -> None:
+    """The files of its table, in the wheel and in the sdist; a wheel that has another file is refused."""
+    page = page_files()
+    with zipfile.ZipFile(built[0]) as wheel, tarfile.open(built[1]) as sdist:
+        carried = {name for name in wheel.namelist() if "/host/serving/page/" in name}
+        in_sdist = {name.partition("/src/")[2] for name in sdist.getnames() if "/host/serving/page/" in name}
+    assert carried == in_sdist == page.keys()
+    if not page:
+        pytest.skip("the web page was not built here: make builds it where Node.js is installed")
+    changed = tmp_path / built[0].name
+    with zipfile.ZipFile(built[0]) as before, zipfile.ZipFile(changed, "w") as after:
+        for name in before.namelist():
+            after.writestr(name, b"other" if name.endswith(".js") else before.read(name))
+    with pytest.raises(PackageError, match="others than those of its table"):
         check_wheel(changed)
 
 

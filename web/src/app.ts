@@ -2,7 +2,7 @@
 import { createContext } from "preact";
 import { useContext } from "preact/hooks";
 import type { ReadonlySignal, Signal } from "@preact/signals";
-import type { Answered, Attached, Host, Line, Outcome, Question, Row, Thread } from "./model";
+import type { Answered, Attached, Host, Line, Outcome, Question, QuestionEnd, Row, Thread } from "./model";
 
 export interface NewSession {
   agent: string;
@@ -19,12 +19,15 @@ export interface AgentFacts {
   version?: string;
   state: "ready" | "login" | "missing" | "unknown";
   how?: string;
+  isDefault?: boolean;
 }
 
 export interface Device {
   id: string;
   name: string;
   agent?: string;
+  /** `token` for one that was made on the command line. */
+  kind?: string;
   rights: string[];
   createdAt: number;
   seenAt?: number;
@@ -43,8 +46,13 @@ export interface App {
   host: ReadonlySignal<Host | null>;
   /** All sessions that are watched; changes at most once a frame. */
   rows: ReadonlySignal<readonly Row[]>;
+  /** Whether the list has come once, and whether the host has more of it. */
+  hasRows: ReadonlySignal<boolean>;
+  hasMoreRows: ReadonlySignal<boolean>;
   /** Every open question, oldest first. */
   questions: ReadonlySignal<readonly Question[]>;
+  /** How questions ended that are no longer open, by their id; kept for a while. */
+  ends: ReadonlySignal<ReadonlyMap<string, QuestionEnd>>;
   settings: Signal<Settings>;
   /** How far each session was read on this device: its row is new if its `head` is above. */
   seen: ReadonlySignal<ReadonlyMap<string, number>>;
@@ -80,6 +88,10 @@ export interface App {
   attach(sessionId: string, file: File): Attached;
   detach(sessionId: string, attached: Attached): void;
   attached(sessionId: string): ReadonlySignal<readonly Attached[]>;
+  /** An address of this page for what was attached, of the type that the host found. */
+  attachmentAddress(id: string): Promise<string>;
+  /** The whole text of a prompt that this page sent; rows have its beginning. */
+  sentText(promptId: string): string | undefined;
   /** The text in the input of a session, kept on this device; "" is the draft of a new session. */
   draft(sessionId: string): Signal<string>;
 

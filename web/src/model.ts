@@ -28,13 +28,16 @@ export interface RowFacts {
   questions?: Question[];
   lastLine?: string;
   context?: { used: number; size: number } | null;
-  changes?: { files: number; added: number; removed: number; reviewed: boolean } | null;
+  changes?: { files: number; added: number; removed: number; reviewed?: number } | null;
   branch?: string | null;
-  worktree?: string | null;
+  worktree?: { name: string; project: string } | null;
   parent?: string | null;
   archivedAt?: number | null;
-  ended?: number | null;
-  error?: string | null;
+  /** How the last turn ended. */
+  ended?: { stopReason?: string; error?: string } | null;
+  error?: { message: string; reason?: string; exitCode?: number; signal?: string } | null;
+  /** The beginning of the first prompt: many agents give a session no title. */
+  prompt?: string;
 }
 
 export interface WaitingPrompt {
@@ -61,6 +64,9 @@ export interface Question {
 export type Outcome =
   | { outcome: "selected"; optionId: string; _meta?: { dragoman: { reason: string } } }
   | { outcome: "cancelled" };
+
+/** How a question ended: `_dragoman/answered` of the host, or taken back by the agent. */
+export type QuestionEnd = { how: "answered"; option?: string; who?: string; at?: number } | { how: "withdrawn" };
 
 /** What became of an answer. */
 export type Answered =

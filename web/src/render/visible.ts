@@ -9,7 +9,7 @@ export interface Piece {
 // Control and format characters, everything that is drawn as nothing, and halves of characters. Line feed and tab stay.
 const HIDDEN = /(?![\n\t])(?!(?<=\p{Emoji})\ufe0f)[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{DI}]/gu;
 // In commands and paths a space that is not a space counts as hidden too.
-const HIDDEN_EXACT = /(?![\n\t ])(?!(?<=\p{Emoji})\ufe0f)[\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{DI}]/gu;
+const HIDDEN_EXACT = /(?![\n\t ])(?!(?<=\p{Emoji})\ufe0f)[\p{Cc}\p{Cf}\p{Cs}\p{Z}\p{DI}\u2800]/gu;
 // What languages and emoji need within words: joiners, soft hyphens, marks of direction, variants of a letter.
 const NEEDED = /[\u00ad\u061c\u200c-\u200f\ufe00-\ufe0f]/u;
 const MAYBE = /[^\n\t\x20-\x7e]/;

@@ -2,7 +2,7 @@
 import { batch, computed, effect, signal, type Signal } from "@preact/signals";
 import type { AgentFacts, App, Device, NewSession, Settings } from "../app";
 import { Kept } from "../kept/kept";
-import type { Answered, Attached, Host, Question, Row, Thread } from "../model";
+import type { Answered, Attached, Host, Question, QuestionEnd, Row, Thread } from "../model";
 import { list, number, object, present, text, type Json } from "../state/read";
 import { pair as pairWith, post } from "../wire/door";
 import { Line } from "../wire/line";
@@ -20,6 +20,7 @@ const CLIENT_INFO = { name: "dragoman-web", title: "Dragoman in a browser", vers
 const KEPT_THREADS = 6;
 const BATCH_MS = 16;
 const ANSWER_MS = 10_000;
+const MOST_ENDS = 50;
 
 /** What can be seen of the page's state from the console of the browser, and by tests. */
 export interface Inside {
@@ -37,6 +38,7 @@ class Store implements App {
   readonly said = signal("");
   readonly seen = signal<ReadonlyMap<string, number>>(new Map());
   readonly questions = signal<readonly Question[]>([]);
+  readonly ends = signal<ReadonlyMap<string, QuestionEnd>>(new Map());
   readonly inside: Inside = { app: this, thread: (id) => this.#threads.get(id) };
   readonly #kept = new Kept();
   readonly #rows = new Rows();
@@ -46,6 +48,7 @@ class Store implements App {
   readonly #attachments: Attachments;
   readonly #threads = new Map<string, ThreadStore>();
   readonly #drafts = new Map<string, Signal<string>>();
+  readonly #missing = new Set<ThreadStore>();
   readonly #client = newId();
   #half: string | null = null;
   #rpc: Rpc | null = null;
@@ -78,6 +81,14 @@ class Store implements App {
 
   get rows(): App["rows"] {
     return this.#rows.all;
+  }
+
+  get hasRows(): App["hasRows"] {
+    return this.#rows.hasCome;
+  }
+
+  get hasMoreRows(): App["hasMoreRows"] {
+    return this.#rows.hasMore;
   }
 
   async #begin(): Promise<void> {
@@ -123,10 +134,12 @@ class Store implements App {
   /** Deletes everything that this device keeps of the host. */
   async #forget(): Promise<void> {
     this.#half = null;
+    this.#attachments.forget();
     this.#outbox.clear();
     this.#asked.onLost();
     this.#rows.clear();
     this.#threads.clear();
+    this.#missing.clear();
     batch(() => {
       for (const draft of this.#drafts.values()) draft.value = "";
       this.#drafts.clear();
@@ -206,7 +219,10 @@ class Store implements App {
       this.#asked.onWithdrawn(params["requestId"]);
       return;
     }
-    if (method === "_dragoman/answered") this.#asked.onAnswered(params);
+    if (method === "_dragoman/answered") {
+      this.#asked.onAnswered(params);
+      this.#noteEnd(params);
+    }
     const [thread, child] = this.#find(text(params["sessionId"]) ?? "");
     if (method === "_dragoman/turn_started") this.#outbox.accepted(text(params["promptId"]) ?? "");
     if (thread === undefined) return;
@@ -238,6 +254,14 @@ class Store implements App {
     return [undefined, null];
   }
 
+  /** Keeps how a question ended, for the card that is still in its place. */
+  #noteEnd(params: Json): void {
+    const questionId = text(params["questionId"]);
+    if (questionId === undefined) return;
+    const end = present<QuestionEnd>({ how: "answered", option: text(params["option"]), who: text(params["who"]), at: number(params["at"]) });
+    this.ends.value = new Map([...[...this.ends.value].slice(-MOST_ENDS), [questionId, end]]);
+  }
+
   /** Prompts that wait at the host are no longer unsent. */
   #noteWaiting(rows: unknown[]): void {
     for (const row of rows) {
@@ -249,6 +273,7 @@ class Store implements App {
   #paint(): void {
     batch(() => {
       this.#rows.paint();
+      this.#attachMissing();
       const open = this.#asked.all(this.#rows.all.value);
       const before = this.questions.value;
       if (open.length !== before.length || open.some((question, at) => question !== before[at])) {
@@ -260,6 +285,15 @@ class Store implements App {
       // In a page that is hidden the state goes on, and is drawn when it is shown.
       if (document.visibilityState === "visible") this.#paintThreads();
     });
+  }
+
+  /** Attaches sessions that were opened before the list had them: one without a prompt is not in it. */
+  #attachMissing(): void {
+    for (const thread of this.#missing) {
+      if (this.#rpc === null || this.#rows.get(thread.sessionId) === undefined) continue;
+      this.#missing.delete(thread);
+      if (thread.users > 0) void this.#attach(thread);
+    }
   }
 
   #paintThreads(): void {
@@ -355,6 +389,7 @@ class Store implements App {
       await thread.readInput(rpc);
     } catch (error) {
       if (error instanceof LineClosed) return; // it is attached again with the next line
+      if (this.#rows.get(thread.sessionId) === undefined) this.#missing.add(thread);
       thread.isLoading.value = false;
       thread.problem.value = error instanceof Error ? error.message : String(error);
     }
@@ -365,7 +400,7 @@ class Store implements App {
     for (;;) {
       const row = this.#rows.get(sessionId);
       if (row !== undefined) return row;
-      if (!this.#rows.hasMore) throw new Error(words.store.noSession);
+      if (!this.#rows.hasMore.value) throw new Error(words.store.noSession);
       await this.#rows.more(rpc);
     }
   }
@@ -503,6 +538,15 @@ class Store implements App {
 
   attached(sessionId: string): Signal<readonly Attached[]> {
     return this.#attachments.of(sessionId);
+  }
+
+  attachmentAddress(id: string): Promise<string> {
+    return this.#attachments.address(id);
+  }
+
+  sentText(promptId: string): string | undefined {
+    const blocks = this.#outbox.blocks(promptId);
+    return blocks?.map((block) => text(object(block)["text"]) ?? "").join("");
   }
 
   draft(sessionId: string): Signal<string> {

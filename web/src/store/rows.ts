@@ -8,51 +8,74 @@ const WATCH = "_dragoman/sessions/watch";
 
 export class Rows {
   readonly all = signal<readonly Row[]>([]);
+  /** Whether the list has come once, and whether the host has more of it. */
+  readonly hasCome = signal(false);
+  readonly hasMore = signal(false);
   readonly #byId = new Map<string, Row>();
   #next: string | undefined;
   #isWatched = false;
-  #revision = 0;
+  #revision: string | undefined;
   #isMoved = false;
 
   get(sessionId: string): Row | undefined {
     return this.#byId.get(sessionId);
   }
 
-  get hasMore(): boolean {
-    return this.#next !== undefined;
-  }
-
   get isWatched(): boolean {
     return this.#isWatched;
   }
 
-  /** Asks for the list on a new line; a host that does not keep it current is asked once. */
+  /**
+   * Asks for the list on a new line: what changed since the last one, or all of it. A host that does not keep the list
+   * current is asked once.
+   */
   async begin(rpc: Rpc, methods: readonly string[]): Promise<void> {
     this.#isWatched = methods.includes(WATCH);
-    await rpc.request(this.#isWatched ? WATCH : "session/list", {}, (answer) => {
-      this.#byId.clear();
+    const after = this.#isWatched && this.#revision !== undefined ? { after: this.#revision } : {};
+    await rpc.request(this.#isWatched ? WATCH : "session/list", after, (answer) => {
+      if (answer["isPart"] !== true) {
+        this.#byId.clear();
+        this.#next = text(answer["nextCursor"]);
+      }
       this.#take(answer);
     });
+  }
+
+  /** Asks for the newest sessions now, and adds those that are not here yet. */
+  async refresh(rpc: Rpc): Promise<void> {
+    await rpc.request("session/list", {}, (answer) => {
+      for (const value of list(answer["sessions"])) {
+        const row = readRow(value);
+        if (row !== undefined) this.add(row);
+      }
+    });
+    this.paint();
   }
 
   async more(rpc: Rpc): Promise<void> {
     const cursor = this.#next;
     if (cursor === undefined) return;
     this.#next = undefined;
-    await rpc.request("session/list", { cursor }, (answer) => this.#take(answer));
+    try {
+      await rpc.request(this.#isWatched ? WATCH : "session/list", { cursor }, (answer) => {
+        this.#next = text(answer["nextCursor"]);
+        this.#take(answer);
+      });
+    } catch (error) {
+      this.#next ??= cursor;
+      throw error;
+    }
     this.paint();
   }
 
   onChanged(params: Json): void {
-    const revision = number(params["revision"]) ?? 0;
-    if (revision !== 0 && revision < this.#revision) return;
-    this.#revision = revision;
+    this.#revision = text(params["revision"]) ?? this.#revision;
     for (const row of list(params["changed"])) this.#put(row);
     for (const id of list(params["removed"])) this.#byId.delete(String(id));
     this.#isMoved = true;
   }
 
-  /** Keeps a session that this page has just opened, until the host lists it. */
+  /** Keeps a session that the list does not have yet. */
   add(row: Row): void {
     if (this.#byId.has(row.sessionId)) return;
     this.#byId.set(row.sessionId, row);
@@ -63,18 +86,21 @@ export class Rows {
     if (!this.#isMoved) return;
     this.#isMoved = false;
     this.all.value = [...this.#byId.values()].sort(newestFirst);
+    this.hasMore.value = this.#next !== undefined;
+    this.hasCome.value = true;
   }
 
   clear(): void {
     this.#byId.clear();
     this.#next = undefined;
+    this.hasCome.value = this.hasMore.value = false;
     this.all.value = [];
   }
 
   #take(answer: Json): void {
-    this.#revision = number(answer["revision"]) ?? this.#revision;
-    this.#next = text(answer["nextCursor"]);
+    this.#revision = text(answer["revision"]) ?? this.#revision;
     for (const row of list(answer["sessions"])) this.#put(row);
+    for (const id of list(answer["removed"])) this.#byId.delete(String(id));
     this.#isMoved = true;
   }
 

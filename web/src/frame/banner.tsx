@@ -1,0 +1,38 @@
+/** The line above a screen that says that the host cannot be reached; nothing for the first two seconds. */
+import { useEffect, useState } from "preact/hooks";
+import { useApp } from "../app";
+import { words } from "../words";
+import { Icon } from "./icon";
+
+const PATIENCE = 2000; // milliseconds
+
+export function Banner() {
+  const app = useApp();
+  const line = app.line.value;
+  const [isLate, setLate] = useState(false);
+  const since = "since" in line ? line.since : 0;
+  useEffect(() => {
+    setLate(false);
+    if (line.state === "connected" || line.state === "unpaired") return;
+    const timer = setTimeout(() => setLate(true), since === 0 ? PATIENCE : Math.max(0, since + PATIENCE - Date.now()));
+    return () => clearTimeout(timer);
+  }, [line.state, since]);
+  switch (line.state) {
+    case "offline":
+      return <div class="banner"><Icon name="off" /><span class="grow">{words.frame.offline}</span></div>;
+    case "draining":
+      return <div class="banner"><Icon name="run" tone="run" /><span class="grow">{words.frame.draining}</span></div>;
+    case "connecting":
+    case "reconnecting":
+      if (!isLate) return null;
+      return (
+        <div class="banner">
+          <Icon name="run" tone="run" />
+          <span class="grow">{line.state === "connecting" ? words.frame.connecting : words.frame.reconnecting}</span>
+          <button type="button" class="btn quiet" onClick={() => app.reconnect()}>{words.frame.now}</button>
+        </div>
+      );
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,33 @@
+/** Times as words. `now` moves every five seconds while the page is in sight. */
+import { signal, type ReadonlySignal } from "@preact/signals";
+
+const moving = signal(Date.now());
+export const now: ReadonlySignal<number> = moving;
+
+setInterval(() => {
+  if (document.visibilityState === "visible") moving.value = Date.now();
+}, 5000);
+document.addEventListener("visibilitychange", () => (moving.value = Date.now()));
+
+/** Returns how long ago a time was, in one unit: `48s`, `3m`, `2h`, `5d`. */
+export function age(at: number): string {
+  const seconds = Math.max(0, Math.round((now.value - at) / 1000));
+  if (seconds < 60) return `${seconds}s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)}m`;
+  if (seconds < 86_400) return `${Math.floor(seconds / 3600)}h`;
+  return `${Math.floor(seconds / 86_400)}d`;
+}
+
+/** Returns the time of day, such as `10:02`; with its day if it was not today. */
+export function clock(at: number): string {
+  const time = new Date(at);
+  const isToday = time.toDateString() === new Date().toDateString();
+  const hours = time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+  return isToday ? hours : `${time.toLocaleDateString()} ${hours}`;
+}
+
+/** Returns an amount of money, such as `$0.31`. */
+export function money(cost: { amount: number; currency: string }): string {
+  const amount = cost.amount > 0 && cost.amount < 0.01 ? "<0.01" : cost.amount.toFixed(2);
+  return cost.currency === "USD" || cost.currency === "" ? `$${amount}` : `${amount} ${cost.currency}`;
+}
