@@ -168,7 +168,7 @@ class LocalHost(Host):
     def may_use(self, agent: str, visitor: Visitor) -> bool:
         # A text may also be a command line, or a name with arguments. That is for clients on this machine: from
         # elsewhere nothing is started that the user of this host has not set up.
-        return visitor.is_local or agent in self.named_agents()
+        return visitor.is_local or agent == visitor.agent or agent in self.named_agents()
 
     def find_source(self, name: str) -> AgentSource | None:
         found = self._agents.get(name)
