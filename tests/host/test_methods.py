@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dragoman.host.host import Visitor
 from dragoman.host.methods.table import ACP_RIGHTS, METHODS
+from dragoman.host.serving.pairing import Pairing, PairingCodes
+from dragoman.host.serving.tokens import HostTokens
 from tests.host.kit import Client, Hosted, OnTheWire, hosted
 
 OURS: dict[str, Any] = {"_meta": {"dragoman": {"unstable": True}}}
@@ -46,9 +49,10 @@ async def state(host: Hosted, id: str) -> object:
     return msgspec.json.encode(session.facts), session.state, waiting, events, host.source.starts
 
 
-async def test_each_method_needs_its_right_and_view_changes_nothing() -> None:
+async def test_each_method_needs_its_right_and_view_changes_nothing(tmp_path: Path) -> None:
     async with hosted(OnTheWire(capabilities={"loadSession": True, "sessionCapabilities": {"fork": {}}})) as host:
         host.host.keeps_traffic = True
+        host.host.pairing = Pairing(HostTokens(tmp_path / "tokens.json"), PairingCodes(tmp_path / "codes.json"))
         first, session = await host.opened(OURS)
         agent = host.source.agent
         first.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "hello"}])

@@ -112,6 +112,15 @@ class ListeningAddress(NamedTuple):
             return f"{_UNIX}{self.address}"
         return f"{'wss' if self.kind == 'https' else 'ws'}://{self.address}/acp"
 
+    def page_url(self, options: ServeOptions) -> str:
+        """Where browsers open the web page."""
+        if not options.hosts:
+            return f"{self.kind}://{self.address}/"
+        name = options.hosts[0]
+        if options.is_behind_proxy:
+            return f"https://{name}/"
+        return f"{self.kind}://{name}/" if ":" in name else f"{self.kind}://{name}:{self.address.rpartition(':')[2]}/"
+
     @property
     def ui_stream_url(self) -> str:
         """Where AI SDK clients post chats."""
@@ -229,7 +238,10 @@ class HostServer:
         await server.listen(sock, ssl=tls)
         self._servers.append(server)
         shown = f"[{host}]" if ":" in host else host
-        return ListeningAddress("https" if tls is not None else "http", f"{shown}:{port}")
+        listening = ListeningAddress("https" if tls is not None else "http", f"{shown}:{port}")
+        if self.pairing is not None:
+            self.pairing.address = self.pairing.address or listening.page_url(options)
+        return listening
 
     # Who may enter
 
@@ -301,7 +313,7 @@ class HostServer:
             not is_chat
             and not is_ticket
             and path != "/acp"
-            and path.removeprefix("/acp/") not in self._host.agent_names()
+            and path.removeprefix("/acp/") not in self._host.named_agents()
         ):
             return GateRefusal(404, "This host does not run an agent of that name.")
         # A page sees an answer to its request for a ticket, and not one to its upgrade: that is where it is counted.
