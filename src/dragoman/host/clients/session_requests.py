@@ -127,25 +127,33 @@ class SessionRequests:
     async def _load(self, call: Call) -> object:
         request = read(call, v1.LoadSessionRequest)
         session = await self._opened(call, request)
-        start = await self._older.begin(session, own_meta(request.meta))
-        cursor = await self._replay(session, start)
+        attachment = self._reopen(session)
+        try:
+            start = await self._older.begin(session, own_meta(request.meta))
+            cursor = await self._replay(session, start)
+        except BaseException:
+            self._drop(attachment)
+            raise
         # The answer is the join: what is committed from here on is sent behind it.
-        call.after_response(lambda: self._attach_from(session, cursor))
+        call.after_response(lambda: self._begin(attachment, cursor))
         older = {"start": start + 1} if start else {}
         return {**self._members(session), "_meta": {"dragoman": {**self._place(session), **older}}}
 
     async def _resume(self, call: Call) -> object:
+        """Attach without a history: behind `after`, else at the beginning of the turn that runs, else at the end."""
         request = read(call, v1.ResumeSessionRequest)
         session = await self._opened(call, request)
-        after = own_meta(request.meta).get("after")
-        cursor = session.head
+        after, begun = own_meta(request.meta).get("after"), session.prompts.begun
+        cursor = session.head if begun is None else begun.number - 1
         if isinstance(after, int) and self._client.kind.knows_us:
             if not session.log.oldest - 1 <= after <= session.head:
                 data = {"reason": "cursor_expired", "oldest": session.log.oldest - 1, "head": session.head}
                 raise RequestError(-32602, "these events are no longer kept; load the session", data)
             cursor = after
-        call.after_response(lambda: self._attach_from(session, cursor))
-        return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
+        attachment = self._reopen(session)
+        call.after_response(lambda: self._begin(attachment, cursor))
+        place = {**self._place(session), "after": cursor}
+        return {**self._members(session), "_meta": {"dragoman": place}}
 
     async def _fork(self, call: Call) -> object:
         client, request = self._client, read(call, v1.ForkSessionRequest)
@@ -190,7 +198,6 @@ class SessionRequests:
         if session.facts.get("isForeign"):
             await session.agent.ensure()
             await session.settle()
-        self._leave(session)
         return session
 
     def _environment(self, meta: dict[str, Any]) -> Mapping[str, str] | None:
@@ -259,7 +266,7 @@ class SessionRequests:
                     continue
                 cursor = events[-1].number
                 await peer.breathe()
-        self._older.note_turns(session, replay.turns())
+        self._older.note_turns(session, replay)
         return cursor
 
     # Using
@@ -433,11 +440,33 @@ class SessionRequests:
         return await self.find(str(request.get("sessionId") if isinstance(request, dict) else ""))
 
     def _attach(self, session: HostedSession, cursor: int) -> Attachment:
-        attachment = Attachment(session, self._client, cursor)
+        attachment = self._reopen(session)
+        self._begin(attachment, cursor)
+        return attachment
+
+    def _reopen(self, session: HostedSession) -> Attachment:
+        """Return a new attachment in the place of one that the client may have; it is sent nothing before `_begin`."""
+        attachment = Attachment(session, self._client, session.head)
+        earlier = self._attachments.get(session.id)
+        if earlier is not None:
+            attachment.take_over(earlier)
+            session.detach(earlier)
         self._attachments[session.id] = attachment
         if self._client.peer.is_open:
-            session.attach(attachment)
+            session.attachments.add(attachment)
         return attachment
+
+    def _begin(self, attachment: Attachment, cursor: int) -> None:
+        """Send a client what is behind a number, unless it has left, or has attached once more."""
+        session = attachment.session
+        is_current = self._attachments.get(session.id) is attachment
+        if is_current and not session.is_closed and self._client.peer.is_open:
+            attachment.cursor = cursor
+            session.attach(attachment)
+
+    def _drop(self, attachment: Attachment) -> None:
+        if self._attachments.get(attachment.session.id) is attachment:
+            self._leave(attachment.session)
 
     def _answered(self, session: HostedSession) -> None:
         attachment = self._attachments.get(session.id)

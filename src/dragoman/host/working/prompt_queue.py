@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,16 @@ _CLOSE_SECONDS: Final = 5.0
 _CANCELLED: Final = {"result": {"stopReason": "cancelled"}}
 
 
+class BegunTurn(NamedTuple):
+    """A turn whose beginning is committed, and whose end is not."""
+
+    prompt_id: str
+    turn: int
+    number: int
+    """Of the event with which it began."""
+    at: float
+
+
 class PromptQueue:
     """The prompts of one session, which run one after another."""
 
@@ -50,6 +60,8 @@ class PromptQueue:
         self.outcomes: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """What became of the last prompts, by their ids."""
         self.running: HostedPrompt | None = None
+        self.begun: BegunTurn | None = None
+        """The turn of the log that has a beginning and no end; clients that attach are sent it."""
         self.passed = PassedPrompts(session, host)
         self._session = session
         self._host = host
@@ -75,8 +87,10 @@ class PromptQueue:
 
     @property
     def place(self) -> dict[str, Any] | None:
-        """The turn that runs, for clients that know the host."""
-        running = self.running
+        """The turn that runs, for clients that know the host: its end is sent to all that were sent this."""
+        begun, running = self.begun, self.running
+        if begun is not None and (running is None or running.id != begun.prompt_id):  # its end is being committed
+            return {"promptId": begun.prompt_id, "turn": begun.turn, "startedAt": milliseconds(begun.at)}
         if running is None:
             return None
         return {"promptId": running.id, "turn": self.turn_number, "startedAt": milliseconds(running.started_at)}
@@ -233,8 +247,13 @@ class PromptQueue:
     # From the log
 
     def note(self, event: LogEvent) -> None:
-        """Keep the outcome of a prompt, and pass it to a client that waits for it."""
-        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
+        """Note that a turn began; keep the outcome of a prompt, and pass it to a client that waits for it."""
+        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number, "at": int(event.at * 1000)}
+        if event.kind == "start":
+            self.begun = BegunTurn(str(found.get("promptId")), event.turn, event.number, event.at)
+            return
+        if event.kind == "end":
+            self.begun = None
         self.outcomes[str(found.get("promptId"))] = found
         self._ending.discard(str(found.get("promptId")))
         while len(self.outcomes) > OUTCOMES:
