@@ -62,15 +62,6 @@ class WebChoice(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
 
         return not is_loopback(self.listen) or (self.is_behind_proxy and bool(self.hosts))
 
-    @property
-    def origin(self) -> str:
-        """The address to open in a browser."""
-        scheme = "https" if self.tls_cert or (self.is_behind_proxy and self.hosts) else "http"
-        if self.hosts:
-            name = self.hosts[0]
-            return f"{scheme}://{name}" if self.is_behind_proxy or ":" in name else f"{scheme}://{name}:{self.port}"
-        return f"{scheme}://{f'[{self.listen}]' if ':' in self.listen else self.listen}:{self.port}"
-
 
 class WebFile(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What is written down."""
@@ -206,7 +197,7 @@ class WebPage:
         if server is not None:
             page = server.page
             found |= {
-                "address": choice.origin,
+                "address": self._address,
                 "port": choice.port,
                 "isReachable": choice.is_reachable,
                 "listen": choice.listen,
@@ -215,6 +206,12 @@ class WebPage:
                 "connections": server.connections,
             }
         return found
+
+    @property
+    def _address(self) -> str:
+        """What to open in a browser."""
+        pairing = None if self._server is None else self._server.pairing
+        return "" if pairing is None or pairing.address is None else pairing.address.removesuffix("/")
 
     def _resolved(self, choice: WebChoice) -> WebChoice:
         port = choice.port or (self._choice.port if self._server is not None else 0) or read_web_file().port
@@ -241,7 +238,7 @@ class WebPage:
             raise
         self._server, self._has_failed = server, False
         self._choice = replace(choice, port=int(listening.address.rpartition(":")[2]))
-        _log.info("the web page is open at %s", self._choice.origin)
+        _log.info("the web page is open at %s", self._address)
 
     def _write(self) -> None:
         kept = self._choice if self._is_kept else None
