@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from dragoman.host.local.place import HostPlace
     from dragoman.host.session import HostedSession
     from dragoman.policy import Action
+    from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call
     from dragoman.runs.terms import Terms
     from dragoman.store.event_log import EventLog, SessionRecord
@@ -169,6 +170,15 @@ class LocalHost(Host):
         # A text may also be a command line, or a name with arguments. That is for clients on this machine: from
         # elsewhere nothing is started that the user of this host has not set up.
         return visitor.is_local or agent == visitor.agent or agent in self.named_agents()
+
+    def agent_entries(self, cwd: str | None) -> list[tuple[str, AgentEntry | None]]:
+        from pathlib import Path
+
+        from dragoman.settings import find_project
+
+        settings = load_settings(config_dir(), None if cwd is None else find_project(Path(cwd)))
+        found = load_agents(settings, data_dir(), cache_dir()).entries()
+        return [(entry.name, entry) for entry in found if not entry.is_scripted]
 
     def find_source(self, name: str) -> AgentSource | None:
         found = self._agents.get(name)
