@@ -113,7 +113,7 @@ class ListeningAddress(NamedTuple):
         return f"{'wss' if self.kind == 'https' else 'ws'}://{self.address}/acp"
 
     def page_url(self, options: ServeOptions) -> str:
-        """Where browsers open the web page."""
+        """Return where browsers open the web page."""
         if not options.hosts:
             return f"{self.kind}://{self.address}/"
         name = options.hosts[0]
