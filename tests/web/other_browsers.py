@@ -146,7 +146,7 @@ async def firefox() -> AsyncIterator[Firefox]:
         pytest.skip("no firefox here (Debian: apt install firefox-esr)")
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         async with _started(program, "--headless", "--remote-debugging-port=0", "--profile", profile) as process:
-            address = await _said(process, rb"WebDriver BiDi listening on (ws://\S+)")
+            address = await _announced(process, rb"WebDriver BiDi listening on (ws://\S+)")
             async with connect(f"{address}/session", proxy=None, max_size=None) as line:
                 window = Firefox(line)
                 await window.begin()
@@ -194,7 +194,7 @@ async def _started(program: str, *words: str, **options: Any) -> AsyncIterator[a
         await process.communicate()
 
 
-async def _said(process: asyncio.subprocess.Process, pattern: bytes) -> str:
+async def _announced(process: asyncio.subprocess.Process, pattern: bytes) -> str:
     assert process.stderr is not None
     async with asyncio.timeout(START_SECONDS):
         while line := await process.stderr.readline():
