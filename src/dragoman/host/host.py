@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
     from dragoman.store.event_log import EventLog, ListPlace, LogEvent, OwnedSession
@@ -255,6 +256,13 @@ class Host:
     def agent_names(self) -> list[str]:
         """Return the agents that clients may choose from."""
         return sorted(self._sources)
+
+    def agent_entries(self, cwd: str | None) -> list[tuple[str, AgentEntry | None]]:
+        """Return the agents that clients may choose from, with what is known of their programs. Blocks.
+
+        `cwd` is the folder of a new session, whose project may have agents of its own.
+        """
+        return [(name, getattr(source, "entry", None)) for name, source in sorted(self._sources.items())]
 
     def find_source(self, name: str) -> AgentSource | None:
         """Return an agent by its name; a host may know more of them than it lists."""

@@ -243,6 +243,8 @@ class HostedSession:
                 self.shown.note_event(event.body)
             elif event.kind in ("start", "end", "queue"):
                 self.prompts.note(event)
+            elif event.kind == "prompt" and self.prompts.changing:
+                self.prompts.note_change(event)
             elif event.kind in ("question", "answer"):
                 self.questions.note(event)
             if event.kind == "end":

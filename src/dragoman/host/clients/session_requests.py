@@ -12,7 +12,7 @@ from dragoman.errors import RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
 from dragoman.host.clients.attachment import Attachment
 from dragoman.host.clients.client_kind import options_for
-from dragoman.host.clients.older_history import OlderHistory
+from dragoman.host.clients.older_history import OlderHistory, tail_start
 from dragoman.host.clients.opening_keys import FACT, read_key
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_list import SessionList
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REPLAY_PAGE: Final = 512
+_REPEATED_EVENTS: Final = 200  # sent behind the answer to a `session/new` that was repeated on another connection
 _BLOCKS: Final = ("image", "audio", "embeddedContext")
 # What a client may ask for after its turn, by the name in the `_meta` of its prompt.
 _WANTED: Final = ("report", "result", "patch", "events")
@@ -95,18 +96,50 @@ class SessionRequests:
         async with self._host.opening_keys.opening(client.visitor, key) as earlier:
             session = earlier or await self._open_new(call, request, meta, key)
         self._observe(session, meta)
-        call.after_response(lambda: self._attach_from(session, 0))
-        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
+        start = 0
+        if earlier is not None and not self._is_attached(session):
+            # The request came again on another connection: of a long session the end is enough, the rest is history.
+            start = await self._older.begin(session, {"tail": _REPEATED_EVENTS, **meta})
+            start = start or await tail_start(self._host, session.id, session.head, _REPEATED_EVENTS)
+
+        def attach() -> None:
+            if not self._is_attached(session):  # the same request, twice on this connection
+                self._attach_from(session, start)
+
+        call.after_response(attach)
+        place = {**self._place(session), **({"start": start + 1} if start else {})}
+        if session.facts.get("worktree"):
+            place |= {"worktree": session.facts["worktree"], "cwd": session.record.cwd}
+        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": place}}
 
     async def _open_new(
         self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None
     ) -> HostedSession:
         client = self._client
-        session = await self._host.make_session(
-            client.visitor,
-            agent=client.agent or meta.get("agent"),
-            cwd=admit_folder(request.cwd, client.visitor),
-        )
+        cwd = admit_folder(request.cwd, client.visitor)
+        made = None
+        if meta.get("worktree") is not None:
+            from dragoman.host.methods.worktrees import make_for
+
+            made = await make_for(meta["worktree"], cwd, client.visitor)
+        try:
+            session = await self._open_in(call, request, meta, key, cwd if made is None else made.cwd)
+        except BaseException:
+            if made is not None:
+                await made.give_up()
+            raise
+        for note in () if made is None else made.notes:
+            session.notice(note)
+        if made is not None:
+            session.facts["worktree"] = made.members
+            session.describe()
+        return session
+
+    async def _open_in(
+        self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None, cwd: str
+    ) -> HostedSession:
+        client = self._client
+        session = await self._host.make_session(client.visitor, agent=client.agent or meta.get("agent"), cwd=cwd)
         session.servers = admit_servers(request.mcp_servers or (), client.visitor)
         session.directories = admit_folders(request.additional_directories or (), client.visitor)
         session.env = self._environment(meta)
@@ -502,6 +535,10 @@ class SessionRequests:
         if not session.is_closed:
             self._attach(session, cursor)
 
+    def _is_attached(self, session: HostedSession) -> bool:
+        attachment = self._attachments.get(session.id)
+        return attachment is not None and attachment in session.attachments
+
     def _leave(self, session: HostedSession) -> None:
         attachment = self._attachments.pop(session.id, None)
         if attachment is not None:
@@ -582,7 +619,9 @@ class PromptRequests:
         ids = params.get("promptIds")
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids) or len(set(ids)) != len(ids):
             raise RequestError.invalid_params("promptIds must be a list of different ids", path="$.promptIds")
-        return {"promptIds": session.prompts.reorder(ids)}
+        order = session.prompts.reorder(ids)
+        self._host.list_changes.note(session)
+        return {"promptIds": order}
 
     async def _read(self, call: Call) -> tuple[HostedSession, dict[str, Any]]:
         params = read_params(call.params)

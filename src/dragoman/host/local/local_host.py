@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from dragoman.host.local.place import HostPlace
     from dragoman.host.session import HostedSession
     from dragoman.policy import Action
+    from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call
     from dragoman.runs.terms import Terms
     from dragoman.store.event_log import EventLog, SessionRecord
@@ -150,6 +151,17 @@ class LocalHost(Host):
 
     def agent_names(self) -> list[str]:
         return []
+
+    def agent_entries(self, cwd: str | None) -> list[tuple[str, AgentEntry | None]]:
+        from pathlib import Path
+
+        from dragoman.registry.agents import load_agents
+        from dragoman.settings import find_project
+        from dragoman.settings.places import cache_dir
+
+        settings = load_settings(config_dir(), None if cwd is None else find_project(Path(cwd)))
+        found = load_agents(settings, data_dir(), cache_dir()).entries()
+        return [(entry.name, entry) for entry in found if not entry.is_scripted]
 
     def find_source(self, name: str) -> AgentSource | None:
         found = self._agents.get(name)
