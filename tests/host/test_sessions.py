@@ -373,7 +373,7 @@ async def test_an_editor_that_closes_a_session_ends_its_own_work_and_nothing_of_
         closing = editor.ask("session/close", sessionId=session)
         assert (await source.agent.next())["method"] == "session/cancel"
         source.agent.reply(prompt, {"stopReason": "cancelled"})
-        answers = {}
+        answers: dict[Any, Any] = {}
         while len(answers) < 2:
             message = await editor.next()
             if "id" in message:
