@@ -2,7 +2,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-const REST = 5000; // milliseconds without a move after which a pointer no longer aims
+const REST = 3000; // milliseconds without a move after which a pointer no longer aims
 
 /** Returns `wanted`, or what it was when the pointer came, for as long as it is there. */
 export function useSteady<T>(wanted: T, list: RefObject<HTMLElement | null>): T {
