@@ -88,6 +88,10 @@ export interface App {
   attach(sessionId: string, file: File): Attached;
   detach(sessionId: string, attached: Attached): void;
   attached(sessionId: string): ReadonlySignal<readonly Attached[]>;
+  /** An address of this page for what was attached, of the type that the host found. */
+  attachmentAddress(id: string): Promise<string>;
+  /** The whole text of a prompt that this page sent; rows have its beginning. */
+  sentText(promptId: string): string | undefined;
   /** The text in the input of a session, kept on this device; "" is the draft of a new session. */
   draft(sessionId: string): Signal<string>;
 

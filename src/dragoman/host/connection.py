@@ -69,6 +69,8 @@ class HostConnection:
         """The environment of the client, if it has sent it; agents that are started for it get it."""
         self.settings: HostSettings = host.settings
         self.peer = Peer(transport, self)
+        self.is_visible = False
+        """Whether a page that a user can see is at the other end, as it says itself."""
         self.kept: dict[str, Any] = {}
         """What methods of the host keep for this connection, by their own names; closed with it if it has `close`."""
         self._transport = transport

@@ -32,6 +32,7 @@ from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
 from dragoman.host.session_log import read_page
 from dragoman.host.working.agent_end import end_members
+from dragoman.host.working.push_subscriptions import PushSubscriptions
 from dragoman.host.working.uploads import Uploads
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
@@ -40,6 +41,7 @@ from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
@@ -145,6 +147,7 @@ class Host:
         self.ledger = ledger
         self.store_error: StoreError | None = None
         self.uploads = Uploads(log.folder, clock)
+        self.push = PushSubscriptions(log.folder, clock)
         self._sources = {source.name: source for source in agents}
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
@@ -218,6 +221,10 @@ class Host:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("work of a session failed", exc_info=task.exception())
+
+    def is_looked_at_by(self, user: str) -> bool:
+        """Whether a page of this user is in sight, so that no notification is needed."""
+        return any(connection.visitor.principal == user and connection.is_visible for connection in self._connections)
 
     def now(self) -> float:
         """Return the time, in seconds since 1970."""
@@ -496,6 +503,10 @@ class Host:
         finally:
             if not lock.locked() and self._locks.get(id) is lock:
                 del self._locks[id]
+
+    def alone_in(self, folder: str) -> AbstractAsyncContextManager[None]:
+        """Be the only one that looks at the changes of a folder, or takes some back."""
+        return self._alone(f"changes in {folder}")
 
     async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
         """Return a page of the events of a session, in memory or not."""

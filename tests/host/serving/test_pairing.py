@@ -309,12 +309,14 @@ async def test_a_page_sees_why_its_socket_is_closed(tmp_path: Path) -> None:
 async def test_a_page_that_asks_for_tickets_too_often_gets_the_time_to_wait(tmp_path: Path) -> None:
     async with paged(tmp_path, limits=ServeLimits()) as host:
         browser = await paired(host)
-        found = [await browser.post("/ticket") for _ in range(64)]
-        statuses = [status for status, _, _ in found]
-        assert statuses[:60] == [200] * 60
-        refused = [headers for status, headers, _ in found if status == 429]
-        assert refused
-        assert all(1 <= int(headers["retry-after"]) <= 2 for headers in refused)
+        count = 0
+        while (found := await browser.post("/ticket"))[0] == 200:
+            count += 1
+            assert count < 600  # a slow machine gets a further one every second
+        status, headers, _ = found
+        assert status == 429
+        assert count >= 60
+        assert 1 <= int(headers["retry-after"]) <= 2
 
 
 # Every path

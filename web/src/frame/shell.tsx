@@ -8,7 +8,6 @@ import { Pairing } from "../pairing/pairing";
 import { followQuestions } from "../question/lasting";
 import { LookedAt } from "../question/questions";
 import { cardInSight } from "../question/sight";
-import { Conversation } from "../thread/conversation";
 import { words } from "../words";
 import { Banner } from "./banner";
 import { over } from "./over";
@@ -22,6 +21,8 @@ import { followTheme } from "./theme";
 import { Toasts } from "./toasts";
 import { isPhone } from "./width";
 
+const loadConversation = () => import("../thread/conversation").then((module) => module.Conversation);
+const Conversation = lazy(loadConversation);
 const Fresh = lazy(() => import("../fresh/fresh").then((module) => module.Fresh));
 const Settings = lazy(() => import("../settings/settings").then((module) => module.Settings));
 const Palette = lazy(() => import("./palette").then((module) => module.Palette));
@@ -122,6 +123,15 @@ function Root() {
   const app = useApp();
   useEffect(() => followTheme(app), []);
   useEffect(() => followQuestions(app), []);
+  useEffect(() => {
+    // A session that is about to be opened: its screen is on the way before the press ends.
+    const near = (event: Event): void => {
+      if (event.target instanceof Element && event.target.closest('a[href^="#/s/"]') !== null) void loadConversation().catch(() => undefined);
+    };
+    const names = ["pointerover", "pointerdown", "focusin"] as const;
+    for (const name of names) addEventListener(name, near, { passive: true });
+    return () => names.forEach((name) => removeEventListener(name, near));
+  }, []);
   useEffect(() => listenForKeys(() => app.settings.value.letters), []);
   const line = app.line.value;
   return line.state === "unpaired" ? <Pairing key={line.why} why={line.why} /> : <Frame />;

@@ -8,7 +8,7 @@ import { Plain } from "./Plain";
 export function Code({ text, lang, isOpen }: { text: string; lang: string; isOpen: boolean }) {
   const tokens = useTokens(isOpen ? null : text, lang);
   return (
-    <figure class="code">
+    <figure class="codeblock">
       <figcaption>
         <span>{lang || words.thread.code}</span>
         <button type="button" class="btn quiet icon" aria-label={words.thread.copyCode} onClick={() => copy(text)}>

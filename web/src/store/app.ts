@@ -48,6 +48,7 @@ class Store implements App {
   readonly #attachments: Attachments;
   readonly #threads = new Map<string, ThreadStore>();
   readonly #drafts = new Map<string, Signal<string>>();
+  readonly #missing = new Set<ThreadStore>();
   readonly #client = newId();
   #half: string | null = null;
   #rpc: Rpc | null = null;
@@ -133,10 +134,12 @@ class Store implements App {
   /** Deletes everything that this device keeps of the host. */
   async #forget(): Promise<void> {
     this.#half = null;
+    this.#attachments.forget();
     this.#outbox.clear();
     this.#asked.onLost();
     this.#rows.clear();
     this.#threads.clear();
+    this.#missing.clear();
     batch(() => {
       for (const draft of this.#drafts.values()) draft.value = "";
       this.#drafts.clear();
@@ -270,6 +273,7 @@ class Store implements App {
   #paint(): void {
     batch(() => {
       this.#rows.paint();
+      this.#attachMissing();
       const open = this.#asked.all(this.#rows.all.value);
       const before = this.questions.value;
       if (open.length !== before.length || open.some((question, at) => question !== before[at])) {
@@ -281,6 +285,15 @@ class Store implements App {
       // In a page that is hidden the state goes on, and is drawn when it is shown.
       if (document.visibilityState === "visible") this.#paintThreads();
     });
+  }
+
+  /** Attaches sessions that were opened before the list had them: one without a prompt is not in it. */
+  #attachMissing(): void {
+    for (const thread of this.#missing) {
+      if (this.#rpc === null || this.#rows.get(thread.sessionId) === undefined) continue;
+      this.#missing.delete(thread);
+      if (thread.users > 0) void this.#attach(thread);
+    }
   }
 
   #paintThreads(): void {
@@ -376,6 +389,7 @@ class Store implements App {
       await thread.readInput(rpc);
     } catch (error) {
       if (error instanceof LineClosed) return; // it is attached again with the next line
+      if (this.#rows.get(thread.sessionId) === undefined) this.#missing.add(thread);
       thread.isLoading.value = false;
       thread.problem.value = error instanceof Error ? error.message : String(error);
     }
@@ -524,6 +538,15 @@ class Store implements App {
 
   attached(sessionId: string): Signal<readonly Attached[]> {
     return this.#attachments.of(sessionId);
+  }
+
+  attachmentAddress(id: string): Promise<string> {
+    return this.#attachments.address(id);
+  }
+
+  sentText(promptId: string): string | undefined {
+    const blocks = this.#outbox.blocks(promptId);
+    return blocks?.map((block) => text(object(block)["text"]) ?? "").join("");
   }
 
   draft(sessionId: string): Signal<string> {

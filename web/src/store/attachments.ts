@@ -3,11 +3,12 @@ import { signal, type Signal } from "@preact/signals";
 import type { Attached } from "../model";
 import { object, present, text } from "../state/read";
 import { words } from "../words";
-import { post } from "../wire/door";
+import { get, post } from "../wire/door";
 
 export class Attachments {
   readonly #half: () => string | null;
   readonly #bySession = new Map<string, Signal<readonly Attached[]>>();
+  readonly #addresses = new Map<string, Promise<string>>();
 
   constructor(half: () => string | null) {
     this.#half = half;
@@ -44,6 +45,31 @@ export class Attachments {
     const ready = shown.value.filter((one) => one.state === "ready");
     shown.value = shown.value.filter((one) => one.state !== "ready");
     return ready;
+  }
+
+  /** Return an address of the page for an attachment that the host has; it is fetched once. */
+  address(id: string): Promise<string> {
+    let found = this.#addresses.get(id);
+    if (found === undefined) {
+      found = this.#fetch(id);
+      this.#addresses.set(id, found);
+      // What failed is asked for again when it is drawn again.
+      found.catch(() => this.#addresses.delete(id));
+    }
+    return found;
+  }
+
+  /** Lets go of everything that was fetched. */
+  forget(): void {
+    for (const found of this.#addresses.values()) void found.then((address) => URL.revokeObjectURL(address), () => undefined);
+    this.#addresses.clear();
+    this.#bySession.clear();
+  }
+
+  async #fetch(id: string): Promise<string> {
+    const answer = await get(`/attachment/${encodeURIComponent(id)}`, this.#half());
+    if (!answer.ok) throw new Error(words.store.refused(answer.status));
+    return URL.createObjectURL(await answer.blob());
   }
 
   async #upload(file: File, type: string): Promise<Partial<Attached>> {

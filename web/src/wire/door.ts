@@ -28,6 +28,16 @@ export async function post(path: string, body: BodyInit, half: string | null, ty
   });
 }
 
+/** Fetches something of this device's user from the page's own host. */
+export async function get(path: string, half: string | null): Promise<Response> {
+  return await fetch(path, {
+    headers: half === null ? {} : { "X-Dragoman-Half": half },
+    credentials: "same-origin",
+    cache: "no-store",
+    redirect: "error",
+  });
+}
+
 export async function buyTicket(half: string): Promise<string> {
   let answer: Response;
   try {

@@ -104,6 +104,7 @@ COMMAND = CliCommand(
         ),
         CliOption("--ui-stream", "serve AI SDK clients (useChat) as well, at /ui-stream; see docs/agents-as-tools.md"),
         CliOption("--web", "serve the web page as well, and let devices pair; see docs/web.md"),
+        CliOption("--traffic", "keep the last messages of each agent in memory, for users who look at them"),
         CliOption("--drain", "how long turns may go on at the end (default: 30)", value="SECONDS"),
         CliOption("--access-log", "write a line for each request and connection; - is stderr", value="FILE"),
         CliOption("--log-format", "of the access log (default: json)", value="FORMAT", choices=("json", "text")),

@@ -108,6 +108,7 @@ class _Serving:
         entries = {agent.name: agent.entry for agent in self._agents}
         services = ProjectServices(self._terms, entries.get)
         host = Host(counting_log(log, metrics), self._agents, settings=settings, services=services, ledger=ledger)
+        host.keeps_traffic = self._given.traffic
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
         server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
         try:

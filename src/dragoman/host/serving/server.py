@@ -384,6 +384,8 @@ class HostServer:
                     if isinstance(served.transport, ClosesWithCode):
                         served.transport.set_close(close_codes.ENDED, _PAIRING_ENDED)
                     task.cancel()
+        with suppress(ConfigError):  # a file of tokens that cannot be read says nothing about devices
+            self._host.push.keep_only(lambda subscription: self._tokens.get(subscription.device) is not None)
 
     def _look(self) -> None:
         for name in {served.name for served in self._served.values() if served is not None}:
