@@ -228,21 +228,26 @@ class Web:
 
     @asynccontextmanager
     async def page(self, path: str = "/", **options: Any) -> AsyncIterator[Page]:
-        """The page in a new context, paired and connected. `options` as for `context`; `rights` of the device."""
-        rights = options.pop("rights", RIGHTS)
+        """The page in a new context, paired and connected.
+
+        `options` as for `context`, and `rights` and `user` of the device.
+        """
+        rights, user = options.pop("rights", RIGHTS), options.pop("user", "tests")
         async with self.context(**options) as context:
             page = await context.new_page()
-            await self.enter(page, path, rights)
+            await self.enter(page, path, rights, user)
             yield page
 
-    async def enter(self, page: Page, path: str = "/", rights: tuple[str, ...] = RIGHTS) -> None:
+    async def enter(
+        self, page: Page, path: str = "/", rights: tuple[str, ...] = RIGHTS, user: str = "tests"
+    ) -> None:
         """Opens the page, pairs it, and waits for its line."""
         await page.goto(f"{self.url}{path}")
         await holds(page, "() => window.dragoman?.app.line.value.state === 'unpaired'")
-        await self._pair(page, rights)
+        await self._pair(page, rights, user)
         await connected(page)
 
-    async def _pair(self, page: Page, rights: tuple[str, ...]) -> None:
+    async def _pair(self, page: Page, rights: tuple[str, ...], user: str) -> None:
         answer = await page.evaluate("code => dragoman.app.pair(code, 'Test browser')", self.code(rights))
         assert answer == {"ok": True}, answer
 
@@ -251,9 +256,9 @@ class Web:
         assert self.server.pairing is not None
         return self.server.pairing.codes.issue(NewDevice(user="tests", rights=rights))
 
-    def token(self, name: str, rights: tuple[str, ...] = RIGHTS) -> str:
-        """A token of the user whom all pages belong to; gives its secret."""
-        return self.tokens.add(HostToken(name=name, digest="", user="tests", rights=rights))
+    def token(self, name: str, rights: tuple[str, ...] = RIGHTS, user: str = "tests") -> str:
+        """A token, of the user whom all pages belong to unless it is said; gives its secret."""
+        return self.tokens.add(HostToken(name=name, digest="", user=user, rights=rights))
 
     async def session(self, page: Page, cwd: str | None = None) -> Played:
         """A new session of this page."""

@@ -96,7 +96,9 @@ async def test_devices_are_listed_added_and_removed_and_this_one_unpairs(web: We
         await page.get_by_label("Name of this device").fill("Ada's laptop")
         await pairs(page, code_of(web))
         await page.goto(f"{web.url}/#/devices")
-        await expect(page.get_by_role("listitem").filter(has_text="Ada's laptop").filter(has_text="this one")).to_have_count(1)
+        await expect(
+            page.get_by_role("listitem").filter(has_text="Ada's laptop").filter(has_text="this one")
+        ).to_have_count(1)
         await page.get_by_label("prompt", exact=True).uncheck()
         await page.get_by_role("button", name="Make a code").click()
         code = await page.locator("[data-code]").inner_text()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ WATCHED = """() => {
         window.sent.push(outcome);
         return window.stub === null ? answer(question, outcome) : Promise.resolve(window.stub);
     };
-    window.stop = () => { const at = real(); performance.now = () => at; };
+    window.stop = () => { const at = performance.now(); performance.now = () => at; };
     window.pass = ms => { const at = performance.now(); performance.now = () => at + ms; };
     window.run = () => { performance.now = real; };
 }"""
@@ -41,14 +42,25 @@ SHOW = """([kind, details, call, options]) => {
 }"""
 
 
-async def show(page: Page, kind: str, details: dict[str, Any] | None = None, call: dict[str, Any] | None = None) -> None:
+PLACES = "[...document.querySelectorAll('[data-question]')].map(card => card.getBoundingClientRect().top).join()"
+_users = itertools.count(1)
+
+
+def somebody() -> str:
+    """A user of one test: questions of other tests are not those of this one."""
+    return f"asked-{next(_users)}"
+
+
+async def show(
+    page: Page, kind: str, details: dict[str, Any] | None = None, call: dict[str, Any] | None = None
+) -> None:
     await page.evaluate(SHOW, [kind, details or {}, {"title": "", "kind": kind, **(call or {})}, OPTIONS])
 
 
 @asynccontextmanager
 async def asking(web: Web, path: str = "/#/inbox", **options: Any) -> AsyncIterator[tuple[Page, Played]]:
     """The page and a session in a turn, which a test lets ask."""
-    async with web.page(path, **options) as page:
+    async with web.page(path, **{"user": somebody(), **options}) as page:
         await page.evaluate(WATCHED)
         session = await web.session(page)
         await page.evaluate("id => dragoman.app.prompt(id, 'Work', 'send')", session.id)
@@ -62,7 +74,15 @@ async def sent(page: Page) -> int:
 
 
 async def settle(page: Page) -> None:
-    """Waits until a press on the card counts: it was in sight, and stayed at its place."""
+    """Waits until the page has seen its cards where they are, and lets 400 ms pass for it: a press counts then."""
+    await page.evaluate("stop()")
+    await holds(
+        page,
+        """() => [...document.querySelectorAll('dialog[open] .q, main .q')].every(card => {
+            const place = card.getBoundingClientRect();
+            return card.dataset.painted === `${Math.round(place.left)} ${Math.round(place.top)}`;
+        })""",
+    )
     await page.evaluate("pass(400)")
 
 
@@ -143,7 +163,7 @@ async def test_a_change_is_looked_at_to_its_end_before_it_can_be_allowed(web: We
         allow = dialog.get_by_role("button", name="Allow once")
         await expect(allow).to_have_attribute("aria-disabled", "true")
         await expect(dialog.locator(".qnote").first).to_contain_text("Seen to line")
-        await page.evaluate("stop(); pass(400)")
+        await settle(page)
         await allow.click(force=True)
         assert await sent(page) == 0
         assert await axe(page) == []
@@ -161,13 +181,19 @@ async def test_a_change_is_looked_at_to_its_end_before_it_can_be_allowed(web: We
                     requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 0)));
                 })"""
             )
-        await page.evaluate("stop(); pass(400)")
+        await settle(page)
         await allow.click()
         assert await answer.chosen() == "once"
 
 
 async def test_the_words_of_each_kind_and_of_each_answer_are_the_hosts(web: Web) -> None:
-    always = {"action": "allow", "by": "host", "rule": "execute:uv run pytest *", "kept": "project", "file": "/p/rules.json"}
+    always = {
+        "action": "allow",
+        "by": "host",
+        "rule": "execute:uv run pytest *",
+        "kept": "project",
+        "file": "/p/rules.json",
+    }
     rows = [{"key": "shell", "lines": ["uv run pytest -q", "echo done"]}]
     cases: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
         ("execute", {"why": "no rule allows it", "cwd": "/src", "words": {"kind": "execute", "rows": rows}, "options": {"always": always}},
@@ -190,17 +216,23 @@ async def test_the_words_of_each_kind_and_of_each_answer_are_the_hosts(web: Web)
         ("execute", {"words": {"kind": "execute", "rows": [{"key": "shell", "lines": ["rm -rf build<U+202E>sj.tset"]}], "isWhole": False}},
          {"rawInput": {"command": "rm \u200b-rf /"}}, ["U+202E", "U+200B", "Not everything could be read", "sent as the next prompt"]),
     ]  # fmt: skip
-    async with web.page("/#/inbox") as page:
+    async with web.page("/#/inbox", user=somebody()) as page:
         for kind, details, call, texts in cases:
             await show(page, kind, details, call)
-            await page.get_by_role("button", name="Look first").or_(page.get_by_role("button", name="Always…")).first.click()
+            await (
+                page.get_by_role("button", name="Look first")
+                .or_(page.get_by_role("button", name="Always…"))
+                .first.click()
+            )
             dialog = page.get_by_role("dialog")
             for text in texts:
                 await expect(dialog).to_contain_text(text)
             await page.keyboard.press("Escape")
             await expect(dialog).to_have_count(0)
         # Words are units: a line breaks between them only.
-        await show(page, "execute", {"words": {"kind": "execute", "rows": [{"key": "runs", "lines": ["uv run  pytest"]}]}})
+        await show(
+            page, "execute", {"words": {"kind": "execute", "rows": [{"key": "runs", "lines": ["uv run  pytest"]}]}}
+        )
         await expect(page.locator("main .cmd .w")).to_have_text(["uv", "run", "pytest"])
 
 
@@ -212,7 +244,7 @@ async def test_what_became_of_an_answer_is_said(web: Web) -> None:
         "This device may look, not answer.": {"result": "forbidden"},
         "Your answer did not reach the host: gone. Answer again.": {"result": "lost", "message": "gone"},
     }
-    async with web.page("/#/inbox") as page:
+    async with web.page("/#/inbox", user=somebody()) as page:
         await page.evaluate(WATCHED)
         await page.evaluate("stop()")
         for text, result in endings.items():
@@ -225,42 +257,39 @@ async def test_what_became_of_an_answer_is_said(web: Web) -> None:
 
 
 async def test_a_question_that_is_answered_elsewhere_leaves_its_place_empty_for_a_moment(web: Web) -> None:
-    async with asking(web) as (page, session), web.wire() as other:
+    user = somebody()
+    async with asking(web, user=user) as (page, session), web.page("/#/inbox", user=user, size="phone") as other:
         one = session.ask("make one", rawInput={"command": "make one"})
+        await expect(page.locator("[data-question]")).to_have_count(1)
         two = session.ask("make two", rawInput={"command": "make two"})
         await expect(page.locator("[data-question]")).to_have_count(2)
-        places = "[...document.querySelectorAll('[data-question]')].map(card => card.getBoundingClientRect().top)"
-        before = await page.evaluate(places)
+        before = await page.evaluate(PLACES)
         await page.evaluate(
-            """() => { window.places = []; const look = () => {
-                const gone = document.querySelector('.qend');
-                if (gone) window.places.push([...document.querySelectorAll('[data-question]')].map(card => card.getBoundingClientRect().top).join());
+            f"""() => {{ window.places = new Set(); const look = () => {{
+                if (document.querySelector('.qend')) window.places.add({PLACES});
                 requestAnimationFrame(look);
-            }; look(); }"""
+            }}; look(); }}"""
         )
-        watched = await other.request("_dragoman/sessions/watch")
-        row = next(row for row in watched["sessions"] if row["sessionId"] == session.id)
-        question = row["_meta"]["dragoman"]["questions"][0]
-        await other.request(
-            "_dragoman/answer", sessionId=session.id, questionId=question["questionId"], digest=question["digest"],
-            outcome={"outcome": "selected", "optionId": "no"},
-        )  # fmt: skip
-        assert await one.chosen() == "no"
+        await other.evaluate(WATCHED)
+        await expect(other.locator("[data-question]")).to_have_count(2)
+        await settle(other)
+        await other.get_by_role("button", name="Allow once").first.click()
+        assert await one.chosen() == "once"
         await expect(page.locator("[data-question]")).to_have_count(1)
-        seen = set(await page.evaluate("places"))
-        assert seen == {",".join(f"{place:g}" for place in before)}, (seen, before)
-        await page.evaluate("stop(); pass(400)")
+        assert await page.evaluate("[...places]") == [before]
+        await settle(page)
         await page.get_by_role("button", name="Allow once").click()
         assert await two.chosen() == "once"
 
 
 async def test_who_may_only_look_gets_words_instead_of_buttons(web: Web) -> None:
-    async with asking(web) as (_, session), web.page("/#/inbox", rights=("view",), size="phone", scheme="dark") as viewer:
-        answer = session.ask("make", rawInput={"command": "make"})
+    user = somebody()
+    look = web.page("/#/inbox", rights=("view",), user=user, size="phone", scheme="dark")
+    async with asking(web, user=user) as (_, session), look as viewer:
+        session.ask("make", rawInput={"command": "make"})
         await expect(viewer.locator("[data-question]").first).to_contain_text("This device may look, not answer.")
         assert await viewer.locator("[data-question] button").count() == 0
         assert await axe(viewer) == []
-        session.agent.cancel(answer) if hasattr(session.agent, "cancel") else None
 
 
 FORM = {
@@ -277,7 +306,7 @@ FORM = {
 
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 async def test_a_form_is_filled_in_and_sent_declined_or_cancelled(web: Web, size: str) -> None:
-    async with web.page("/#/inbox", size=size) as page:
+    async with web.page("/#/inbox", user=somebody(), size=size) as page:
         await page.evaluate(WATCHED)
         await page.evaluate("stop(); window.stub = {result: 'accepted'}")
         await show(page, "form", call=FORM)
@@ -314,12 +343,20 @@ async def test_a_form_is_filled_in_and_sent_declined_or_cancelled(web: Web, size
 
 
 async def test_a_page_is_opened_by_a_press_only_and_without_this_page(web: Web) -> None:
-    async with web.page("/#/inbox") as page:
+    async with web.page("/#/inbox", user=somebody()) as page:
         await page.evaluate(WATCHED)
         await page.evaluate("stop(); window.stub = {result: 'accepted'}")
-        for address, can_open in ((f"{web.url}/healthz", True), ("javascript:alert(1)", False), ("https://a:b@example.com/", False)):
+        for address, can_open in (
+            (f"{web.url}/healthz", True),
+            ("javascript:alert(1)", False),
+            ("https://a:b@example.com/", False),
+        ):
             await page.evaluate("dragoman.app.questions.value = []")
-            await show(page, "url", call={"mode": "url", "message": "Log in", "url": address, "elicitationId": "1", "sessionId": "shown"})
+            await show(
+                page,
+                "url",
+                call={"mode": "url", "message": "Log in", "url": address, "elicitationId": "1", "sessionId": "shown"},
+            )
             await page.get_by_role("button", name="Look first").first.click()
             dialog = page.get_by_role("dialog")
             await expect(dialog).to_contain_text("Open this page?")

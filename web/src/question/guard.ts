@@ -65,6 +65,7 @@ export function useGuard(what: string): Guard {
     if (where !== own.where) {
       own.where = where;
       own.settledAt = performance.now();
+      card.current.dataset["painted"] = where;
     }
     const element = body.current;
     if (element === null) return;
