@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -191,6 +192,32 @@ async def test_a_device_that_was_removed_loses_its_line_and_everything_that_it_k
             };
         })"""
         assert await page.evaluate(kept) == []
+
+
+async def test_20_000_chunks_come_in_at_most_63_frames_a_second(web: Web) -> None:
+    """All of them are in the page's state, in order; the host joins those that wait for the same frame."""
+    frames = 0
+
+    def count(data: Any) -> None:
+        nonlocal frames
+        frames += '"session/update"' in str(data)
+
+    async with web.context() as context:
+        page = await context.new_page()
+        page.on("websocket", lambda socket: socket.on("framereceived", count))
+        await web.enter(page)
+        session = await web.session(page)
+        await begin(page, session)
+        begun, frames = time.monotonic(), 0
+        for number in range(20_000):
+            session.say(f"{number} ")
+            if number % 200 == 0:
+                await asyncio.sleep(0)  # what is on its way goes on
+        session.end()
+        await holds(page, ENDED, session.id)
+        seconds = time.monotonic() - begun
+        assert (await page.evaluate(TEXT, session.id)).split() == [str(number) for number in range(20_000)]
+        assert 1 <= frames <= 63 * (seconds + 1)
 
 
 async def test_an_idle_page_asks_for_nothing_beyond_a_sign_of_life(web: Web) -> None:

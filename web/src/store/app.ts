@@ -6,7 +6,7 @@ import type { Answered, Attached, Host, Question, QuestionEnd, Row, Thread } fro
 import { list, number, object, present, text, type Json } from "../state/read";
 import { pair as pairWith, post } from "../wire/door";
 import { Line } from "../wire/line";
-import { LineClosed, RpcError, type Rpc } from "../wire/rpc";
+import { LineClosed, RpcError, type Callable, type Rpc } from "../wire/rpc";
 import { words } from "../words";
 import { Asked, type Reply } from "./asked";
 import { Attachments } from "./attachments";
@@ -243,6 +243,7 @@ class Store implements App {
   #onRequest(rpc: Rpc, id: string | number, method: string, params: Json): void {
     if (method === "session/request_permission" || method === "elicitation/create") {
       this.#asked.onRequest(rpc, id, method, params);
+      this.#threads.get(text(params["sessionId"]) ?? "")?.onQuestion(params);
     } else rpc.refuse(id, -32601, `this page has no ${method}`);
   }
 
@@ -325,7 +326,7 @@ class Store implements App {
   }
 
   call<T>(method: string, params: unknown): Promise<T> {
-    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method, params);
+    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method as Callable, params);
   }
 
   // The list

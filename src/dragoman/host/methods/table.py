@@ -55,6 +55,7 @@ class HostMethod(Struct, frozen=True):
 
 
 METHODS: Final[Mapping[str, HostMethod]] = {
+    "_dragoman/agents": HostMethod("view", f"{_HERE}.agents:list_agents"),
     "_dragoman/answer": HostMethod("answer", f"{_HERE}.answering:answer"),
     "_dragoman/changes": HostMethod("view", f"{_HERE}.changes:list_turns"),
     "_dragoman/changes/context": HostMethod("view", f"{_HERE}.changes:read_context"),
@@ -62,6 +63,11 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/changes/files": HostMethod("view", f"{_HERE}.changes:list_files"),
     "_dragoman/changes/reviewed": HostMethod("prompt", f"{_HERE}.changes:mark_reviewed"),
     "_dragoman/detach": HostMethod("view"),
+    "_dragoman/devices": HostMethod("view", f"{_HERE}.devices:list_devices", "pairing"),
+    "_dragoman/devices/code": HostMethod("admin", f"{_HERE}.devices:make_code", "pairing"),
+    "_dragoman/devices/remove": HostMethod("view", f"{_HERE}.devices:remove_device", "pairing"),
+    "_dragoman/files": HostMethod("view", f"{_HERE}.places:find_files"),
+    "_dragoman/folders": HostMethod("prompt", f"{_HERE}.places:list_folders"),
     "_dragoman/history": HostMethod("view"),
     "_dragoman/input": HostMethod("view"),
     "_dragoman/ledger": HostMethod("view"),
@@ -71,6 +77,8 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/push/key": HostMethod("view", f"{_HERE}.push:answer_key"),
     "_dragoman/push/subscribe": HostMethod("view", f"{_HERE}.push:subscribe"),
     "_dragoman/push/unsubscribe": HostMethod("view", f"{_HERE}.push:unsubscribe"),
+    "_dragoman/queue/edit": HostMethod("prompt", f"{_HERE}.queue:edit"),
+    "_dragoman/queue/remove": HostMethod("prompt", f"{_HERE}.queue:remove"),
     "_dragoman/reorder": HostMethod("prompt"),
     "_dragoman/report": HostMethod("view", f"{_HERE}.agents:report"),
     "_dragoman/restart_agent": HostMethod("prompt", f"{_HERE}.agents:restart_agent"),
@@ -84,6 +92,9 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/traffic": HostMethod("view", f"{_HERE}.traffic:answer_traffic", "keeps_traffic", is_owners=True),
     "_dragoman/traffic/save": HostMethod("view", f"{_HERE}.traffic:save_traffic", "keeps_traffic", is_owners=True),
     "_dragoman/turns": HostMethod("view"),
+    "_dragoman/worktrees": HostMethod("view", f"{_HERE}.worktrees:list_all"),
+    "_dragoman/worktrees/discard": HostMethod("prompt", f"{_HERE}.worktrees:discard"),
+    "_dragoman/worktrees/merge": HostMethod("prompt", f"{_HERE}.worktrees:merge"),
 }
 
 ACP_RIGHTS: Final[Mapping[str, str]] = {
