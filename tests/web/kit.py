@@ -238,9 +238,7 @@ class Web:
             await self.enter(page, path, rights, user)
             yield page
 
-    async def enter(
-        self, page: Page, path: str = "/", rights: tuple[str, ...] = RIGHTS, user: str = "tests"
-    ) -> None:
+    async def enter(self, page: Page, path: str = "/", rights: tuple[str, ...] = RIGHTS, user: str = "tests") -> None:
         """Opens the page, pairs it, and waits for its line."""
         await page.goto(f"{self.url}{path}")
         await holds(page, "() => window.dragoman?.app.line.value.state === 'unpaired'")
@@ -248,17 +246,17 @@ class Web:
         await connected(page)
 
     async def _pair(self, page: Page, rights: tuple[str, ...], user: str) -> None:
-        answer = await page.evaluate("code => dragoman.app.pair(code, 'Test browser')", self.code(rights))
+        answer = await page.evaluate("code => dragoman.app.pair(code, 'Test browser')", self.code(rights, user))
         assert answer == {"ok": True}, answer
 
-    def code(self, rights: tuple[str, ...] = RIGHTS) -> str:
-        """A code that pairs a device of the user whom all pages belong to."""
+    def code(self, rights: tuple[str, ...] = RIGHTS, user: str = "tests") -> str:
+        """A code that pairs a device, of the user whom all pages belong to unless it is said."""
         assert self.server.pairing is not None
-        return self.server.pairing.codes.issue(NewDevice(user="tests", rights=rights))
+        return self.server.pairing.codes.issue(NewDevice(user=user, rights=rights))
 
-    def token(self, name: str, rights: tuple[str, ...] = RIGHTS, user: str = "tests") -> str:
-        """A token, of the user whom all pages belong to unless it is said; gives its secret."""
-        return self.tokens.add(HostToken(name=name, digest="", user=user, rights=rights))
+    def token(self, name: str, rights: tuple[str, ...] = RIGHTS) -> str:
+        """A token of the user whom all pages belong to; gives its secret."""
+        return self.tokens.add(HostToken(name=name, digest="", user="tests", rights=rights))
 
     async def session(self, page: Page, cwd: str | None = None) -> Played:
         """A new session of this page."""

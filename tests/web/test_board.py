@@ -24,19 +24,30 @@ ROWS = """() => {
         questionId, sessionId, askedAt: now - seconds * 1000, method: 'session/request_permission', kind: 'execute',
         title: 'make', digest: 'digest', params: {
             sessionId, toolCall: {toolCallId: '1', kind: 'execute', rawInput: {command: `make ${questionId}`}},
-            options: [{optionId: 'once', name: 'Allow once', kind: 'allow_once'}, {optionId: 'no', name: 'Reject', kind: 'reject_once'}],
+            options: [
+                {optionId: 'once', name: 'Allow once', kind: 'allow_once'},
+                {optionId: 'no', name: 'Reject', kind: 'reject_once'},
+            ],
             _meta: {dragoman: {why: 'no rule allows it', cwd: '/src'}},
         },
     });
     const asked = [question('old', 'one', 500), question('new', 'two', 100)];
     dragoman.app.rows.value = [
         row('two', 'Newer question', 'codex', 'harbor', 1, {state: 'waiting', questions: [asked[1]]}),
-        row('one', 'Older question', 'claude', 'atlas', 2, {state: 'waiting', questions: [asked[0]], steps: {done: 2, total: 5}}),
-        row('three', 'Runs', 'claude', 'harbor', 3, {state: 'running', turn: {promptId: 'p', startedAt: now - 65000}, lastLine: 'Testing'}),
+        row('one', 'Older question', 'claude', 'atlas', 2, {
+            state: 'waiting', questions: [asked[0]], steps: {done: 2, total: 5},
+        }),
+        row('three', 'Runs', 'claude', 'harbor', 3, {
+            state: 'running', turn: {promptId: 'p', startedAt: now - 65000}, lastLine: 'Testing',
+        }),
         row('four', 'Waits its turn', 'claude', 'harbor', 4, {queued: 1}),
         row('five', 'Broke', 'gemini', 'atlas', 5, {error: {message: 'The agent ended: exit 137'}}),
-        row('six', 'Changed', 'claude', 'atlas', 6, {ended: {stopReason: 'end_turn'}, changes: {files: 2, added: 31, removed: 4}}),
-        row('seven', 'Answered', 'claude', 'atlas', 7, {ended: {stopReason: 'end_turn'}, changes: {files: 0, added: 0, removed: 0}}),
+        row('six', 'Changed', 'claude', 'atlas', 6, {
+            ended: {stopReason: 'end_turn'}, changes: {files: 2, added: 31, removed: 4},
+        }),
+        row('seven', 'Answered', 'claude', 'atlas', 7, {
+            ended: {stopReason: 'end_turn'}, changes: {files: 0, added: 0, removed: 0},
+        }),
         row('eight', 'Put away', 'claude', 'atlas', 8, {archivedAt: now}),
     ];
     dragoman.app.questions.value = asked;
@@ -61,8 +72,17 @@ async def titles(page: Page) -> list[str]:
     return [text.strip() for text in await page.locator("main [data-row] .open").all_inner_texts()]
 
 
+_SOAK = pytest.mark.soak
+
+
 @pytest.mark.parametrize(
-    ("size", "scheme"), [("desktop", "light"), ("desktop", "dark"), ("phone", "light"), ("phone", "dark")]
+    ("size", "scheme"),
+    [
+        ("desktop", "light"),
+        ("phone", "dark"),
+        pytest.param("desktop", "dark", marks=_SOAK),
+        pytest.param("phone", "light", marks=_SOAK),
+    ],
 )
 async def test_every_screen_is_without_a_finding_of_axe_and_without_scrolling_sideways(
     web: Web, size: str, scheme: str
@@ -81,7 +101,8 @@ async def test_every_screen_is_without_a_finding_of_axe_and_without_scrolling_si
                 over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
                 assert await page.evaluate(over) <= 0, (path, width)
         if size == "phone":
-            small = """() => [...document.querySelectorAll('main button, main a.btn, nav.tabs a')].map(one => one.getBoundingClientRect())
+            small = """() => [...document.querySelectorAll('main button, main a.btn, nav.tabs a')]
+                .map(one => one.getBoundingClientRect())
                 .filter(place => place.height > 0 && (place.height < 44 || place.width < 44)).length"""
             for path in ("/", "/inbox"):
                 await page.evaluate("path => { location.hash = path }", path)
@@ -143,8 +164,11 @@ async def test_rows_keep_their_place_under_a_pointer(web: Web) -> None:
         # The session that runs asks, one fails, and a new one comes: none of it moves what is under the pointer.
         await page.evaluate(
             """() => {
-                const rows = dragoman.app.rows.value.map(row => row.sessionId === 'three' ? {...row, own: {...row.own, turn: null, state: 'idle', ended: {stopReason: 'end_turn'}}} : row);
-                dragoman.app.rows.value = [{...rows[0], sessionId: 'nine', title: 'Fresh', own: {agent: 'claude', state: 'running', turn: {promptId: 'q', startedAt: Date.now()}}}, ...rows];
+                const over = {turn: null, state: 'idle', ended: {stopReason: 'end_turn'}};
+                const rows = dragoman.app.rows.value.map(row =>
+                    row.sessionId === 'three' ? {...row, own: {...row.own, ...over}} : row);
+                const own = {agent: 'claude', state: 'running', turn: {promptId: 'q', startedAt: Date.now()}};
+                dragoman.app.rows.value = [{...rows[0], sessionId: 'nine', title: 'Fresh', own}, ...rows];
             }"""
         )
         await expect(page.locator("nav.side")).to_contain_text("Fresh")
@@ -241,7 +265,7 @@ async def test_the_banner_says_what_is_wrong_with_the_line_and_the_theme_is_chos
         await holds(page, f"() => {colour} === 'rgb(18, 18, 17)'")
 
 
-@pytest.mark.parametrize("size", ["desktop", "phone"])
+@pytest.mark.parametrize("size", ["desktop", pytest.param("phone", marks=_SOAK)])
 async def test_a_session_is_started_with_agent_folder_worktree_model_and_mode(web: Web, size: str) -> None:
     async with web.page(user=somebody(), size=size) as page:
         # A user without sessions comes to the first run.
@@ -257,12 +281,18 @@ async def test_a_session_is_started_with_agent_folder_worktree_model_and_mode(we
                     {name: 'absent', title: 'Absent', state: 'missing', how: 'install it'},
                 ];
                 const call = app.call.bind(app);
-                app.call = (method, params) => method !== '_dragoman/folders' ? call(method, params) : Promise.resolve(
-                    {folders: [{path: '/src'}], recent: [{path: '/src/atlas', usedAt: 1}], path: params.path, parent: null,
-                     ...(params.path ? {children: [{name: 'harbor', path: '/src/harbor', isProject: true}]} : {})});
+                const known = {folders: [{path: '/src'}], recent: [{path: '/src/atlas', usedAt: 1}], parent: null};
+                const children = [{name: 'harbor', path: '/src/harbor', isProject: true}];
+                app.call = (method, params) => {
+                    if (method !== '_dragoman/folders') return call(method, params);
+                    return Promise.resolve(params.path ? {...known, path: params.path, children} : known);
+                };
                 const create = app.create.bind(app);
                 window.made = [];
-                app.create = wanted => { window.made.push({...wanted}); return create({agent: 'test', cwd: window.folder}); };
+                app.create = wanted => {
+                    window.made.push({...wanted});
+                    return create({agent: 'test', cwd: window.folder});
+                };
             }"""
         )
         await page.evaluate("folder => { window.folder = folder }", str(web.folder))

@@ -34,9 +34,12 @@ SHOW = """([kind, details, call, options]) => {
     const question = {
         questionId: `shown-${Math.random()}`, sessionId: 'shown', askedAt: Date.now() - 60000, digest: 'digest', kind,
         method: call.mode ? 'elicitation/create' : 'session/request_permission', title: '',
-        params: call.mode ? call : {sessionId: 'shown', toolCall: {toolCallId: '1', ...call}, options, _meta: {dragoman: details}},
+        params: call.mode ? call : {
+            sessionId: 'shown', toolCall: {toolCallId: '1', ...call}, options, _meta: {dragoman: details},
+        },
     };
-    const row = {sessionId: 'shown', cwd: '/src/harbor', title: 'Bump Go', own: {agent: 'claude', state: 'waiting', questions: [question]}};
+    const own = {agent: 'claude', state: 'waiting', questions: [question]};
+    const row = {sessionId: 'shown', cwd: '/src/harbor', title: 'Bump Go', own};
     dragoman.app.rows.value = [row];
     dragoman.app.questions.value = [question];
 }"""
@@ -196,26 +199,105 @@ async def test_the_words_of_each_kind_and_of_each_answer_are_the_hosts(web: Web)
     }
     rows = [{"key": "shell", "lines": ["uv run pytest -q", "echo done"]}]
     cases: list[tuple[str, dict[str, Any], dict[str, Any], list[str]]] = [
-        ("execute", {"why": "no rule allows it", "cwd": "/src", "words": {"kind": "execute", "rows": rows}, "options": {"always": always}},
-         {}, ["Run this command?", "uv run pytest -q", "echo done", "In /src", "Asked because no rule allows it", "Nothing is remembered.",
-              "Writes allow execute:uv run pytest * for this project (rules.json)."]),
-        ("execute", {"commandCount": 3, "words": {"kind": "execute", "rows": rows}, "options": {"always": {**always, "kept": "session"}}},
-         {}, ["Run these 3 commands?", "Holds for this session: allow execute:uv run pytest *."]),
-        ("edit", {"words": {"kind": "edit", "rows": [{"key": "path", "lines": ["AGENTS.md"], "note": "outside the project"}]},
-                  "why": "AGENTS.md is protected: a change of it is always asked for", "options": {"always": {"action": "allow", "by": "agent"}}},
-         {"content": [{"type": "diff", "path": "AGENTS.md", "oldText": "a\n", "newText": "b\n"}]},
-         ["Edit this file?", "outside the project", "is always asked for", "claude keeps this in its own way; this host writes no rule and may ask again.", "+1", "−1"]),
-        ("delete", {"words": {"kind": "delete", "rows": [{"key": "path", "lines": ["a"]}, {"key": "path", "lines": ["b"]}]}}, {}, ["Delete 2 files?"]),
+        (
+            "execute",
+            {
+                "why": "no rule allows it",
+                "cwd": "/src",
+                "words": {"kind": "execute", "rows": rows},
+                "options": {"always": always},
+            },
+            {},
+            [
+                "Run this command?",
+                "uv run pytest -q",
+                "echo done",
+                "In /src",
+                "Asked because no rule allows it",
+                "Nothing is remembered.",
+                "Writes allow execute:uv run pytest * for this project (rules.json).",
+            ],
+        ),
+        (
+            "execute",
+            {
+                "commandCount": 3,
+                "words": {"kind": "execute", "rows": rows},
+                "options": {"always": {**always, "kept": "session"}},
+            },
+            {},
+            ["Run these 3 commands?", "Holds for this session: allow execute:uv run pytest *."],
+        ),
+        (
+            "edit",
+            {
+                "words": {
+                    "kind": "edit",
+                    "rows": [{"key": "path", "lines": ["AGENTS.md"], "note": "outside the project"}],
+                },
+                "why": "AGENTS.md is protected: a change of it is always asked for",
+                "options": {"always": {"action": "allow", "by": "agent"}},
+            },
+            {"content": [{"type": "diff", "path": "AGENTS.md", "oldText": "a\n", "newText": "b\n"}]},
+            [
+                "Edit this file?",
+                "outside the project",
+                "is always asked for",
+                "claude keeps this in its own way; this host writes no rule and may ask again.",
+                "+1",
+                "−1",
+            ],
+        ),
+        (
+            "delete",
+            {"words": {"kind": "delete", "rows": [{"key": "path", "lines": ["a"]}, {"key": "path", "lines": ["b"]}]}},
+            {},
+            ["Delete 2 files?"],
+        ),
         ("move", {"words": {"kind": "move", "rows": [{"key": "path", "lines": ["a"]}]}}, {}, ["Move this file?"]),
-        ("read", {"words": {"kind": "read", "rows": [{"key": "path", "lines": ["/etc/passwd"]}]}}, {}, ["Read this file?", "/etc/passwd"]),
-        ("fetch", {"words": {"kind": "fetch", "rows": [{"key": "host", "lines": ["example.com"]}]}}, {"rawInput": {"url": "https://ex\u0430mple.com/a?b=c#d"}},
-         ["Open this address?", "xn--exmple-4nf.com", "/a?b=c#d"]),
-        ("switch_mode", {"words": {"kind": "switch_mode"}}, {"rawInput": {"to": "auto"}}, ["Change the mode?", '"to": "auto"']),
-        ("other", {"readsReasons": True, "words": {"kind": "other", "rows": [{"key": "mcp", "lines": ["tickets close"]}, {"key": "input", "lines": ["id: 7"]}]}},
-         {}, ["Use this tool?", "tickets close", "id: 7", "Say why; claude reads it."]),
-        ("execute", {"words": {"kind": "execute", "rows": [{"key": "shell", "lines": ["rm -rf build<U+202E>sj.tset"]}], "isWhole": False}},
-         {"rawInput": {"command": "rm \u200b-rf /"}}, ["U+202E", "U+200B", "Not everything could be read", "sent as the next prompt"]),
-    ]  # fmt: skip
+        (
+            "read",
+            {"words": {"kind": "read", "rows": [{"key": "path", "lines": ["/etc/passwd"]}]}},
+            {},
+            ["Read this file?", "/etc/passwd"],
+        ),
+        (
+            "fetch",
+            {"words": {"kind": "fetch", "rows": [{"key": "host", "lines": ["example.com"]}]}},
+            {"rawInput": {"url": "https://ex\u0430mple.com/a?b=c#d"}},
+            ["Open this address?", "xn--exmple-4nf.com", "/a?b=c#d"],
+        ),
+        (
+            "switch_mode",
+            {"words": {"kind": "switch_mode"}},
+            {"rawInput": {"to": "auto"}},
+            ["Change the mode?", '"to": "auto"'],
+        ),
+        (
+            "other",
+            {
+                "readsReasons": True,
+                "words": {
+                    "kind": "other",
+                    "rows": [{"key": "mcp", "lines": ["tickets close"]}, {"key": "input", "lines": ["id: 7"]}],
+                },
+            },
+            {},
+            ["Use this tool?", "tickets close", "id: 7", "Say why; claude reads it."],
+        ),
+        (
+            "execute",
+            {
+                "words": {
+                    "kind": "execute",
+                    "rows": [{"key": "shell", "lines": ["rm -rf build<U+202E>sj.tset"]}],
+                    "isWhole": False,
+                }
+            },
+            {"rawInput": {"command": "rm \u200b-rf /"}},
+            ["U+202E", "U+200B", "Not everything could be read", "sent as the next prompt"],
+        ),
+    ]
     async with web.page("/#/inbox", user=somebody()) as page:
         for kind, details, call, texts in cases:
             await show(page, kind, details, call)
@@ -293,18 +375,29 @@ async def test_who_may_only_look_gets_words_instead_of_buttons(web: Web) -> None
 
 
 FORM = {
-    "mode": "form", "message": "Which release?", "sessionId": "shown",
-    "requestedSchema": {"type": "object", "required": ["name", "count"], "properties": {
-        "name": {"type": "string", "title": "Name", "minLength": 2},
-        "count": {"type": "integer", "title": "Count", "minimum": 1, "maximum": 5},
-        "kind": {"type": "string", "title": "Kind", "oneOf": [{"const": "a", "title": "First"}, {"const": "b", "title": "Second"}]},
-        "tags": {"type": "array", "title": "Tags", "items": {"type": "string", "enum": ["x", "y"]}},
-        "sure": {"type": "boolean", "title": "Sure"}, "password": {"type": "string", "title": "Password"},
-    }},
-}  # fmt: skip
+    "mode": "form",
+    "message": "Which release?",
+    "sessionId": "shown",
+    "requestedSchema": {
+        "type": "object",
+        "required": ["name", "count"],
+        "properties": {
+            "name": {"type": "string", "title": "Name", "minLength": 2},
+            "count": {"type": "integer", "title": "Count", "minimum": 1, "maximum": 5},
+            "kind": {
+                "type": "string",
+                "title": "Kind",
+                "oneOf": [{"const": "a", "title": "First"}, {"const": "b", "title": "Second"}],
+            },
+            "tags": {"type": "array", "title": "Tags", "items": {"type": "string", "enum": ["x", "y"]}},
+            "sure": {"type": "boolean", "title": "Sure"},
+            "password": {"type": "string", "title": "Password"},
+        },
+    },
+}
 
 
-@pytest.mark.parametrize("size", ["desktop", "phone"])
+@pytest.mark.parametrize("size", ["phone", pytest.param("desktop", marks=pytest.mark.soak)])
 async def test_a_form_is_filled_in_and_sent_declined_or_cancelled(web: Web, size: str) -> None:
     async with web.page("/#/inbox", user=somebody(), size=size) as page:
         await page.evaluate(WATCHED)
