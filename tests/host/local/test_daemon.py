@@ -67,8 +67,8 @@ def test_a_host_ends_after_its_idle_time_and_takes_its_agents_along(place: HostP
 
 def test_a_host_without_an_idle_time_waits_for_the_client_that_started_it(place: HostPlaceKit) -> None:
     place.settings(host={"idle": 0, "keep": 0})
-    for _ in range(2):
-        done = scripted(place)
+    for name in ("first", "second"):
+        done = scripted(place, name)
         assert done.code == 0, done.err
         wait_for(lambda: not place.pids())
 
