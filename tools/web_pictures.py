@@ -1,4 +1,4 @@
-"""Makes the pictures of the web page in docs/images/: `python -m tools.web_pictures`, also a part of `make screenshots`.
+"""Makes the pictures of the web page in docs/images/: `python -m tools.web_pictures`, part of `make screenshots`.
 
 Opens `dragoman web` in a home of its own, lets the built-in agent work with a scripted model in several sessions, and
 photographs what Chromium shows. Fonts and the version of Chromium differ, so the pictures are looked at, not compared.
@@ -31,7 +31,7 @@ FLAGS: Final = ("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--d
 SESSIONS: Final = (
     ("Make the greeting friendlier", 2),
     ("Greet in two sentences", 1),
-    ("Say hello to the whole world", 0),
+    ("Say hello to all", 0),
 )
 
 

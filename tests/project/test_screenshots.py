@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.project.pages import PAGES
-from tools.screen import PLAIN, Run, Screen, Style
 from tools import web_pictures
+from tools.screen import PLAIN, Run, Screen, Style
 from tools.screenshots import GRIDS, IMAGES, MOST_BYTES, SHOTS, drawn, screens
 from tools.screenshots import PAGES as WEB_PAGES
 from tools.svg import picture
