@@ -58,7 +58,7 @@ ROWS = """() => {
 }"""
 
 
-def somebody() -> str:
+def new_user() -> str:
     return f"board-{next(_users)}"
 
 
@@ -87,7 +87,7 @@ _SOAK = pytest.mark.soak
 async def test_every_screen_is_without_a_finding_of_axe_and_without_scrolling_sideways(
     web: Web, size: str, scheme: str
 ) -> None:
-    async with web.page(user=somebody(), size=size, scheme=scheme) as page:
+    async with web.page(user=new_user(), size=size, scheme=scheme) as page:
         await fill(page)
         for path in ("/", "/inbox", "/new", "/settings", "/devices"):
             await page.evaluate("path => { location.hash = path }", path)
@@ -112,7 +112,7 @@ async def test_every_screen_is_without_a_finding_of_axe_and_without_scrolling_si
 
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 async def test_sessions_are_grouped_by_what_they_need_and_found_by_folder_agent_and_words(web: Web, size: str) -> None:
-    async with web.page(user=somebody(), size=size) as page:
+    async with web.page(user=new_user(), size=size) as page:
         await fill(page)
         groups = [text.split("\n")[0] for text in await page.locator("main h2.group").all_inner_texts()]
         assert [text.rstrip(" 0123456789") for text in groups] == ["Needs you", "Running", "Failed", "Done"]
@@ -135,7 +135,7 @@ async def test_sessions_are_grouped_by_what_they_need_and_found_by_folder_agent_
 
 @pytest.mark.parametrize("size", ["desktop", "phone"])
 async def test_sessions_are_stopped_restarted_renamed_and_archived_from_the_list(web: Web, size: str) -> None:
-    async with web.page(user=somebody(), size=size) as page:
+    async with web.page(user=new_user(), size=size) as page:
         await fill(page)
         await page.get_by_role("button", name="Stop Runs").click()
         await page.get_by_role("button", name="Restart").click()
@@ -157,7 +157,7 @@ async def test_sessions_are_stopped_restarted_renamed_and_archived_from_the_list
 
 
 async def test_rows_keep_their_place_under_a_pointer(web: Web) -> None:
-    async with web.page(user=somebody()) as page:
+    async with web.page(user=new_user()) as page:
         await fill(page)
         await page.locator("[data-row=six]").hover()
         before = await titles(page)
@@ -179,7 +179,7 @@ async def test_rows_keep_their_place_under_a_pointer(web: Web) -> None:
 
 
 async def test_everything_is_reached_by_keys(web: Web) -> None:
-    async with web.page(user=somebody()) as page:
+    async with web.page(user=new_user()) as page:
         await fill(page)
         await page.keyboard.press("j")
         await page.keyboard.press("j")
@@ -227,7 +227,7 @@ async def test_everything_is_reached_by_keys(web: Web) -> None:
 
 
 async def test_the_side_bar_is_a_drawer_where_there_is_no_room(web: Web) -> None:
-    async with web.page(user=somebody()) as page:
+    async with web.page(user=new_user()) as page:
         await fill(page)
         await expect(page.locator("nav.side")).to_be_visible()
         await page.keyboard.press("Control+b")
@@ -243,7 +243,7 @@ async def test_the_side_bar_is_a_drawer_where_there_is_no_room(web: Web) -> None
 
 
 async def test_the_banner_says_what_is_wrong_with_the_line_and_the_theme_is_chosen(web: Web) -> None:
-    async with web.page(user=somebody(), scheme="light") as page:
+    async with web.page(user=new_user(), scheme="light") as page:
         await fill(page)
         banner = page.locator(".banner")
         states = {
@@ -267,7 +267,7 @@ async def test_the_banner_says_what_is_wrong_with_the_line_and_the_theme_is_chos
 
 @pytest.mark.parametrize("size", ["desktop", pytest.param("phone", marks=_SOAK)])
 async def test_a_session_is_started_with_agent_folder_worktree_model_and_mode(web: Web, size: str) -> None:
-    async with web.page(user=somebody(), size=size) as page:
+    async with web.page(user=new_user(), size=size) as page:
         # A user without sessions comes to the first run.
         await expect(page.locator("main h1")).to_have_text("New session")
         assert await axe(page) == []

@@ -42,7 +42,7 @@ async def test_a_code_of_the_address_fills_the_field_and_pairs_by_a_press_only(
         await expect(page.get_by_role("heading", level=1)).not_to_have_text("Pair this browser")
 
 
-async def test_a_wrong_code_is_said_and_a_new_one_may_be_typed_or_pasted(web: Web) -> None:
+async def test_a_wrong_code_is_reported_and_a_new_one_may_be_typed_or_pasted(web: Web) -> None:
     async with web.context() as context:
         page = await context.new_page()
         await page.goto(web.url)

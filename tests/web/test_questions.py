@@ -49,7 +49,7 @@ PLACES = "[...document.querySelectorAll('[data-question]')].map(card => card.get
 _users = itertools.count(1)
 
 
-def somebody() -> str:
+def new_user() -> str:
     """A user of one test: questions of other tests are not those of this one."""
     return f"asked-{next(_users)}"
 
@@ -63,7 +63,7 @@ async def show(
 @asynccontextmanager
 async def asking(web: Web, path: str = "/#/inbox", **options: Any) -> AsyncIterator[tuple[Page, Played]]:
     """The page and a session in a turn, which a test lets ask."""
-    async with web.page(path, **{"user": somebody(), **options}) as page:
+    async with web.page(path, **{"user": new_user(), **options}) as page:
         await page.evaluate(WATCHED)
         session = await web.session(page)
         await page.evaluate("id => dragoman.app.prompt(id, 'Work', 'send')", session.id)
@@ -298,7 +298,7 @@ async def test_the_words_of_each_kind_and_of_each_answer_are_the_hosts(web: Web)
             ["U+202E", "U+200B", "Not everything could be read", "sent as the next prompt"],
         ),
     ]
-    async with web.page("/#/inbox", user=somebody()) as page:
+    async with web.page("/#/inbox", user=new_user()) as page:
         for kind, details, call, texts in cases:
             await show(page, kind, details, call)
             await (
@@ -318,7 +318,7 @@ async def test_the_words_of_each_kind_and_of_each_answer_are_the_hosts(web: Web)
         await expect(page.locator("main .cmd .w")).to_have_text(["uv", "run", "pytest"])
 
 
-async def test_what_became_of_an_answer_is_said(web: Web) -> None:
+async def test_what_became_of_an_answer_is_reported(web: Web) -> None:
     endings = {
         "Already answered: rejected by terminal": {"result": "answered", "option": "no", "who": "terminal", "at": 0},
         "claude no longer asks.": {"result": "withdrawn"},
@@ -326,7 +326,7 @@ async def test_what_became_of_an_answer_is_said(web: Web) -> None:
         "This device may look, not answer.": {"result": "forbidden"},
         "Your answer did not reach the host: gone. Answer again.": {"result": "lost", "message": "gone"},
     }
-    async with web.page("/#/inbox", user=somebody()) as page:
+    async with web.page("/#/inbox", user=new_user()) as page:
         await page.evaluate(WATCHED)
         await page.evaluate("stop()")
         for text, result in endings.items():
@@ -339,7 +339,7 @@ async def test_what_became_of_an_answer_is_said(web: Web) -> None:
 
 
 async def test_a_question_that_is_answered_elsewhere_leaves_its_place_empty_for_a_moment(web: Web) -> None:
-    user = somebody()
+    user = new_user()
     async with asking(web, user=user) as (page, session), web.page("/#/inbox", user=user, size="phone") as other:
         one = session.ask("make one", rawInput={"command": "make one"})
         await expect(page.locator("[data-question]")).to_have_count(1)
@@ -365,7 +365,7 @@ async def test_a_question_that_is_answered_elsewhere_leaves_its_place_empty_for_
 
 
 async def test_who_may_only_look_gets_words_instead_of_buttons(web: Web) -> None:
-    user = somebody()
+    user = new_user()
     look = web.page("/#/inbox", rights=("view",), user=user, size="phone", scheme="dark")
     async with asking(web, user=user) as (_, session), look as viewer:
         session.ask("make", rawInput={"command": "make"})
@@ -399,7 +399,7 @@ FORM = {
 
 @pytest.mark.parametrize("size", ["phone", pytest.param("desktop", marks=pytest.mark.soak)])
 async def test_a_form_is_filled_in_and_sent_declined_or_cancelled(web: Web, size: str) -> None:
-    async with web.page("/#/inbox", user=somebody(), size=size) as page:
+    async with web.page("/#/inbox", user=new_user(), size=size) as page:
         await page.evaluate(WATCHED)
         await page.evaluate("stop(); window.stub = {result: 'accepted'}")
         await show(page, "form", call=FORM)
@@ -436,7 +436,7 @@ async def test_a_form_is_filled_in_and_sent_declined_or_cancelled(web: Web, size
 
 
 async def test_a_page_is_opened_by_a_press_only_and_without_this_page(web: Web) -> None:
-    async with web.page("/#/inbox", user=somebody()) as page:
+    async with web.page("/#/inbox", user=new_user()) as page:
         await page.evaluate(WATCHED)
         await page.evaluate("stop(); window.stub = {result: 'accepted'}")
         for address, can_open in (
