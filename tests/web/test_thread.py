@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
-from tests.web.kit import Played, Web, axe
+from tests.web.kit import Played, Web, axe, holds
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -111,3 +111,133 @@ def words(text: str) -> dict[str, str]:
 
 def plan(content: str, status: str) -> dict[str, str]:
     return {"content": content, "status": status, "priority": "medium"}
+
+
+# Feeds the page's own store, once a frame, and notes what a user would see in each: where the first block in view
+# stands, how far the end is, how many blocks there are. The host's line is tested in test_line.py.
+WATCH = """async ({id, frames, each, start}) => {
+    const thread = dragoman.thread(id), list = document.querySelector('.thread');
+    const next = () => new Promise(done => requestAnimationFrame(done));
+    const rows = () => [...list.querySelectorAll('[data-row]')];
+    const edge = list.getBoundingClientRect().top;
+    const first = rows().find(row => row.getBoundingClientRect().bottom > edge + 1);
+    const top = () => first?.isConnected ? first.getBoundingClientRect().top : null;
+    const begun = top(), seen = {jumps: 0, far: 0, most: 0, times: []};
+    let before = await next();
+    for (let frame = 0; frame < frames; frame++) {
+        for (let n = 0; n < each; n++) {
+            const at = start + frame * each + n;
+            const kind = at % 40;
+            const update = kind === 39
+                ? {sessionUpdate: 'tool_call', toolCallId: `c${at}`, title: `Step ${at}`, kind: 'read',
+                   status: 'completed'}
+                : {sessionUpdate: 'agent_message_chunk', messageId: `m${Math.floor(at / 40)}`,
+                   content: {type: 'text', text: kind % 13 === 12 ? `word ${at}.\\n\\n` : `word \\`${at}\\` and `}};
+            thread.onUpdate({update}, null);
+        }
+        thread.paint();
+        const now = await next();
+        seen.times.push(now - before);
+        before = now;
+        if (begun !== null && Math.abs((top() ?? 1e9) - begun) > 1) seen.jumps++;
+        seen.far = Math.max(seen.far, list.scrollHeight - list.clientHeight - list.scrollTop);
+        seen.most = Math.max(seen.most, rows().length);
+    }
+    seen.times.sort((a, b) => a - b);
+    seen.p95 = seen.times[Math.floor(seen.times.length * 0.95)];
+    return seen;
+}"""
+EMPTY = """async frames => {
+    const next = () => new Promise(done => requestAnimationFrame(done));
+    const times = [];
+    let before = await next();
+    for (let frame = 0; frame < frames; frame++) { const now = await next(); times.push(now - before); before = now; }
+    times.sort((a, b) => a - b);
+    return times[Math.floor(times.length * 0.95)];
+}"""
+
+
+async def test_the_view_follows_at_its_end_and_stays_elsewhere_while_text_streams(web: Web) -> None:
+    """At the end it follows; one wheel step up nothing moves, the button counts what is new, and goes back."""
+    async with web.page() as page:
+        session = await open_session(web, page)
+        at_end = await page.evaluate(WATCH, {"id": session.id, "frames": 60, "each": 10, "start": 0})
+        assert at_end["far"] <= 32
+        assert at_end["most"] <= 150
+        log = page.get_by_role("log", name="Conversation")
+        await log.hover()
+        await page.mouse.wheel(0, -1500)
+        await page.get_by_role("button", name="To the end").wait_for()
+        # A wheel may go on for some frames: the view has to stand before it is watched.
+        await holds(
+            page,
+            "() => { const now = document.querySelector('.thread').scrollTop, is = now === window.stood;"
+            " window.times = is ? (window.times ?? 0) + 1 : 0; window.stood = now; return window.times > 20; }",
+        )
+        away = await page.evaluate(WATCH, {"id": session.id, "frames": 60, "each": 10, "start": 600})
+        assert away["jumps"] == 0
+        assert away["most"] <= 150
+        button = page.get_by_role("button", name="new", exact=False).filter(has_text="new")
+        assert int((await button.inner_text()).split()[0]) == 30  # fifteen messages and fifteen calls
+        await button.click()
+        await holds(
+            page,
+            "() => { const list = document.querySelector('.thread');"
+            " return list.scrollHeight - list.clientHeight - list.scrollTop < 2; }",
+        )
+        assert await button.count() == 0
+
+
+@pytest.mark.alone
+async def test_ten_thousand_updates_stay_as_smooth_as_an_empty_page(web: Web) -> None:
+    """The 95th percentile of the time between two frames, against that of an empty page in the same run."""
+    async with web.page() as page:
+        session = await open_session(web, page)
+        seen = await page.evaluate(WATCH, {"id": session.id, "frames": 250, "each": 40, "start": 0})
+        empty = await page.context.new_page()
+        await empty.goto("about:blank")
+        blank = await empty.evaluate(EMPTY, 120)
+        assert seen["most"] <= 150
+        assert seen["far"] <= 32
+        assert seen["p95"] <= 1.5 * max(blank, 1000 / 60)
+
+
+async def test_history_comes_by_pages_and_keeps_the_first_block_at_its_pixel(web: Web) -> None:
+    """A session that is opened again begins at its end; at the top the page before it comes, and nothing jumps."""
+    async with web.page() as page:
+        session = await open_session(web, page)
+        await say(page, "Count")
+        await session.prompted()
+        for number in range(900):
+            session.tool(f"Step {number}", "read", "completed")
+        session.end()
+        await page.locator(".turnend").wait_for()
+        await page.reload()
+        log = page.get_by_role("log", name="Conversation")
+        await log.get_by_role("region", name="Step 899").wait_for()
+        held = "id => dragoman.thread(id).items.value.length"
+        assert await page.evaluate(held, session.id) < 500
+        moved = await page.evaluate(
+            """async id => {
+                const list = document.querySelector('.thread'), thread = dragoman.thread(id);
+                const next = () => new Promise(done => requestAnimationFrame(done));
+                list.scrollTop = 400;
+                await next();
+                const edge = list.getBoundingClientRect().top, had = thread.items.value.length;
+                const rows = () => [...list.querySelectorAll('[data-row]')];
+                const first = rows().find(row => row.getBoundingClientRect().bottom > edge + 1);
+                const name = first.textContent, begun = first.getBoundingClientRect().top;
+                let moved = 0;
+                for (let frame = 0; frame < 3000; frame++) {
+                    const now = rows().find(row => row.textContent === name);
+                    moved = Math.max(moved, now ? Math.abs(now.getBoundingClientRect().top - begun) : 1e9);
+                    if (thread.items.value.length > had && frame > 30) return moved;
+                    await next();
+                }
+                return -1;
+            }""",
+            session.id,
+        )
+        assert 0 <= moved <= 1
+        assert await page.evaluate(held, session.id) > 500
+        assert await page.locator("[data-row]").count() <= 150
