@@ -192,14 +192,19 @@ async def test_the_view_follows_at_its_end_and_stays_elsewhere_while_text_stream
 async def test_ten_thousand_updates_stay_as_smooth_as_an_empty_page(web: Web) -> None:
     """The 95th percentile of the time between two frames, against that of an empty page in the same run."""
     async with web.page() as page:
-        session = await open_session(web, page)
-        seen = await page.evaluate(WATCH, {"id": session.id, "frames": 250, "each": 40, "start": 0})
-        empty = await page.context.new_page()
-        await empty.goto("about:blank")
-        blank = await empty.evaluate(EMPTY, 120)
-        assert seen["most"] <= 150
-        assert seen["far"] <= 32
-        assert seen["p95"] <= 1.5 * max(blank, 1000 / 60)
+        ratios = []
+        for _ in range(3):  # another program may take a core for some seconds: then both are measured again
+            session = await open_session(web, page)
+            seen = await page.evaluate(WATCH, {"id": session.id, "frames": 250, "each": 40, "start": 0})
+            assert seen["most"] <= 150
+            assert seen["far"] <= 32
+            empty = await page.context.new_page()
+            blank = await empty.evaluate(EMPTY, 120)
+            await empty.close()
+            ratios.append(seen["p95"] / blank)
+            if ratios[-1] <= 1.5:
+                return
+        pytest.fail(f"frames took {ratios} times those of an empty page")
 
 
 async def test_history_comes_by_pages_and_keeps_the_first_block_at_its_pixel(web: Web) -> None:
@@ -241,3 +246,106 @@ async def test_history_comes_by_pages_and_keeps_the_first_block_at_its_pixel(web
         assert 0 <= moved <= 1
         assert await page.evaluate(held, session.id) > 500
         assert await page.locator("[data-row]").count() <= 150
+
+
+async def test_a_prompt_is_written_queued_changed_and_stopped_by_keys(web: Web) -> None:
+    """Keyboard only: completion, new lines, send, queue, edit, take back, mode, stop; and the draft is kept."""
+    async with web.page() as page:
+        session = await open_session(web, page)
+        session.update("available_commands_update", availableCommands=[{"name": "review", "description": "Look"}])
+        await holds(page, "id => dragoman.thread(id).commands.value.length === 1", session.id)
+        await field(page).focus()
+        await page.keyboard.type("/rev")
+        await page.get_by_role("option", name="/review").wait_for()
+        assert await axe(page) == []
+        await page.keyboard.press("Enter")
+        await page.keyboard.type("now")
+        await page.keyboard.press("Shift+Enter")
+        await page.keyboard.type("please")
+        assert await field(page).input_value() == "/review now\nplease"
+        await page.reload()  # the draft is of this device
+        await page.get_by_role("log", name="Conversation").wait_for()
+        await holds(page, "() => document.querySelector('textarea')?.value === '/review now\\nplease'")
+        await field(page).focus()
+        await page.keyboard.press("Enter")
+        assert await session.prompted() == "/review now\nplease"
+        await page.get_by_role("button", name="Queue this prompt").wait_for()
+        for text in ("Second", "Third"):
+            await page.keyboard.type(text)
+            await page.keyboard.press("Enter")
+            await page.locator(".queued").get_by_text(text).wait_for()
+        await page.keyboard.press("ArrowUp")  # the last one comes back
+        await holds(page, "() => document.querySelector('textarea').value === 'Third'")
+        await page.keyboard.press("Control+A")
+        await page.keyboard.press("Delete")
+        await page.get_by_role("button", name="Edit the waiting prompt").focus()
+        await page.keyboard.press("Enter")
+        await page.get_by_role("textbox", name="Edit the waiting prompt").press_sequentially(" of all")
+        await page.keyboard.press("Enter")
+        await page.locator(".queued").get_by_text("Second of all").wait_for()
+        assert await axe(page) == []
+        await field(page).focus()
+        await page.keyboard.press("Escape")  # what waits does not run: it is in the input again
+        assert (await session.agent.next())["method"] == "session/cancel"
+        session.end("cancelled")
+        await page.get_by_text("Stopped.").wait_for()
+        assert "Second" in await field(page).input_value()
+        assert await page.locator(".queued").count() == 0
+
+
+async def test_modes_that_ask_nothing_are_amber_and_need_a_second_press(web: Web) -> None:
+    """The picker says so, the key for the next mode passes them by, and every client sees the change."""
+    async with web.page() as page:
+        session = await open_session(web, page)
+        script = "({id, modes}) => { const t = dragoman.thread(id); t.fold.open({modes}); t.paint(); }"
+        await page.evaluate(script, {"id": session.id, "modes": MODES})
+        picker = page.get_by_role("button", name="Mode: Ask")
+        await picker.click()
+        choice = page.get_by_role("menuitemradio", name="Bypass permissions")
+        await choice.click()
+        await page.get_by_text("Press again to choose it.").wait_for()
+        assert await page.evaluate("id => dragoman.thread(id).modes.value.current", session.id) == "ask"
+        assert await axe(page) == []
+        await page.keyboard.press("Escape")
+        await holds(page, "() => document.activeElement?.textContent.includes('Ask')")
+        await page.evaluate("id => { dragoman.thread(id).setMode('bypass') }", session.id)
+        amber = page.get_by_role("button", name="Mode: Bypass permissions")
+        await amber.wait_for()
+        assert "amber" in (await amber.get_attribute("class") or "")
+
+
+async def test_files_are_attached_by_press_paste_and_drop(web: Web) -> None:
+    """Each becomes a chip with its name and size, and can be removed; what the host refuses says why."""
+    async with web.page() as page:
+        await open_session(web, page)
+        taken = []
+
+        async def answer(route: Any) -> None:
+            taken.append(route.request.headers["content-type"])
+            if len(taken) > 2:
+                await route.fulfill(status=413, json={"error": "It is too large."})
+            else:
+                await route.fulfill(json={"id": f"a{len(taken)}", "bytes": 4, "mimeType": "text/plain", "sha256": ""})
+
+        await page.route("**/attachment", answer)
+        await page.locator("input[type=file]").set_input_files(
+            {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"text"}
+        )
+        await page.locator(".att").get_by_text("notes.txt").wait_for()
+        for kind in ("paste", "drop"):
+            await page.evaluate(
+                """kind => {
+                    const data = new DataTransfer();
+                    data.items.add(new File(['text'], `${kind}.txt`, {type: 'text/plain'}));
+                    const made = kind === 'paste'
+                        ? new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})
+                        : new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true});
+                    document.querySelector('.box textarea').dispatchEvent(made);
+                }""",
+                kind,
+            )
+            await page.locator(".att").get_by_text(f"{kind}.txt").wait_for()
+        await page.locator(".att").get_by_text("It is too large.").wait_for()
+        assert await axe(page) == []
+        await page.get_by_role("button", name="Remove drop.txt").click()
+        assert await page.locator(".att .chip").count() == 2
