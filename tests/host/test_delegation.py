@@ -210,7 +210,8 @@ async def test_another_client_serves_only_after_it_took_over(tmp_path: Path) -> 
     async with hosted(source, services=ALLOWED) as host:
         editor = await begin(host, source, tmp_path)
         other = await editor.back(serving("other"))
-        assert await other.result("_dragoman/take", sessionId=editor.session) == {}
+        _, took = await other.answer_to(other.ask("_dragoman/take", sessionId=editor.session))
+        assert took["result"] == {}
         read = editor.agent.call("fs/read_text_file", path="/x")
         asked = await other.until("fs/read_text_file")
         other.send(other.result_of(asked, {"content": "from the other"}))

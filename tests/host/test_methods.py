@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dragoman.host.host import Visitor
 from dragoman.host.methods.table import ACP_RIGHTS, METHODS
+from dragoman.host.serving.pairing import Pairing, PairingCodes
+from dragoman.host.serving.tokens import HostTokens
 from tests.host.kit import Client, Hosted, OnTheWire, hosted
 
 OURS: dict[str, Any] = {"_meta": {"dragoman": {"unstable": True}}}
@@ -46,13 +49,15 @@ async def state(host: Hosted, id: str) -> object:
     return msgspec.json.encode(session.facts), session.state, waiting, events, host.source.starts
 
 
-async def test_each_method_needs_its_right_and_view_changes_nothing() -> None:
+async def test_each_method_needs_its_right_and_view_changes_nothing(tmp_path: Path) -> None:
     async with hosted(OnTheWire(capabilities={"loadSession": True, "sessionCapabilities": {"fork": {}}})) as host:
         host.host.keeps_traffic = True
-        first, session = await host.opened(OURS)
+        host.host.pairing = Pairing(HostTokens(tmp_path / "tokens.json"), PairingCodes(tmp_path / "codes.json"))
+        first = await host.client(OURS)
+        session = await first.open(str(tmp_path))
         agent = host.source.agent
         first.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "hello"}])
-        await agent.prompted()
+        prompt = await agent.prompted()
         agent.call(
             "session/request_permission",
             toolCall={"toolCallId": "c1", "title": "ls"},
@@ -74,7 +79,8 @@ async def test_each_method_needs_its_right_and_view_changes_nothing() -> None:
             # What was refused did nothing, and neither did what `view` may call.
             assert await state(host, session) == before, rights
             await host.leave(line)
-        await host.leave(first)
+        agent.reply(prompt, {"stopReason": "end_turn"})
+        await first.until("$/cancel_request")  # the question went with its turn
 
 
 def test_every_handler_of_the_table_can_be_loaded() -> None:

@@ -29,11 +29,13 @@ from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.schema import v1
 from dragoman.store.event_log import Accepted, Already, EventLog, LogEvent, NewEvent, OwnedSession, SessionRecord
 from dragoman.store.memory_log import MemoryLog
+from dragoman.store.sqlite_file import FileThread
 from dragoman.store.sqlite_log import SqliteLog
 from dragoman.transports.memory import memory_pair
 from tests.conftest import IS_SOAK
 from tests.host.kit import OURS, InProcess
 from tests.host.watcher import Watcher
+from tests.idle import wait_until_idle
 
 T = TypeVar("T")
 SECONDS = 30.0
@@ -354,16 +356,20 @@ class HostModel(RuleBasedStateMachine):
 
     async def quiet(self) -> None:
         """Everything that can happen without a further step has happened."""
-        before = -1
-        while before != (before := await self.head()):
+        before = (-1, -1)
+        while before != (before := (await self.head(), sum(len(line.events) for line in self.all_lines))):
             for view in self.views:
                 if view.line is not None and view.line.is_open:
                     await self.answered(view.line, view.line.ask("session/list"))
-            for _ in range(30):
-                await asyncio.sleep(0)
+            await wait_until_idle(moment=0.0)
             await self.host.settle()  # what these requests appended: a thread may take its time for it
-            for _ in range(30):
-                await asyncio.sleep(0)
+            for thread in self.threads():  # and what clients are to get is read in another one
+                await thread.run(lambda db: None)
+            await wait_until_idle(moment=0.0)
+
+    def threads(self) -> Sequence[FileThread]:
+        """The threads of the log, which do what they are given in order."""
+        return (self.log._reader, self.log._writer) if isinstance(self.log, SqliteLog) else ()
 
     async def head(self) -> int:
         record = await self.log.find(self.session, "local") if hasattr(self, "session") else None

@@ -438,6 +438,36 @@ async def test_a_request_that_is_repeated_with_its_key_gets_the_session_of_the_f
     await again.close()
 
 
+async def test_a_repeated_request_attaches_once_and_elsewhere_with_the_end_of_a_long_session() -> None:
+    source = OnTheWire()
+    key: dict[str, Any] = {"cwd": "/tmp", "mcpServers": [], "_meta": {"dragoman": {"key": "k-1"}}}
+    async with hosted(source) as host:
+        line = await host.client(OURS)
+        asked = [line.ask("session/new", **key) for _ in range(3)]
+        ids = {(await line.answer_to(id))[1]["result"]["sessionId"] for id in asked}
+        again = await line.result("session/new", **key)
+        assert ids == {again["sessionId"]}
+        source.agent.say("one")
+        assert await line.texts(1) == ["one"]
+        assert await line.everything() == [], "each update comes once"
+        listed = (await line.result("session/list"))["sessions"][0]
+        assert listed["_meta"]["dragoman"]["attached"] == 1
+        for number in range(1000):
+            source.agent.say(f"{number} ")
+        await line.texts(1000)
+        for capabilities in (OURS, None):
+            other = await host.client(capabilities)
+            opened = await other.result("session/new", **key)
+            assert opened["sessionId"] in ids
+            texts = [message["params"]["update"]["content"]["text"] for message in await other.everything()]
+            assert texts == [f"{number} " for number in range(800, 1000)]
+            if capabilities is not None:
+                start = opened["_meta"]["dragoman"]["start"]
+                assert start == opened["_meta"]["dragoman"]["head"] - 199
+                older = await other.result("_dragoman/history", sessionId=opened["sessionId"])
+                assert "799 " in str(older["updates"][-1]), "what is before comes as history"
+
+
 async def test_a_repeated_request_opens_a_session_if_the_first_failed() -> None:
     source = OnTheWire()
     source.fails.append(ConfigError("it does not start"))

@@ -228,7 +228,7 @@ async def test_a_question_waits_for_a_client_and_never_means_yes_by_itself() -> 
         assert listed["sessions"][0]["_meta"]["dragoman"]["state"] == "waiting"
         assert steps.answers == []
         await second.result("session/resume", sessionId=session, cwd="/tmp", mcpServers=[])
-        asked = await second.expect("session/request_permission")
+        asked = await second.until("session/request_permission")
         option = next(each for each in asked["params"]["options"] if each["kind"].startswith("reject"))
         chosen = {"outcome": {"outcome": "selected", "optionId": option["optionId"]}}
         second.send(second.result_of(asked, chosen))

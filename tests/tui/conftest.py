@@ -14,8 +14,8 @@ import pytest
 
 from tests.cli.warm_python import WarmPython
 from tests.host.local.kit import HostPlaceKit, local_place
+from tests.idle import wait_until_idle
 from tests.tui.here import UserHere
-from tests.tui.idle import wait_until_idle
 
 
 @pytest.fixture(autouse=True)

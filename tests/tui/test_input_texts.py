@@ -33,8 +33,6 @@ from dragoman.tui.completion import (
     ClientCommand,
     command_suggestions,
     file_suggestions,
-    list_files,
-    match_score,
     mentions,
     word_at,
 )
@@ -43,6 +41,7 @@ from dragoman.tui.external import editor_command, pager_command
 from dragoman.tui.history import PromptHistory
 from dragoman.tui.shell_command import ShellCommand
 from dragoman.tui.values import AgentInput
+from dragoman.workspace.file_index import list_files, match_score
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 100
 ALL = AgentInput(image=True, embedded=True)

@@ -186,3 +186,65 @@ async def test_what_a_host_sends_at_once_is_noted_in_order(
         await running
         server.close()
         await server.wait_closed()
+
+
+@pytest.mark.parametrize("is_in_history", [True, False])
+async def test_a_turn_that_ends_while_a_session_is_opened_is_over_and_has_its_time(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory, is_in_history: bool
+) -> None:
+    """Its end comes before the host is asked about turns, or in one piece behind the answer that it still runs."""
+    socket = str(tmp_path_factory.mktemp("s") / "host")
+    ready = asyncio.Event()
+    interface = Remembering()
+    conversation = HostedConversation(Place(), interface, session_id="s")
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        def message(**members: Any) -> bytes:
+            return json.dumps({"jsonrpc": "2.0", **members}).encode() + b"\n"
+
+        def update(kind: str, text: str, **members: Any) -> bytes:
+            shown = {"sessionUpdate": kind, "content": {"type": "text", "text": text}, **members}
+            return message(method="session/update", params={"sessionId": "s", "update": shown})
+
+        outcome = {"promptId": "other", "result": {"stopReason": "end_turn"}}
+        end = message(method="_dragoman/turn_ended", params={"sessionId": "s", **outcome})
+        turns: dict[str, Any] = {"ended": [], "begun": "m", "running": "other", "seconds": 5.0}
+        if is_in_history:
+            turns = {"ended": [{**outcome, "messageId": "m", "seconds": 5.0}], "begun": None, "running": None}
+        while line := await reader.readline():
+            request = json.loads(line)
+            answer = message(id=request.get("id"), result={})
+            match request.get("method"):
+                case "initialize":
+                    capabilities = {"loadSession": True, "sessionCapabilities": {"list": {}}}
+                    hello = {"protocolVersion": 1, "agentCapabilities": capabilities}
+                    answer = message(id=request["id"], result=hello)
+                case "session/load":
+                    history = update("user_message_chunk", "work", messageId="m") + update("agent_message_chunk", "a")
+                    answer = history + answer + (end if is_in_history else b"")
+                case "_dragoman/turns":
+                    answer = message(id=request["id"], result=turns) + (b"" if is_in_history else end)
+                case "session/list":
+                    answer = message(id=request["id"], result={"sessions": []})
+                case "_dragoman/input":
+                    ready.set()
+            writer.write(answer if "id" in request else b"")
+        writer.close()
+
+    server = await asyncio.start_unix_server(serve, socket)
+    monkeypatch.setattr(host_connection, "_reach", lambda note: socket)
+    running = asyncio.ensure_future(conversation.run())
+    async with asyncio.timeout(60):
+        await ready.wait()
+    assert conversation.phase == "ready"
+    assert not conversation.is_running
+    [turn] = conversation.state.turns
+    assert turn.stop_reason == "end_turn"
+    seconds = conversation.watched.turn_seconds(turn.index)
+    assert seconds is not None
+    assert seconds >= 5
+    assert len(interface.ends) == (0 if is_in_history else 1)
+    await conversation.leave()
+    await running
+    server.close()
+    await server.wait_closed()

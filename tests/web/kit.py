@@ -25,8 +25,10 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from dragoman.host.host import Host
 from dragoman.host.serving.access_log import AccessLog
+from dragoman.host.serving.limits import Buckets
 from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.page_files import PageFiles
+from dragoman.host.serving.pairing import NewDevice
 from dragoman.host.serving.server import HostServer, ServeOptions
 from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
 from dragoman.store.memory_log import MemoryLog
@@ -241,18 +243,13 @@ class Web:
         await connected(page)
 
     async def _pair(self, page: Page, rights: tuple[str, ...]) -> None:
-        secret = self.token(f"page-{next(_names)}", rights)
-
-        async def ticket(route: Any) -> None:
-            await route.continue_(headers={**route.request.headers, "authorization": f"Bearer {secret}"})
-
-        async def pair(route: Any) -> None:
-            await route.fulfill(json={"half": "half"})
-
-        await page.route("**/ticket", ticket)
-        await page.route("**/pair", pair)
-        answer = await page.evaluate("dragoman.app.pair('CODE', 'test')")
+        answer = await page.evaluate("code => dragoman.app.pair(code, 'Test browser')", self.code(rights))
         assert answer == {"ok": True}, answer
+
+    def code(self, rights: tuple[str, ...] = RIGHTS) -> str:
+        """A code that pairs a device of the user whom all pages belong to."""
+        assert self.server.pairing is not None
+        return self.server.pairing.codes.issue(NewDevice(user="tests", rights=rights))
 
     def token(self, name: str, rights: tuple[str, ...] = RIGHTS) -> str:
         """A token of the user whom all pages belong to; gives its secret."""
@@ -344,6 +341,7 @@ async def _open(stack: AsyncExitStack, folder: Path) -> Web:
     options = ServeOptions(hosts=(f"127.0.0.1:{proxy.port}",), limits=FREELY, drain_seconds=1.0, web=True)
     web = Web(host, source, proxy, tokens, project)
     web.server = HostServer(host, tokens, options, metrics=metrics, access_log=AccessLog(None), page=page)
+    web.server._pairs = Buckets(1e6, 1e6)  # every page of a test is a device from the same address
     stack.push_async_callback(web.server.close)
     proxy.target = int((await web.server.listen("127.0.0.1:0")).address.rpartition(":")[2])
     playwright = await stack.enter_async_context(async_playwright())

@@ -32,6 +32,7 @@ from dragoman.host.services import HostServices
 from dragoman.host.session import HostedSession
 from dragoman.host.session_log import read_page
 from dragoman.host.working.agent_end import end_members
+from dragoman.host.working.push_subscriptions import PushSubscriptions
 from dragoman.host.working.uploads import Uploads
 from dragoman.runs.opening import SessionOpening
 from dragoman.store.event_log import SessionRecord
@@ -40,10 +41,12 @@ from dragoman.wire import LIMIT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
     from dragoman.store.event_log import EventLog, ListPlace, LogEvent, OwnedSession
@@ -145,6 +148,7 @@ class Host:
         self.ledger = ledger
         self.store_error: StoreError | None = None
         self.uploads = Uploads(log.folder, clock)
+        self.push = PushSubscriptions(log.folder, clock)
         self._sources = {source.name: source for source in agents}
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
@@ -219,6 +223,10 @@ class Host:
         if not task.cancelled() and task.exception() is not None:
             _log.error("work of a session failed", exc_info=task.exception())
 
+    def is_looked_at_by(self, user: str) -> bool:
+        """Whether a page of this user is in sight, so that no notification is needed."""
+        return any(connection.visitor.principal == user and connection.is_visible for connection in self._connections)
+
     def now(self) -> float:
         """Return the time, in seconds since 1970."""
         return self._clock()
@@ -249,6 +257,13 @@ class Host:
         """Return the agents that clients may choose from."""
         return sorted(self._sources)
 
+    def agent_entries(self, cwd: str | None) -> list[tuple[str, AgentEntry | None]]:
+        """Return the agents that clients may choose from, with what is known of their programs. Blocks.
+
+        `cwd` is the folder of a new session, whose project may have agents of its own.
+        """
+        return [(name, getattr(source, "entry", None)) for name, source in sorted(self._sources.items())]
+
     def find_source(self, name: str) -> AgentSource | None:
         """Return an agent by its name; a host may know more of them than it lists."""
         return self._sources.get(name)
@@ -259,10 +274,18 @@ class Host:
             return next(iter(self._sources))
         return self.settings.default_agent
 
-    def require_agent(self, name: object) -> str:
-        """Return the name, if this host runs such an agent. Raises: RequestError."""
-        if not isinstance(name, str) or self.find_source(name) is None:
-            data = {"agents": self.agent_names()}
+    def named_agents(self) -> list[str]:
+        """Return the agents that a client elsewhere may choose from."""
+        return self.agent_names()
+
+    def may_use(self, agent: str, visitor: Visitor) -> bool:
+        """Whether a visitor may choose an agent that the host can run."""
+        return True
+
+    def require_agent(self, name: object, visitor: Visitor) -> str:
+        """Return the name, if this host runs such an agent for the visitor. Raises: RequestError."""
+        if not isinstance(name, str) or not self.may_use(name, visitor) or self.find_source(name) is None:
+            data = {"agents": self.agent_names() if visitor.is_local else self.named_agents()}
             raise RequestError(-32602, "name an agent of this host in _meta.dragoman.agent", data)
         return name
 
@@ -345,7 +368,9 @@ class Host:
         Raises:
             RequestError: the agent is not known, or the visitor has too many sessions.
         """
-        name = self.require_agent(agent if isinstance(agent, str) else self.default_agent(cwd))
+        # The one that is used if none is named is the choice of the host's user, whatever it is.
+        is_named = isinstance(agent, str)
+        name = self.require_agent(agent if is_named else self.default_agent(cwd), visitor if is_named else Visitor())
         most = self.settings.sessions_per_principal
         if len((await self.log.page(visitor.principal, limit=most)).records) >= most:
             raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})
@@ -496,6 +521,10 @@ class Host:
         finally:
             if not lock.locked() and self._locks.get(id) is lock:
                 del self._locks[id]
+
+    def alone_in(self, folder: str) -> AbstractAsyncContextManager[None]:
+        """Be the only one that looks at the changes of a folder, or takes some back."""
+        return self._alone(f"changes in {folder}")
 
     async def read(self, session: str, after: int, limit: int, *, head: int = 0) -> list[LogEvent]:
         """Return a page of the events of a session, in memory or not."""

@@ -176,7 +176,7 @@ class HostedSession:
         self._listed.note(self)
         if self.delegate is not None:
             self.delegate.came(attachment.client)
-        attachment.pump()
+        attachment.begin()
         # Only from here on does text wait for more: what there is stands before the questions that are open.
         if ms := attachment.client.kind.batch_ms:
             self.log.is_joined = True
@@ -236,8 +236,10 @@ class HostedSession:
                     self._note_terminals(event)
             elif event.kind == "terminal":
                 self.shown.note_event(event.body)
-            elif event.kind in ("end", "queue"):
+            elif event.kind in ("start", "end", "queue"):
                 self.prompts.note(event)
+            elif event.kind == "prompt" and self.prompts.changing:
+                self.prompts.note_change(event)
             elif event.kind in ("question", "answer"):
                 self.questions.note(event)
             if event.kind == "end":

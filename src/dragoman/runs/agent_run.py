@@ -110,6 +110,8 @@ class GuardedRun:
         self._is_prompted_at_once = is_prompted_at_once
         self._stack = AsyncExitStack()
         self._changes: RunChanges | None = None
+        self.follows_changes = False
+        """Whether what its turns change can be looked at afterwards."""
         self._models: LegacyModels | None = None
         self._preparing: list[asyncio.Future[None]] = []
         self._turns = 0
@@ -169,6 +171,7 @@ class GuardedRun:
         name = terms.ledger_name or terms.agent
         self._changes = RunChanges(name, terms.roots, self._note, left_out=terms.left_out)
         self._changes.start(looks_now=self._is_prompted_at_once)
+        self.follows_changes = True
 
     async def open(self, opening: SessionOpening) -> bool:
         """Open the session, set mode, model and options, and wait for what has to be known before a prompt.

@@ -192,7 +192,7 @@ class Rewinder:
             at=time.time(),
             steps=tuple(steps),
             turns=plan.turns,
-            what=what,
+            what=os.fsencode(what).decode("utf-8", "replace"),  # a name in it may be any bytes
             redoes=plan.redoes,
         )
         record = self.store.add_rewind(record)

@@ -93,6 +93,9 @@ class HostedConversation:
         self._tasks: set[asyncio.Task[Any]] = set()
         self._changed = asyncio.Event()
         self._turn_id: str | None = None  # of the prompt whose turn began last, if it is known
+        self._turn_message: object = None  # the id of the message of that prompt
+        # What the host reports of turns while a session is opened, whose history is not here yet; None at other times.
+        self._early: list[tuple[Callable[[dict[str, Any]], None], dict[str, Any]]] | None = None
         self._turn_over = asyncio.Event()
         self._stopped: tuple[str | None] | None = None  # the turn that was asked to stop last
         self._sent = SentPrompts(self, interface, self._start)
@@ -233,6 +236,7 @@ class HostedConversation:
             if self.prepare is not None:
                 await self.prepare(session, self.agent)
         else:
+            self._early = []
             self._session = session = await remote.load_session(
                 self.session_id, self.folder, meta={"dragoman": {"tail": TAIL_EVENTS}}
             )
@@ -251,16 +255,24 @@ class HostedConversation:
         if self._was_lost:
             self._was_lost = False
             self._interface.note("the host is back")
+        self._take_early(turns)
         self._sent.send_again(turns)
+
+    def _take_early(self, turns: LoadedTurns) -> None:
+        """Note what the host reported of turns while the session was opened, unless the history has it already."""
+        early, self._early = self._early, None
+        for take, params in early or ():
+            if not turns.has_ended(params.get("promptId")):
+                take(params)
 
     async def _look_at_turns(self, remote: RemoteAgent, session_id: str) -> LoadedTurns:
         """Find out which agent the session has, and whether a turn runs that was begun before we came."""
         from dragoman.tui.local_host.session_rows import read_rows
 
         turns = await read_turns(remote, session_id)
-        self._turn_id = turns.running
+        self._turn_id, self._turn_message = turns.running, turns.begun
         if turns.running is not None:
-            self.started_at = self.clock()
+            self.started_at = self.clock() - turns.seconds
             self.is_foreign_turn = self._sent.find(turns.running) is None
         rows = await read_rows(remote, 50)
         self.agent = next((row.agent for row in rows if row.session_id == session_id), self.agent)
@@ -279,6 +291,7 @@ class HostedConversation:
         self._interface.changed()
 
     def _lose(self, error: Exception | None) -> None:
+        self._early = None
         had_session = self._session is not None
         self._session = None  # first: a prompt that is sent from here on waits for the next session
         for task in list(self._tasks):
@@ -438,8 +451,12 @@ class HostedConversation:
     def turn_started(self, params: dict[str, Any]) -> None:
         """Note that the host began a prompt, of ours or of another client."""
         self.last_sign = self.clock()
+        if self._early is not None:
+            self._early.append((self.turn_started, params))
+            return
         id = params.get("promptId")
         self._turn_id = id if isinstance(id, str) else None
+        self._turn_message = params.get("messageId")
         prompt = self._sent.find(id)
         if prompt is None:
             # No answer comes to the request of a prompt that was taken back, so that its end would never be known.
@@ -451,9 +468,15 @@ class HostedConversation:
 
     def turn_ended(self, params: dict[str, Any]) -> None:
         """Note the end of a turn of another client, or of a prompt of it that waited."""
+        if self._early is not None:
+            self._early.append((self.turn_ended, params))
+            return
         id = params.get("promptId")
         if self._sent.find(id) is not None or (self._turn_id is not None and id not in (None, self._turn_id)):
             return  # the answer to it follows; or it never had a turn
+        if self.is_foreign_turn and self.started_at is not None:
+            ended = {**params, "messageId": self._turn_message, "seconds": self.clock() - self.started_at}
+            LoadedTurns([ended]).note_last_in(self.state, self.watched)
         self.is_foreign_turn, self.started_at = False, None
         self.note_end()
         self._sent.end_steering()

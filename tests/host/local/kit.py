@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import subprocess
@@ -137,6 +138,16 @@ def processes(mark: str) -> list[tuple[int, str]]:
         except (OSError, IndexError):
             continue
     return found
+
+
+def kill(pid: int) -> None:
+    """Kill a process, and wait for its end: only then are its sockets closed, and no list of processes shows that."""
+    handle = os.pidfd_open(pid)
+    try:
+        signal.pidfd_send_signal(handle, signal.SIGKILL)
+        assert select.select([handle], [], [], SECONDS)[0], f"{pid} did not end"
+    finally:
+        os.close(handle)
 
 
 def wait_for(is_true: Callable[[], object], seconds: float = SECONDS, *, is_required: bool = True) -> bool:

@@ -30,7 +30,7 @@ from tests import machine
 from tests.builtin.providers.server import ProviderServer, text_answer
 from tests.cli.exec_kit import PROGRAM
 from tests.cli.terminal_kit import at_terminal
-from tests.host.local.kit import HostPlaceKit, scripted, wait_for
+from tests.host.local.kit import HostPlaceKit, kill, scripted, wait_for
 
 AGENT: Final = Path(__file__).parent / "environment_agent.py"
 ODD: Final = os.fsdecode(b"caf\xe9 \xff")
@@ -142,7 +142,7 @@ def _resumed_by_attach(place: Forms) -> None:
 
 def _resumed_by_exec(place: Forms) -> None:
     assert place.run("--session", "ended", "hello").code == 0
-    os.kill(place.lines()[-1]["pid"], signal.SIGKILL)
+    kill(place.lines()[-1]["pid"])
     place.noted.unlink()
     assert place.run("--session", "ended", "again").code == 0
 
@@ -297,7 +297,7 @@ def test_an_agent_that_runs_keeps_its_environment_and_the_next_start_has_that_of
         assert third.err == ""  # nothing that decides which provider is called differs
         place.environment = {**place.mine, "OPENAI_API_KEY": "key-of-the-second"}
         place.run("--session", "shared", "four")
-        os.kill(one["pid"], signal.SIGKILL)
+        kill(one["pid"])
         assert "other values" not in place.run("--session", "shared", "five").err
         assert [found["OPENAI_API_KEY"] for found in place.lines()[3:]] == ["key-of-the-client", "key-of-the-second"]
     finally:

@@ -16,7 +16,7 @@ import pytest
 
 from dragoman.host.local.place import HostPlace
 from dragoman.host.local.start import NoHost, holder_of, is_here, own_identity, reach_host
-from tests.host.local.kit import HostPlaceKit, processes, scripted, wait_for
+from tests.host.local.kit import HostPlaceKit, kill, processes, scripted, wait_for
 
 STARTERS = 6
 REACH = """
@@ -57,7 +57,7 @@ def race(place: HostPlaceKit) -> set[int]:
 
 
 def kill_host(place: HostPlaceKit, pid: int) -> None:
-    os.kill(pid, signal.SIGKILL)
+    kill(pid)
     wait_for(lambda: pid not in place.pids())
 
 

@@ -5,8 +5,9 @@
  * draws clears them. No DOM, no clock, no signals.
  */
 import type { CompactionItem, BetweenItem, Item, MessageItem, PlanEntry, PlanItem, SubagentItem, ToolItem } from "../model";
+import type { SessionUpdate } from "../wire/types";
 import { Outputs } from "./outputs";
-import { append, partOf } from "./parts";
+import { append } from "./parts";
 import { list, number, object, present, text, type Json } from "./read";
 import { Settings } from "./settings";
 import { change, complete, isFinished, isRunning, newCall, show, type Call } from "./tools";
@@ -36,7 +37,7 @@ interface Turn {
   message: MessageItem | null;
 }
 
-const ROLES: Readonly<Record<string, Role>> = {
+const ROLES: Readonly<Partial<Record<SessionUpdate["sessionUpdate"], Role>>> = {
   user_message_chunk: "user",
   agent_message_chunk: "agent",
   agent_thought_chunk: "thought",
@@ -52,6 +53,7 @@ export class SessionFold {
   readonly settings = new Settings();
   readonly outputs = new Outputs();
   readonly calls = new Map<string, Call>();
+  readonly #byItem = new Map<ToolItem, Call>();
   readonly children = new Map<string, SessionFold>();
   plan: PlanEntry[] = [];
   usage: Usage | null = null;
@@ -92,7 +94,7 @@ export class SessionFold {
   fold(value: unknown, seq = 0, at?: number): void {
     const update = object(value);
     if (seq > this.cursor) this.cursor = seq;
-    switch (update["sessionUpdate"]) {
+    switch (update["sessionUpdate"] as SessionUpdate["sessionUpdate"]) {
       case "user_message_chunk":
       case "agent_message_chunk":
       case "agent_thought_chunk":
@@ -165,7 +167,7 @@ export class SessionFold {
     if (end.seq !== undefined && end.seq > this.cursor) this.cursor = end.seq;
     const turn = this.#running;
     if (turn !== null) {
-      if (end.stopReason === undefined || end.stopReason === "cancelled") this.cancelUnfinished(turn.start);
+      if (end.stopReason === undefined || end.stopReason === "cancelled") this.#cancelUnfinished(turn.start);
       this.#late = end.stopReason === "cancelled" ? turn : null;
       this.#running = null;
     }
@@ -173,7 +175,17 @@ export class SessionFold {
     this.#add(endItem(end, this.#key(`e${end.promptId ?? end.seq ?? this.#turns}`)));
   }
 
-  cancelUnfinished(start = this.#running?.start ?? 0): void {
+  /** Marks what the turn that runs began, when a cancel of it is sent. */
+  cancelTurn(): void {
+    if (this.#running !== null) this.#cancelUnfinished(this.#running.start);
+  }
+
+  /** Takes the tool call of a question: some agents do not report it otherwise. */
+  notePermission(call: unknown, at?: number): void {
+    this.#tool({ ...object(call), sessionUpdate: "tool_call_update" }, this.cursor, at);
+  }
+
+  #cancelUnfinished(start: number): void {
     for (const call of this.calls.values()) {
       if (call.order < start || !isRunning(call)) continue;
       call.isCancelled = true;
@@ -236,6 +248,11 @@ export class SessionFold {
     this.isMoved = true;
   }
 
+  /** What is known of a call beyond what is shown. */
+  callOf(item: ToolItem): Call | undefined {
+    return this.#byItem.get(item);
+  }
+
   /** The items that stand for themselves: calls of a known call are within it. */
   shown(): Item[] {
     return this.timeline.filter((item) => item.kind !== "tool" || !this.#hasParent(item));
@@ -244,7 +261,7 @@ export class SessionFold {
   // Messages
 
   #chunk(update: Json, seq: number, at?: number): void {
-    const role = ROLES[update["sessionUpdate"] as string] ?? "agent";
+    const role = ROLES[update["sessionUpdate"] as SessionUpdate["sessionUpdate"]] ?? "agent";
     const id = text(update["messageId"]) ?? null;
     const turn = this.#running;
     if (role === "user" && turn !== null && turn.echo.length > 0 && same(turn.echo[0], update["content"])) {
@@ -298,6 +315,7 @@ export class SessionFold {
       this.#order += 1;
       if (at !== undefined) call.item.at = at;
       this.calls.set(id, call);
+      this.#byItem.set(call.item, call);
       this.#add(call.item);
       if (this.#late !== null && !isFinished(update["status"])) call.isCancelled = true;
     } else if (update["status"] === "completed") call.isCancelled = false;
@@ -566,7 +584,14 @@ function parentOf(meta: unknown): string | undefined {
   return undefined;
 }
 
-/** Whether two blocks are the same. */
+/** Whether two values of JSON are the same, whatever the order of their members. */
 function same(one: unknown, other: unknown): boolean {
-  return JSON.stringify(partOf(one)) === JSON.stringify(partOf(other));
+  if (one === other) return true;
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;
+  const names = Object.keys(one);
+  return (
+    Array.isArray(one) === Array.isArray(other) &&
+    names.length === Object.keys(other).length &&
+    names.every((name) => name in other && same((one as Json)[name], (other as Json)[name]))
+  );
 }

@@ -6,7 +6,7 @@ import type { Answered, Attached, Host, Question, QuestionEnd, Row, Thread } fro
 import { list, number, object, present, text, type Json } from "../state/read";
 import { pair as pairWith, post } from "../wire/door";
 import { Line } from "../wire/line";
-import { LineClosed, RpcError, type Rpc } from "../wire/rpc";
+import { LineClosed, RpcError, type Callable, type Rpc } from "../wire/rpc";
 import { words } from "../words";
 import { Asked, type Reply } from "./asked";
 import { Attachments } from "./attachments";
@@ -48,6 +48,7 @@ class Store implements App {
   readonly #attachments: Attachments;
   readonly #threads = new Map<string, ThreadStore>();
   readonly #drafts = new Map<string, Signal<string>>();
+  readonly #missing = new Set<ThreadStore>();
   readonly #client = newId();
   #half: string | null = null;
   #rpc: Rpc | null = null;
@@ -138,6 +139,7 @@ class Store implements App {
     this.#asked.onLost();
     this.#rows.clear();
     this.#threads.clear();
+    this.#missing.clear();
     batch(() => {
       for (const draft of this.#drafts.values()) draft.value = "";
       this.#drafts.clear();
@@ -241,6 +243,7 @@ class Store implements App {
   #onRequest(rpc: Rpc, id: string | number, method: string, params: Json): void {
     if (method === "session/request_permission" || method === "elicitation/create") {
       this.#asked.onRequest(rpc, id, method, params);
+      this.#threads.get(text(params["sessionId"]) ?? "")?.onQuestion(params);
     } else rpc.refuse(id, -32601, `this page has no ${method}`);
   }
 
@@ -271,6 +274,7 @@ class Store implements App {
   #paint(): void {
     batch(() => {
       this.#rows.paint();
+      this.#attachMissing();
       const open = this.#asked.all(this.#rows.all.value);
       const before = this.questions.value;
       if (open.length !== before.length || open.some((question, at) => question !== before[at])) {
@@ -282,6 +286,15 @@ class Store implements App {
       // In a page that is hidden the state goes on, and is drawn when it is shown.
       if (document.visibilityState === "visible") this.#paintThreads();
     });
+  }
+
+  /** Attaches sessions that were opened before the list had them: one without a prompt is not in it. */
+  #attachMissing(): void {
+    for (const thread of this.#missing) {
+      if (this.#rpc === null || this.#rows.get(thread.sessionId) === undefined) continue;
+      this.#missing.delete(thread);
+      if (thread.users > 0) void this.#attach(thread);
+    }
   }
 
   #paintThreads(): void {
@@ -313,7 +326,7 @@ class Store implements App {
   }
 
   call<T>(method: string, params: unknown): Promise<T> {
-    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method, params);
+    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method as Callable, params);
   }
 
   // The list
@@ -377,6 +390,7 @@ class Store implements App {
       await thread.readInput(rpc);
     } catch (error) {
       if (error instanceof LineClosed) return; // it is attached again with the next line
+      if (this.#rows.get(thread.sessionId) === undefined) this.#missing.add(thread);
       thread.isLoading.value = false;
       thread.problem.value = error instanceof Error ? error.message : String(error);
     }

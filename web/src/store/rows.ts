@@ -14,7 +14,7 @@ export class Rows {
   readonly #byId = new Map<string, Row>();
   #next: string | undefined;
   #isWatched = false;
-  #revision = 0;
+  #revision: string | undefined;
   #isMoved = false;
 
   get(sessionId: string): Row | undefined {
@@ -25,38 +25,57 @@ export class Rows {
     return this.#isWatched;
   }
 
-  /** Asks for the list on a new line; a host that does not keep it current is asked once. */
+  /**
+   * Asks for the list on a new line: what changed since the last one, or all of it. A host that does not keep the list
+   * current is asked once.
+   */
   async begin(rpc: Rpc, methods: readonly string[]): Promise<void> {
     this.#isWatched = methods.includes(WATCH);
-    await this.#ask(rpc, {}, (answer) => {
-      this.#byId.clear();
+    const after = this.#isWatched && this.#revision !== undefined ? { after: this.#revision } : {};
+    await rpc.request(this.#isWatched ? WATCH : "session/list", after, (answer) => {
+      if (answer["isPart"] !== true) {
+        this.#byId.clear();
+        this.#next = text(answer["nextCursor"]);
+      }
       this.#take(answer);
     });
+  }
+
+  /** Asks for the newest sessions now, and adds those that are not here yet. */
+  async refresh(rpc: Rpc): Promise<void> {
+    await rpc.request("session/list", {}, (answer) => {
+      for (const value of list(answer["sessions"])) {
+        const row = readRow(value);
+        if (row !== undefined) this.add(row);
+      }
+    });
+    this.paint();
   }
 
   async more(rpc: Rpc): Promise<void> {
     const cursor = this.#next;
     if (cursor === undefined) return;
     this.#next = undefined;
-    await this.#ask(rpc, { cursor }, (answer) => this.#take(answer));
+    try {
+      await rpc.request(this.#isWatched ? WATCH : "session/list", { cursor }, (answer) => {
+        this.#next = text(answer["nextCursor"]);
+        this.#take(answer);
+      });
+    } catch (error) {
+      this.#next ??= cursor;
+      throw error;
+    }
     this.paint();
   }
 
-  async #ask(rpc: Rpc, params: Json, take: (answer: Json) => void): Promise<void> {
-    if (this.#isWatched) await rpc.request(WATCH, { ...params, archived: "include" }, take);
-    else await rpc.request("session/list", params, take);
-  }
-
   onChanged(params: Json): void {
-    const revision = number(params["revision"]) ?? 0;
-    if (revision !== 0 && revision < this.#revision) return;
-    this.#revision = revision;
+    this.#revision = text(params["revision"]) ?? this.#revision;
     for (const row of list(params["changed"])) this.#put(row);
     for (const id of list(params["removed"])) this.#byId.delete(String(id));
     this.#isMoved = true;
   }
 
-  /** Keeps a session that this page has just opened, until the host lists it. */
+  /** Keeps a session that the list does not have yet. */
   add(row: Row): void {
     if (this.#byId.has(row.sessionId)) return;
     this.#byId.set(row.sessionId, row);
@@ -79,9 +98,9 @@ export class Rows {
   }
 
   #take(answer: Json): void {
-    this.#revision = number(answer["revision"]) ?? this.#revision;
-    this.#next = text(answer["nextCursor"]);
+    this.#revision = text(answer["revision"]) ?? this.#revision;
     for (const row of list(answer["sessions"])) this.#put(row);
+    for (const id of list(answer["removed"])) this.#byId.delete(String(id));
     this.#isMoved = true;
   }
 

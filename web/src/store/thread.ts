@@ -163,8 +163,9 @@ export class ThreadStore implements Thread {
       this.#isLoaded = true;
       this.#isAttached = true;
       this.#last = { seq: 0, count: 0, isMany: false };
-      this.#start = fold.timeline.reduce((least, item) => (item.seq > 0 ? Math.min(least, item.seq) : least), fold.cursor);
-      this.hasOlder.value = this.#start > 1;
+      const start = number(own(answer)["start"]);
+      this.#start = start ?? 0;
+      this.hasOlder.value = start !== undefined;
       this.isLoading.value = false;
     });
     const turns = object(await rpc.request("_dragoman/turns", { sessionId: this.sessionId }));
@@ -204,7 +205,7 @@ export class ThreadStore implements Thread {
     }
     earlier.placeEnds(list(page["ended"]), text(page["begun"]) ?? null);
     fold.prepend(earlier);
-    this.#start = number(page["start"]) ?? 0;
+    this.#start = number(page["start"]) ?? this.#start;
     this.hasOlder.value = page["hasMore"] === true;
     this.paint();
   }
@@ -221,17 +222,13 @@ export class ThreadStore implements Thread {
     const seq = number(meta["seq"]) ?? 0;
     const at = number(meta["at"]);
     const update = object(params["update"]);
-    if (this.#loading !== null) {
-      this.#apply(this.#loading, child, update, seq, at);
-      return;
-    }
-    if (!this.#isAttached || this.#isKnown(seq, update)) return;
-    this.#apply(this.#fold, child, update, seq, at);
-  }
-
-  #apply(fold: SessionFold, child: string | null, update: Json, seq: number, at: number | undefined): void {
-    if (child === null) fold.fold(update, seq, at);
-    else fold.foldChild(child, update, seq, at);
+    const fold = this.#loading ?? this.#fold;
+    if (this.#loading === null && (!this.#isAttached || this.#isKnown(seq, update))) return;
+    // Of text that the host has joined, the item begins with the first piece.
+    const first = number(meta["from"]) ?? seq;
+    if (child === null) fold.fold(update, first, at);
+    else fold.foldChild(child, update, first, at);
+    if (seq > fold.cursor) fold.cursor = seq;
   }
 
   /** Whether this frame came before: of each event every frame is taken once. */
@@ -291,6 +288,12 @@ export class ThreadStore implements Thread {
     this.#fold.endTurn(seconds === undefined ? end : { ...end, seconds });
     this.#running = null;
     this.#turn.value = null;
+  }
+
+  /** Takes the tool call of a question: some agents do not report it otherwise. */
+  onQuestion(params: Json): void {
+    if (!this.#isAttached || this.#loading !== null || params["toolCall"] === undefined) return;
+    this.#fold.notePermission(params["toolCall"]);
   }
 
   onNotice(params: Json): void {

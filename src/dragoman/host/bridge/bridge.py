@@ -300,7 +300,9 @@ class Bridge:
         meta = capabilities.get("_meta")
         meta = dict(meta) if isinstance(meta, dict) else {}
         own = meta.get("dragoman")
-        bridge = {**(own if isinstance(own, dict) else {}), "bridge": __version__}
+        # Text that was joined again after a cut could not be compared with what was passed on before.
+        theirs = {name: value for name, value in own.items() if name != "batch"} if isinstance(own, dict) else {}
+        bridge = {**theirs, "bridge": __version__}
         capabilities["_meta"] = {**meta, "dragoman": bridge}
         if self._agent is not None:
             above = params.get("_meta")

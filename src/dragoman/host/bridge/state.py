@@ -96,7 +96,7 @@ class BridgedSession:
         self._skipping = 0
 
     def join(self, head: int) -> None:
-        """Note the answer to `session/new`, `load` or `resume`: everything up to `head` is behind us."""
+        """Note the answer to `session/new`, `load` or `resume`: what follows it is behind `head`."""
         self._number, self._passed, self._skipping = head, 0, 0
         self.replay = None
         self.state = "attached"

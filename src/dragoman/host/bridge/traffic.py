@@ -66,7 +66,7 @@ class Traffic:
         self.is_host = False
         """Whether the other end keeps sessions while the line is cut."""
         self._requests: OpenRequests[OpenRequest] = OpenRequests(_MOST_OPEN)
-        self._resumes: OpenRequests[tuple[BridgedSession, int | None]] = OpenRequests(_MOST_OPEN, prefix="resume-")
+        self._resumes: OpenRequests[BridgedSession] = OpenRequests(_MOST_OPEN, prefix="resume-")
         self._sessions: dict[str, BridgedSession] = {}
         self._asked: OpenRequests[OpenQuestion] = OpenRequests(_MOST_OPEN)
         self._questions: dict[str, OpenQuestion] = {}
@@ -214,29 +214,27 @@ class Traffic:
                 self._sessions.pop(request.session, None)
             self._reply(request, {"error": {"code": INTERNAL_ERROR, "message": sentence, "data": data}})
 
-    def _resume(self, session: BridgedSession, after: int | None) -> None:
+    def _resume(self, session: BridgedSession, after: int) -> None:
         assert self._to_host is not None
         session.state = "resuming"
-        id = self._resumes.open_own((session, after))
+        id = self._resumes.open_own(session)
         params: Json = {"sessionId": session.id, "cwd": session.cwd, "mcpServers": session.servers}
-        if after is not None:
-            params = _with_own(params, {"after": after})
+        params = _with_own(params, {"after": after})
         self._to_host({"jsonrpc": "2.0", "id": id, "method": "session/resume", "params": params})
 
-    def _resumed(self, session: BridgedSession, after: int | None, message: Json) -> None:
+    def _resumed(self, session: BridgedSession, message: Json) -> None:
         error = message.get("error")
         if isinstance(error, dict):
             data = error.get("data")
             if isinstance(data, dict) and data.get("reason") == "cursor_expired":
                 self._note("the host no longer keeps all that was missed; load the session again to see it")
-                self._resume(session, None)
+                session.join(int(data.get("head", 0)))
+                self._resume(session, session.after())
                 return
             self._sessions.pop(session.id, None)
             self._fail_session(session.id, error)
             return
         place = _own(message.get("result"))
-        if after is None:
-            session.join(int(place.get("head", 0)))
         session.state = "attached"
         found = place.get("questions")
         if isinstance(found, list):
@@ -309,7 +307,7 @@ class Traffic:
             return
         resumed = self._resumes.close(id)
         if resumed is not None:
-            self._resumed(*resumed, message)
+            self._resumed(resumed, message)
             return
         request = self._requests.close(id)
         if request is None:
@@ -332,7 +330,8 @@ class Traffic:
             session.join(0)  # its first events follow this answer
             self._sessions[made] = session
         elif request.method in _OPENING and request.session in self._sessions:
-            self._sessions[request.session].join(int(_own(result).get("head", 0)))
+            place = _own(result)
+            self._sessions[request.session].join(int(place["after"] if "after" in place else place.get("head", 0)))
         elif request.method in ("session/close", "session/delete") and request.session is not None:
             self._sessions.pop(request.session, None)
 

@@ -4,9 +4,13 @@ Owns what this client has been sent. Events never wait in memory for it: when it
 goes on from the log when there is room. So a slow client slows down no other, and one that comes back goes on behind
 the number it names. One that stays too far behind is cut off.
 
-`pump` is called after each commit and whenever something may go on. In one of three states it does nothing: the socket
-is full (`_is_waiting`), a page of the log is being read (`_is_reading`), or the answer to a prompt is on its way
-(`_is_held`). What ends the state calls `pump` again, so that there is one sender at a time.
+`pump` is called after each commit and whenever something may go on. In one of four states it does nothing: the answer
+to the request that attaches is not written (`begin` was not called), the socket is full (`_is_waiting`), a page of the
+log is being read (`_is_reading`), or the answer to a prompt is on its way (`_is_held`). What ends the state calls
+`pump` again, so that there is one sender at a time.
+
+A client that attaches again gets a new attachment at once, which takes over the prompts that the client waits for:
+their answers stand behind the updates of their turns, wherever those come from.
 """
 
 from __future__ import annotations
@@ -51,6 +55,7 @@ class Attachment:
         self.cursor = cursor
         self._id = msgspec.json.encode(session.id)
         self._outbox = client.peer.outbox
+        self._has_begun = False
         self._is_waiting = False
         self._is_reading = False
         self._is_held = False
@@ -71,6 +76,19 @@ class Attachment:
         self._passed_bytes = 0
         self._stalled: asyncio.TimerHandle | None = None
 
+    def take_over(self, earlier: Attachment) -> None:
+        """Wait for what an attachment of the same client waits for, which ends now."""
+        self._awaited, earlier._awaited = earlier._awaited, {}
+        self.takes_events = earlier.takes_events
+
+    def begin(self) -> None:
+        """Send what is behind the cursor, now that the answer to the request that attaches was written."""
+        self._has_begun = True
+        outcomes = self.session.prompts.outcomes
+        for id in [id for id in self._awaited if id in outcomes and outcomes[id]["seq"] <= self.cursor]:
+            self.refuse(id, outcomes[id])  # its turn was in the history
+        self.pump()
+
     def await_outcome(self, prompt_id: str) -> asyncio.Future[dict[str, Any]]:
         """Return the outcome of a prompt, once everything before it was sent to this client."""
         if prompt_id not in self._awaited:
@@ -87,7 +105,7 @@ class Attachment:
         _ = self._awaited.pop(prompt_id, None)
 
     def refuse(self, prompt_id: str, outcome: dict[str, Any]) -> None:
-        """Give the outcome of a prompt that cannot be kept, so that it cannot wait for the log either."""
+        """Give the outcome of a prompt whose event does not come: it cannot be kept, or is behind the client."""
         waiting = self._awaited.pop(prompt_id, None)
         if waiting is not None and not waiting.done():
             waiting.set_result(outcome)
@@ -98,7 +116,7 @@ class Attachment:
             if self._is_behind:
                 self._judge_size()
             return
-        if self._is_held or self._is_over:
+        if self._is_held or self._is_over or not self._has_begun:
             return
         log, outbox, knows_us = self.session.log, self._outbox, self.client.kind.knows_us
         while self.cursor < log.head and not self._is_over:

@@ -42,7 +42,7 @@ class OlderHistory:
         self._host = host
         self._client = client
         self._left: dict[str, list[tuple[str, int]]] = {}
-        self._turns: dict[str, dict[str, Any]] = {}
+        self._turns: dict[str, HistoryReplay] = {}
 
     async def begin(self, session: HostedSession, meta: dict[str, Any]) -> int:
         """Note that a client loads a session; return the number behind which it is sent everything, 0 for all of it."""
@@ -74,16 +74,24 @@ class OlderHistory:
         found = [await shown_update(self._client, session, item) for item in page.updates]
         return {"updates": [update for update in found if update is not None], "hasMore": bool(left), **page.turns}
 
-    def note_turns(self, session: HostedSession, turns: dict[str, Any]) -> None:
+    def note_turns(self, session: HostedSession, replay: HistoryReplay) -> None:
         """Keep how turns ended in the history of a session that a client was sent."""
-        self._turns[session.id] = turns
+        self._turns[session.id] = replay
 
     async def answer_turns(self, call: Call) -> object:
-        """Answer how the turns of the history that was sent last ended, and which prompt's turn runs."""
+        """Answer how the turns of the history that was sent last ended, and which prompt's turn runs.
+
+        A turn that ended behind that history is among them: its end may have been sent before the client could ask.
+        """
         session = await find_session(self._host, self._client, read_params(call.params))
-        running = session.prompts.running
-        turns = self._turns.pop(session.id, {"ended": [], "begun": None})
-        return {**turns, "running": None if running is None else running.id}
+        place = session.prompts.place
+        replay = self._turns.pop(session.id, None)
+        turns: dict[str, Any] = {"ended": [], "begun": None}
+        if replay is not None:
+            turns = replay.turns_until_now(session.prompts.outcomes)
+        begun = session.prompts.begun
+        since = {} if begun is None else {"seconds": round(max(0.0, self._host.now() - begun.at), 3)}
+        return {**turns, "running": None if place is None else place["promptId"], **since}
 
 
 async def shown_update(client: HostConnection, session: HostedSession, item: Replayed) -> msgspec.Raw | None:

@@ -12,7 +12,7 @@ from dragoman.errors import RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
 from dragoman.host.clients.attachment import Attachment
 from dragoman.host.clients.client_kind import options_for
-from dragoman.host.clients.older_history import OlderHistory
+from dragoman.host.clients.older_history import OlderHistory, tail_start
 from dragoman.host.clients.opening_keys import FACT, read_key
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_list import SessionList
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _REPLAY_PAGE: Final = 512
+_REPEATED_EVENTS: Final = 200  # sent behind the answer to a `session/new` that was repeated on another connection
 _BLOCKS: Final = ("image", "audio", "embeddedContext")
 # What a client may ask for after its turn, by the name in the `_meta` of its prompt.
 _WANTED: Final = ("report", "result", "patch", "events")
@@ -93,18 +94,50 @@ class SessionRequests:
         async with self._host.opening_keys.opening(client.visitor, key) as earlier:
             session = earlier or await self._open_new(call, request, meta, key)
         self._observe(session, meta)
-        call.after_response(lambda: self._attach_from(session, 0))
-        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": self._place(session)}}
+        start = 0
+        if earlier is not None and not self._is_attached(session):
+            # The request came again on another connection: of a long session the end is enough, the rest is history.
+            start = await self._older.begin(session, {"tail": _REPEATED_EVENTS, **meta})
+            start = start or await tail_start(self._host, session.id, session.head, _REPEATED_EVENTS)
+
+        def attach() -> None:
+            if not self._is_attached(session):  # the same request, twice on this connection
+                self._attach_from(session, start)
+
+        call.after_response(attach)
+        place = {**self._place(session), **({"start": start + 1} if start else {})}
+        if session.facts.get("worktree"):
+            place |= {"worktree": session.facts["worktree"], "cwd": session.record.cwd}
+        return {"sessionId": session.id, **self._members(session), "_meta": {"dragoman": place}}
 
     async def _open_new(
         self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None
     ) -> HostedSession:
         client = self._client
-        session = await self._host.make_session(
-            client.visitor,
-            agent=client.agent or meta.get("agent"),
-            cwd=admit_folder(request.cwd, client.visitor),
-        )
+        cwd = admit_folder(request.cwd, client.visitor)
+        made = None
+        if meta.get("worktree") is not None:
+            from dragoman.host.methods.worktrees import make_for
+
+            made = await make_for(meta["worktree"], cwd, client.visitor)
+        try:
+            session = await self._open_in(call, request, meta, key, cwd if made is None else made.cwd)
+        except BaseException:
+            if made is not None:
+                await made.give_up()
+            raise
+        for note in () if made is None else made.notes:
+            session.notice(note)
+        if made is not None:
+            session.facts["worktree"] = made.members
+            session.describe()
+        return session
+
+    async def _open_in(
+        self, call: Call, request: v1.NewSessionRequest, meta: dict[str, Any], key: str | None, cwd: str
+    ) -> HostedSession:
+        client = self._client
+        session = await self._host.make_session(client.visitor, agent=client.agent or meta.get("agent"), cwd=cwd)
         session.servers = admit_servers(request.mcp_servers or (), client.visitor)
         session.directories = admit_folders(request.additional_directories or (), client.visitor)
         session.env = self._environment(meta)
@@ -127,25 +160,33 @@ class SessionRequests:
     async def _load(self, call: Call) -> object:
         request = read(call, v1.LoadSessionRequest)
         session = await self._opened(call, request)
-        start = await self._older.begin(session, own_meta(request.meta))
-        cursor = await self._replay(session, start)
+        attachment = self._reopen(session)
+        try:
+            start = await self._older.begin(session, own_meta(request.meta))
+            cursor = await self._replay(session, start)
+        except BaseException:
+            self._drop(attachment)
+            raise
         # The answer is the join: what is committed from here on is sent behind it.
-        call.after_response(lambda: self._attach_from(session, cursor))
+        call.after_response(lambda: self._begin(attachment, cursor))
         older = {"start": start + 1} if start else {}
         return {**self._members(session), "_meta": {"dragoman": {**self._place(session), **older}}}
 
     async def _resume(self, call: Call) -> object:
+        """Attach without a history: behind `after`, else at the beginning of the turn that runs, else at the end."""
         request = read(call, v1.ResumeSessionRequest)
         session = await self._opened(call, request)
-        after = own_meta(request.meta).get("after")
-        cursor = session.head
+        after, begun = own_meta(request.meta).get("after"), session.prompts.begun
+        cursor = session.head if begun is None else begun.number - 1
         if isinstance(after, int) and self._client.kind.knows_us:
             if not session.log.oldest - 1 <= after <= session.head:
                 data = {"reason": "cursor_expired", "oldest": session.log.oldest - 1, "head": session.head}
                 raise RequestError(-32602, "these events are no longer kept; load the session", data)
             cursor = after
-        call.after_response(lambda: self._attach_from(session, cursor))
-        return {**self._members(session), "_meta": {"dragoman": self._place(session)}}
+        attachment = self._reopen(session)
+        call.after_response(lambda: self._begin(attachment, cursor))
+        place = {**self._place(session), "after": cursor}
+        return {**self._members(session), "_meta": {"dragoman": place}}
 
     async def _fork(self, call: Call) -> object:
         client, request = self._client, read(call, v1.ForkSessionRequest)
@@ -190,7 +231,6 @@ class SessionRequests:
         if session.facts.get("isForeign"):
             await session.agent.ensure()
             await session.settle()
-        self._leave(session)
         return session
 
     def _environment(self, meta: dict[str, Any]) -> Mapping[str, str] | None:
@@ -259,7 +299,7 @@ class SessionRequests:
                     continue
                 cursor = events[-1].number
                 await peer.breathe()
-        self._older.note_turns(session, replay.turns())
+        self._older.note_turns(session, replay)
         return cursor
 
     # Using
@@ -433,11 +473,33 @@ class SessionRequests:
         return await self.find(str(request.get("sessionId") if isinstance(request, dict) else ""))
 
     def _attach(self, session: HostedSession, cursor: int) -> Attachment:
-        attachment = Attachment(session, self._client, cursor)
+        attachment = self._reopen(session)
+        self._begin(attachment, cursor)
+        return attachment
+
+    def _reopen(self, session: HostedSession) -> Attachment:
+        """Return a new attachment in the place of one that the client may have; it is sent nothing before `_begin`."""
+        attachment = Attachment(session, self._client, session.head)
+        earlier = self._attachments.get(session.id)
+        if earlier is not None:
+            attachment.take_over(earlier)
+            session.detach(earlier)
         self._attachments[session.id] = attachment
         if self._client.peer.is_open:
-            session.attach(attachment)
+            session.attachments.add(attachment)
         return attachment
+
+    def _begin(self, attachment: Attachment, cursor: int) -> None:
+        """Send a client what is behind a number, unless it has left, or has attached once more."""
+        session = attachment.session
+        is_current = self._attachments.get(session.id) is attachment
+        if is_current and not session.is_closed and self._client.peer.is_open:
+            attachment.cursor = cursor
+            session.attach(attachment)
+
+    def _drop(self, attachment: Attachment) -> None:
+        if self._attachments.get(attachment.session.id) is attachment:
+            self._leave(attachment.session)
 
     def _answered(self, session: HostedSession) -> None:
         attachment = self._attachments.get(session.id)
@@ -447,6 +509,10 @@ class SessionRequests:
     def _attach_from(self, session: HostedSession, cursor: int) -> None:
         if not session.is_closed:
             self._attach(session, cursor)
+
+    def _is_attached(self, session: HostedSession) -> bool:
+        attachment = self._attachments.get(session.id)
+        return attachment is not None and attachment in session.attachments
 
     def _leave(self, session: HostedSession) -> None:
         attachment = self._attachments.pop(session.id, None)
@@ -526,7 +592,9 @@ class PromptRequests:
         ids = params.get("promptIds")
         if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids) or len(set(ids)) != len(ids):
             raise RequestError.invalid_params("promptIds must be a list of different ids", path="$.promptIds")
-        return {"promptIds": session.prompts.reorder(ids)}
+        order = session.prompts.reorder(ids)
+        self._host.list_changes.note(session)
+        return {"promptIds": order}
 
     async def _read(self, call: Call) -> tuple[HostedSession, dict[str, Any]]:
         params = read_params(call.params)

@@ -18,7 +18,7 @@ from dragoman.host.history.joined_text import CHUNKS, JOINED_BYTES, TextChunk, r
 from dragoman.host.history.terminal_items import ShownTerminals, terminals_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from dragoman.store.event_log import LogEvent
 
@@ -126,6 +126,19 @@ class HistoryReplay:
         """Return what was fed of turns, for a client that shows how they ended."""
         return {"ended": self.ended, "begun": self.begun}
 
+    def turns_until_now(self, outcomes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+        """Return what was fed of turns, and the end of the last one if it came afterwards.
+
+        Args:
+            outcomes: What became of the last prompts, by their ids: bodies of events, with `at`.
+        """
+        begun = self._begun
+        outcome = None if begun is None else outcomes.get(_prompt_id(begun.body))
+        if begun is None or outcome is None:
+            return self.turns()
+        body = {name: value for name, value in outcome.items() if name not in ("seq", "at")}
+        return {"ended": [*self.ended, ended_turn(begun, body, outcome["at"] / 1000)], "begun": None}
+
     def end_part(self) -> Iterator[Replayed]:
         """Yield what a part of the history has at its end."""
         yield from self._end_turn()
@@ -146,15 +159,8 @@ class HistoryReplay:
 
     def _note_end(self, event: LogEvent) -> None:
         begun, self._begun = self._begun, None
-        if begun is None or not self._with_facts:
-            return
-        found: dict[str, Any] = msgspec.json.decode(event.body)
-        ended = {"messageId": message_id_of(begun.body), **found}
-        error = found.get("error")
-        data = error.get("data") if isinstance(error, dict) else None
-        if not isinstance(data, dict) or data.get("reason") != "interrupted":  # logged when the next host began
-            ended["seconds"] = round(max(0.0, event.at - begun.at), 3)
-        self.ended.append(ended)
+        if begun is not None and self._with_facts:
+            self.ended.append(ended_turn(begun, msgspec.json.decode(event.body), event.at))
 
     def _update(self, event: LogEvent) -> None:
         update, _, child, variant = stored_update(event.body)
@@ -252,6 +258,16 @@ class HistoryReplay:
         if isinstance(meta, dict) and not _TERMINALS.isdisjoint(meta):
             call["_meta"] = {name: value for name, value in meta.items() if name not in _TERMINALS}
         return call
+
+
+def ended_turn(begun: LogEvent, outcome: dict[str, Any], at: float) -> dict[str, Any]:
+    """Return how a turn ended, for clients that show it: the outcome, the message of its prompt, and its time."""
+    ended = {"messageId": message_id_of(begun.body), **outcome}
+    error = outcome.get("error")
+    data = error.get("data") if isinstance(error, dict) else None
+    if not isinstance(data, dict) or data.get("reason") != "interrupted":  # logged when the next host began
+        ended["seconds"] = round(max(0.0, at - begun.at), 3)
+    return ended
 
 
 def blocks_of(body: bytes) -> list[bytes]:

@@ -42,6 +42,8 @@ class LeftOpen:
             if event.kind not in _OPENING and event.kind not in _CLOSING:
                 continue
             found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
+            if event.kind in ("end", "queue"):
+                found["at"] = int(event.at * 1000)
             if event.kind == "prompt":
                 self.queued[found["promptId"]] = None
             elif event.kind == "start":

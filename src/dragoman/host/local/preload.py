@@ -38,6 +38,7 @@ LATER: Final = (
     "dragoman.runs.hints",
     "dragoman.runs.patch",
     "dragoman.snapshots.rewind",
+    "dragoman.host.methods.changes",
     "dragoman.transports.process",
     "dragoman.workspace",
     "dragoman.schema.v1.handshake",

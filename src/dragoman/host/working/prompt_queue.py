@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,16 @@ _CLOSE_SECONDS: Final = 5.0
 _CANCELLED: Final = {"result": {"stopReason": "cancelled"}}
 
 
+class BegunTurn(NamedTuple):
+    """A turn whose beginning is committed, and whose end is not."""
+
+    prompt_id: str
+    turn: int
+    number: int
+    """Of the event with which it began."""
+    at: float
+
+
 class PromptQueue:
     """The prompts of one session, which run one after another."""
 
@@ -50,12 +60,16 @@ class PromptQueue:
         self.outcomes: OrderedDict[str, dict[str, Any]] = OrderedDict()
         """What became of the last prompts, by their ids."""
         self.running: HostedPrompt | None = None
+        self.begun: BegunTurn | None = None
+        """The turn of the log that has a beginning and no end; clients that attach are sent it."""
         self.passed = PassedPrompts(session, host)
         self._session = session
         self._host = host
         self._waiting: deque[HostedPrompt] = deque()
         self._runner: asyncio.Task[None] | None = None
         self._awaited: dict[str, asyncio.Future[dict[str, Any]]] = {}
+        self.changing: dict[str, HostedPrompt] = {}
+        """Prompts whose new content is not committed yet, by their ids."""
         # Prompts whose outcome is known and not committed yet: the same prompt must not be taken for a new one.
         self._ending: set[str] = set()
 
@@ -75,8 +89,10 @@ class PromptQueue:
 
     @property
     def place(self) -> dict[str, Any] | None:
-        """The turn that runs, for clients that know the host."""
-        running = self.running
+        """The turn that runs, for clients that know the host: its end is sent to all that were sent this."""
+        begun, running = self.begun, self.running
+        if begun is not None and (running is None or running.id != begun.prompt_id):  # its end is being committed
+            return {"promptId": begun.prompt_id, "turn": begun.turn, "startedAt": milliseconds(begun.at)}
         if running is None:
             return None
         return {"promptId": running.id, "turn": self.turn_number, "startedAt": milliseconds(running.started_at)}
@@ -123,11 +139,7 @@ class PromptQueue:
             raise _no_store(self._host.store_error)
         if len(self._all()) > QUEUED:
             raise RequestError(-32603, f"the queue is full: {QUEUED} prompts wait", {"reason": "queue_full"})
-        blocks_for(request.prompt, session.record.agent, session.agent_can)
-        blocks, written = request.prompt, encode(request.prompt)
-        if REFERENCE in written:
-            blocks = self._host.uploads.claim(blocks, client.visitor.principal, session.id)
-            written = encode(blocks)
+        blocks, written = self._taken(request.prompt, client)
         item = HostedPrompt(id, client.key, blocks, meta)
         item.who, item.identity, item.sent_at = client.who, client.identity, self._host.now()
         item.names_uploads = REFERENCE in written
@@ -153,6 +165,58 @@ class PromptQueue:
 
         session.log.accept(id, NewEvent("prompt", msgspec.json.encode(body), 0), accepted, already)
         return id
+
+    def _taken(self, prompt: Sequence[v1.ContentBlock], client: HostConnection) -> tuple[Any, bytes]:
+        """Return the blocks of a prompt as they are kept, and as JSON. Raises: RequestError if the agent takes none."""
+        session = self._session
+        blocks_for(prompt, session.record.agent, session.agent_can)
+        written = encode(prompt)
+        if REFERENCE not in written:
+            return prompt, written
+        blocks = self._host.uploads.claim(prompt, client.visitor.principal, session.id)
+        return blocks, encode(blocks)
+
+    def find_waiting(self, id: str, client: HostConnection) -> HostedPrompt:
+        """Return a prompt that waits and that a client may change: its own, or any with the right `admin`.
+
+        Raises:
+            RequestError: its turn has begun, it does not wait, or it belongs to another client.
+        """
+        if self.running is not None and self.running.id == id:
+            raise RequestError(-32603, "its turn has begun", {"reason": "running"})
+        item = next((item for item in self._waiting if item.id == id), None)
+        if item is None:
+            raise RequestError.not_found("no prompt with this id waits")
+        if item.identity != client.identity and not client.may("admin", self._session.id):
+            raise RequestError(-32603, "this is the prompt of another client", {"reason": "forbidden"})
+        return item
+
+    def change(self, item: HostedPrompt, prompt: Sequence[v1.ContentBlock], client: HostConnection) -> None:
+        """Put other content into a prompt that waits. It does not start before that is in the log.
+
+        Raises:
+            RequestError: the agent does not take it, the agent has it already, or it cannot be kept now.
+        """
+        if item.steers or not item.number:
+            raise RequestError(-32603, "it is on its way to the agent", {"reason": "running"})
+        if self._host.store_error is not None:
+            raise _no_store(self._host.store_error)
+        item.blocks, written = self._taken(prompt, client)
+        item.names_uploads = REFERENCE in written
+        item.is_changed_by_other = item.is_changed_by_other or item.by != client.key
+        item.number = 0
+        self.changing[item.id] = item
+        body: dict[str, Any] = {"promptId": item.id, "by": item.by, "who": item.who, "prompt": msgspec.Raw(written)}
+        if item.meta:
+            body["meta"] = item.meta
+        self._session.append("prompt", body, turn=0)
+
+    def note_change(self, event: LogEvent) -> None:
+        """Let a prompt that was changed have its turn, now that its content is committed."""
+        item = self.changing.pop(str(msgspec.json.decode(event.body).get("promptId")), None)
+        if item is not None:
+            item.number = event.number
+            self._go_on()
 
     def cancel(self, client: HostConnection) -> None:
         """Cancel for a client (`session/cancel`): its own turn, else its queued prompts, else the turn of another."""
@@ -233,8 +297,13 @@ class PromptQueue:
     # From the log
 
     def note(self, event: LogEvent) -> None:
-        """Keep the outcome of a prompt, and pass it to a client that waits for it."""
-        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number}
+        """Note that a turn began; keep the outcome of a prompt, and pass it to a client that waits for it."""
+        found: dict[str, Any] = {**msgspec.json.decode(event.body), "seq": event.number, "at": int(event.at * 1000)}
+        if event.kind == "start":
+            self.begun = BegunTurn(str(found.get("promptId")), event.turn, event.number, event.at)
+            return
+        if event.kind == "end":
+            self.begun = None
         self.outcomes[str(found.get("promptId"))] = found
         self._ending.discard(str(found.get("promptId")))
         while len(self.outcomes) > OUTCOMES:
@@ -301,7 +370,8 @@ class PromptQueue:
         session = self._session
         self.turn_number += 1
         item.started_at = self._host.now()
-        started = {"promptId": item.id, "messageId": f"msg-{item.id}", "by": item.by, "prompt": item.number}
+        by = "" if item.is_changed_by_other else item.by  # its sender is sent it like all others
+        started = {"promptId": item.id, "messageId": f"msg-{item.id}", "by": by, "prompt": item.number}
         session.append("start", started)
         if note_prompt(session.facts, item.blocks):
             session.describe()

@@ -39,6 +39,8 @@ class HostedPrompt:
         self.is_cancelled = False
         self.names_uploads = False
         """Blocks of it name attachments, which are filled in for the agent."""
+        self.is_changed_by_other = False
+        """Another client than its sender has changed it while it waited: its sender shows another text."""
         self.steers = False
         """It was sent for the turn that ran then."""
         self.wants_report = False

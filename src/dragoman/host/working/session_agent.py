@@ -414,9 +414,18 @@ class SessionAgent:
             copies_before=prompt.wants_patch,
         )
         self.is_stuck = end.gave_up
+        if run.follows_changes and end.was_sent:
+            _ = self._host.run(self._note_changes())
         if prompt.wants_report and end.was_sent:
             await self.reports.keep(prompt, run, end)
         return end
+
+    async def _note_changes(self) -> None:
+        """Keep how much the session has changed, for lists; no client waits for it."""
+        from dragoman.host.methods.changes import following_session, note_summary
+
+        async with following_session(self._host, self._session) as found:
+            await note_summary(found)
 
     def _take_event(self, event: RunEvent) -> None:
         if isinstance(event, TurnStarted):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from dragoman.snapshots.contents import Contents
-from dragoman.snapshots.differences import expanded
+from dragoman.snapshots.differences import expanded, with_renames
 from dragoman.snapshots.records import TreeChange, not_kept
 from dragoman.snapshots.review import (
     Review,
@@ -94,7 +94,7 @@ class SessionReview:
         active = self._turns.active()
         documents = []
         for number, records in enumerate(self._turns.turns, 1):
-            files = list(self._files_of(number))
+            counts = self._counts_of(number)
             first, last = records[0], records[-1]
             has_changes = any(record.changes for record in records)
             documents.append(
@@ -104,9 +104,7 @@ class SessionReview:
                     "prompt": first.prompt,
                     "startedAt": round(first.started_at * 1000),
                     "endedAt": round(last.ended_at * 1000),
-                    "files": len(files),
-                    **_line_counts(found.file for found in files),
-                    "open": sum(found.file.open for found in files),
+                    **counts._asdict(),
                     "isRewound": has_changes and first.uid not in active,
                     "notes": _notes(records),
                 }
@@ -116,8 +114,38 @@ class SessionReview:
     def summary(self) -> dict[str, Any]:
         """Return how much the session changed, for lists; `reviewed` is whether all of it was decided or seen."""
         files = list(self._joined())
-        is_seen = all(not self._open(found) or self._mark_of(found) is not None for found in files)
+        # Without a decision in every turn there is something open, and nothing more has to be read to know it.
+        is_seen = self._is_decided() and all(
+            not self._open(found) or self._mark_of(found) is not None for found in files
+        )
         return {"files": len(files), **_line_counts(found.file for found in files), "reviewed": is_seen}
+
+    def _is_decided(self) -> bool:
+        active = self._turns.active()
+        return all(
+            self._turns.rewinder(record).store.kept_hunks(record.number)
+            for records in self._turns.turns
+            for record in records
+            if record.changes and record.uid in active
+        )
+
+    def _counts_of(self, turn: int) -> _Counts:
+        """Return how much a turn changed; kept for the next time, because each file has to be read for it."""
+        found = [_Counts(0, 0, 0, 0)]
+        for record in self._turns.turns[turn - 1]:
+            store = self._turns.rewinder(record).store
+            rewinds = tuple((rewind.number, rewind.is_redone) for rewind in store.rewinds())
+            key = (store.folder, record.number, msgspec.json.encode(store.kept_hunks(record.number)), rewinds)
+            counts = _counted.get(key)
+            if counts is None:
+                files = [file.file for file in self._files_in(record, turn)]
+                open_hunks = sum(file.open for file in files)
+                counts = _Counts(files=len(files), **_line_counts(files), open=open_hunks)
+                _counted[key] = counts
+                while len(_counted) > _MOST_COUNTED:
+                    _counted.pop(next(iter(_counted)), None)
+            found.append(counts)
+        return _Counts(*(sum(part) for part in zip(*found, strict=True)))
 
     def files(self, turn: int | str, path: str | None = None) -> dict[str, Any]:
         """Return the files of a turn, or of all turns; with a path that one alone, as long as it is."""
@@ -162,7 +190,7 @@ class SessionReview:
         if found.is_joined:
             if hunks or do in ("revert", "undo"):
                 raise ReviewRefused("several turns made this change: decide about it in one of them, or rewind them")
-            for record in found.records:
+            for record in _naming(found):
                 self._decide(self._of_record(found, record), (), do)
             return
         path = found.file.change.path
@@ -205,8 +233,8 @@ class SessionReview:
         found = self._find(turn, path)
         if mark is not None and mark.digest != change_digest(found.file.change):
             raise ReviewChanged
-        name, record = found.file.change.path, found.records[-1]
-        Review(found.rewinder, record).mark(name, mark, of_session=found.is_joined)
+        for record in _naming(found)[-1:]:
+            Review(found.rewinder, record).mark(found.file.change.path, mark, of_session=found.is_joined)
 
     # Finding
 
@@ -230,11 +258,14 @@ class SessionReview:
 
     def _files_of(self, turn: int) -> Iterator[ReviewedChange]:
         for record in self._turns.turns[turn - 1]:
-            rewinder = self._turns.rewinder(record)
-            shown = {change.path for change in without_parents(record.changes)}
-            for file in Review(rewinder, record).files():
-                if file.change.path in shown:
-                    yield ReviewedChange(rewinder, (record,), file, turn)
+            yield from self._files_in(record, turn)
+
+    def _files_in(self, record: TurnChanges, turn: int) -> Iterator[ReviewedChange]:
+        rewinder = self._turns.rewinder(record)
+        shown = {change.path for change in without_parents(record.changes)}
+        for file in Review(rewinder, record).files():
+            if file.change.path in shown:
+                yield ReviewedChange(rewinder, (record,), file, turn)
 
     def _joined(self) -> Iterator[ReviewedChange]:
         """Yield what all turns together changed, as far as they are not rewound."""
@@ -247,14 +278,13 @@ class SessionReview:
                         for change in expanded(record.changes):
                             chains.setdefault(change.path, []).append((number, record, change))
             with Contents(rewinder.root, rewinder.store.packs) as contents:
-                changes = {path: _joined_change([change for _, _, change in chain]) for path, chain in chains.items()}
-                shown = {change.path for change in without_parents(changes.values())}
-                for path in sorted(shown):
-                    change, chain = changes[path], chains[path]
-                    if _is_same(change, contents):
-                        continue
+                joined = [_joined_change([change for _, _, change in chains[path]]) for path in sorted(chains)]
+                joined = with_renames([change for change in joined if not _is_same(change, contents)], contents)
+                for change in without_parents(joined):
+                    chain = chains[change.path]
                     file = ReviewedFile(change=change, hunks=change_hunks(change, contents))
-                    yield ReviewedChange(rewinder, tuple(record for _, record, _ in chain), file, chain[-1][0], True)
+                    records = tuple(record for _, record, _ in chain)
+                    yield ReviewedChange(rewinder, records, file, chain[-1][0], is_joined=True)
 
     def _of_record(self, found: ReviewedChange, record: TurnChanges) -> ReviewedChange:
         file = Review(found.rewinder, record).file(found.file.change.path)
@@ -262,11 +292,7 @@ class SessionReview:
 
     def _parts(self, found: ReviewedChange) -> list[ReviewedFile]:
         """Return a file in each of its turns; a rename has its new name alone."""
-        parts = []
-        for record in found.records:
-            if any(change.path == found.file.change.path for change in record.changes):
-                parts.append(Review(found.rewinder, record).file(found.file.change.path))
-        return parts
+        return [Review(found.rewinder, record).file(found.file.change.path) for record in _naming(found)]
 
     def _open(self, found: ReviewedChange) -> int:
         return sum(part.open for part in self._parts(found)) if found.is_joined else found.file.open
@@ -331,6 +357,17 @@ class SessionReview:
         document["isTooLong"] = bool(file.hunks) and not is_shown
         document["hunks"] = list(_hunk_documents(found, parts, after, now if is_stale else None, is_shown=is_shown))
         return document
+
+
+class _Counts(NamedTuple):
+    files: int
+    added: int
+    removed: int
+    open: int
+
+
+_counted: dict[tuple[object, ...], _Counts] = {}
+_MOST_COUNTED: Final = 2_000
 
 
 class ReviewChanged(Exception):
@@ -458,6 +495,12 @@ def _joined_change(changes: Sequence[TreeChange]) -> TreeChange:
     by: ChangedBy = "agent" if all(change.by == "agent" for change in changes) else "turn"
     first = changes[0]
     return TreeChange(name=first.name, before=first.before, after=changes[-1].after, by=by, is_sure=first.is_sure)
+
+
+def _naming(found: ReviewedChange) -> list[TurnChanges]:
+    """Return the turns that have a change of this very name; one may have it as the old name of a file it renamed."""
+    path = found.file.change.path
+    return [record for record in found.records if any(change.path == path for change in record.changes)]
 
 
 def _by(found: ReviewedChange) -> str:

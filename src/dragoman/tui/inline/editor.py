@@ -21,7 +21,6 @@ from dragoman.tui.attachments import (
     written_out,
 )
 from dragoman.tui.completion import (
-    FileIndex,
     agent_commands,
     command_suggestions,
     file_suggestions,
@@ -32,6 +31,7 @@ from dragoman.tui.drafts import DraftKeeper
 from dragoman.tui.history import LONGEST_ENTRY, PromptHistory
 from dragoman.tui.lines.commands import client_commands
 from dragoman.tui.values import short_agent
+from dragoman.workspace.file_index import FileIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

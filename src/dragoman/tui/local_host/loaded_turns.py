@@ -28,10 +28,16 @@ class LoadedTurns(NamedTuple):
     """The id of the last prompt's message, if its turn has no end in the history."""
     running: str | None = None
     """The id of the prompt whose turn runs."""
+    seconds: float = 0.0
+    """For how long it has run."""
+
+    def has_ended(self, prompt_id: object) -> bool:
+        """Whether a prompt has a turn in the history that ended."""
+        return any(turn.get("promptId") == prompt_id for turn in self.ended)
 
     def has(self, prompt_id: str) -> bool:
         """Whether a prompt has a turn in the history."""
-        return prompt_id == self.running or any(turn.get("promptId") == prompt_id for turn in self.ended)
+        return prompt_id == self.running or self.has_ended(prompt_id)
 
     def note_in(self, state: SessionState, watched: WatchedSession) -> None:
         """Put the turns that ended into a state that has their history."""
@@ -53,6 +59,12 @@ class LoadedTurns(NamedTuple):
                 turn = state.note_past_turn(start, end, *_outcome(ended.get("result")))
                 if isinstance(ended.get("seconds"), int | float):
                     watched.note_turn(turn.index, float(ended["seconds"]))
+
+    def note_last_in(self, state: SessionState, watched: WatchedSession) -> None:
+        """Put a turn that has just ended into a state, if its prompt is there and no turn of ours runs."""
+        shown = {item.message_id for item in state.timeline if isinstance(item, Message)}
+        if not state.is_running and shown >= self._message_ids and self._message_ids:
+            self.note_in(state, watched)
 
     @property
     def _message_ids(self) -> set[Any]:
@@ -76,7 +88,13 @@ def turns_in(answer: object) -> LoadedTurns:
         return LoadedTurns()
     begun, running = (answer.get(name) for name in ("begun", "running"))
     ended = [turn for turn in answer.get("ended") or () if isinstance(turn, dict)]
-    return LoadedTurns(ended, begun if isinstance(begun, str) else None, running if isinstance(running, str) else None)
+    seconds = answer.get("seconds")
+    return LoadedTurns(
+        ended,
+        begun if isinstance(begun, str) else None,
+        running if isinstance(running, str) else None,
+        float(seconds) if isinstance(seconds, int | float) else 0.0,
+    )
 
 
 async def read_turns(remote: RemoteAgent, session_id: str) -> LoadedTurns:

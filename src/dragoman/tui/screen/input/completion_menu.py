@@ -15,7 +15,6 @@ from textual.widget import Widget
 from dragoman.text.terminal import fit
 from dragoman.tui.completion import (
     ClientCommand,
-    FileIndex,
     agent_commands,
     command_suggestions,
     file_suggestions,
@@ -24,6 +23,7 @@ from dragoman.tui.completion import (
 )
 from dragoman.tui.screen.strips import strip_of
 from dragoman.tui.values import short_agent
+from dragoman.workspace.file_index import FileIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""Waiting until the client in the process of a test has nothing left to do.
+"""Waiting until a client or a host in the process of a test has nothing left to do.
 
 Textual's own pilot asks whether the process used little CPU time in the last 20 ms. On a machine that does something
 else meanwhile, that is so before anything was done. Here the event loop itself is asked: no callback is ready, no timer
@@ -18,8 +18,8 @@ MOST_TIMERS = 3
 """How many timers that follow one another are waited for: some never end."""
 
 
-async def wait_until_idle(min_sleep: float = 0.0, max_sleep: float = MOST_SECONDS) -> None:
-    """Wait until the event loop has nothing to do; takes the arguments of what it stands for."""
+async def wait_until_idle(min_sleep: float = 0.0, max_sleep: float = MOST_SECONDS, *, moment: float = MOMENT) -> None:
+    """Wait until the event loop has nothing to do; takes the arguments of what it stands for in Textual."""
     loop: Any = asyncio.get_running_loop()
     end, timers = loop.time() + max_sleep, 0
     quiet = 0
@@ -30,7 +30,7 @@ async def wait_until_idle(min_sleep: float = 0.0, max_sleep: float = MOST_SECOND
             continue
         quiet += 1
         soon = [
-            timer.when() for timer in loop._scheduled if not timer.cancelled() and timer.when() < loop.time() + MOMENT
+            timer.when() for timer in loop._scheduled if not timer.cancelled() and timer.when() < loop.time() + moment
         ]
         if soon and timers < MOST_TIMERS:
             timers, quiet = timers + 1, 0
