@@ -263,8 +263,9 @@ async def test_a_prompt_is_written_queued_changed_and_stopped_by_keys(web: Web) 
         await page.keyboard.press("Shift+Enter")
         await page.keyboard.type("please")
         assert await field(page).input_value() == "/review now\nplease"
-        await page.reload()  # the draft is of this device
-        await page.get_by_role("log", name="Conversation").wait_for()
+        await page.evaluate("location.hash = '#/'")  # the draft stays with its session
+        await page.get_by_role("log", name="Conversation").wait_for(state="detached")
+        await page.go_back()
         await holds(page, "() => document.querySelector('textarea')?.value === '/review now\\nplease'")
         await field(page).focus()
         await page.keyboard.press("Enter")
@@ -273,11 +274,12 @@ async def test_a_prompt_is_written_queued_changed_and_stopped_by_keys(web: Web) 
         for text in ("Second", "Third"):
             await page.keyboard.type(text)
             await page.keyboard.press("Enter")
-            await page.locator(".queued").get_by_text(text).wait_for()
+            await page.locator(".queued:has(.i-queue)").get_by_text(text).wait_for()
         await page.keyboard.press("ArrowUp")  # the last one comes back
         await holds(page, "() => document.querySelector('textarea').value === 'Third'")
         await page.keyboard.press("Control+A")
         await page.keyboard.press("Delete")
+        await holds(page, "() => document.querySelectorAll('.queued').length === 1")
         await page.get_by_role("button", name="Edit the waiting prompt").focus()
         await page.keyboard.press("Enter")
         await page.get_by_role("textbox", name="Edit the waiting prompt").press_sequentially(" of all")
@@ -290,7 +292,7 @@ async def test_a_prompt_is_written_queued_changed_and_stopped_by_keys(web: Web) 
         session.end("cancelled")
         await page.get_by_text("Stopped.").wait_for()
         assert "Second" in await field(page).input_value()
-        assert await page.locator(".queued").count() == 0
+        await holds(page, "() => document.querySelectorAll('.queued').length === 0")
 
 
 async def test_modes_that_ask_nothing_are_amber_and_need_a_second_press(web: Web) -> None:
