@@ -76,6 +76,9 @@ SHOW = """async ({id, texts, at}) => {
     });
     thread.paint();
     await next();
+    // What was unfolded before holds the view: the new rows are at its end.
+    document.querySelector('.toend')?.click();
+    await next();
     for (const fold of document.querySelectorAll('.thread button[aria-expanded=false]')) fold.click();
     await next();
     await next();
@@ -119,9 +122,15 @@ async def test_no_text_of_an_agent_becomes_anything_but_text(web: Web) -> None:
             assert shown >= 15 * len(texts), texts
             assert await page.evaluate(FOUND) == [], texts
         assert alerts == []
-        # Links say where they go, look-alike letters in their own way of writing.
-        await page.evaluate(SHOW, {"id": session.id, "texts": [LINKS], "at": 9999})
-        prose = page.get_by_role("log", name="Conversation").locator(".prose").last
+
+
+async def test_links_say_where_they_go_and_what_hides_is_spelled(web: Web) -> None:
+    """The host behind the words of a link, look-alike letters in punycode, and characters that change the order."""
+    async with web.page() as page:
+        session = await web.session(page)
+        await page.evaluate("id => { location.hash = `#/s/${encodeURIComponent(id)}` }", session.id)
+        session.say(LINKS)
+        prose = page.get_by_role("log", name="Conversation").locator(".prose")
         await prose.get_by_text("(elsewhere.example)").wait_for()
         assert "(xn--pypal-4ve.com)" in await prose.inner_text()
         assert "U+202E" in await prose.inner_text()
