@@ -144,6 +144,15 @@ async def test_a_turn_is_listed_read_decided_about_and_marked(tmp_path: Path) ->
         assert [hunk["state"] for hunk in undone["file"]["hunks"]] == ["kept", "open"]
         assert "twenty\n" in file.read_text()
 
+        place = {"path": "a.txt", "turn": 1, "from": 2, "to": 2, "digest": files["a.txt"]["digest"]}
+        words = {"sessionId": at.id, "prompt": [{"type": "text", "text": "a.txt:2: why?"}]}
+        for wrong in ("a.txt", [5], [{"turn": 1}], [{**place, "from": [1]}], [place] * 201):
+            meta = {"dragoman": {"promptId": "prompt-1", "review": wrong}}
+            assert (await at.client.error("session/prompt", **words, _meta=meta))["code"] == -32602
+        meta = {"dragoman": {"promptId": "prompt-1", "review": [{**place, "other": "left out"}]}}
+        await at.client.answer_to(at.client.ask("session/prompt", **words, _meta=meta))
+        assert (await at.ask("changes"))["turns"][0]["review"] == [place]
+
         digest = files["bin"]["digest"]
         seen = {"turn": 1, "path": "bin", "isReviewed": True}
         assert (await at.refuse("changes/reviewed", **seen, digest="0" * 64))[1] == "changed"
