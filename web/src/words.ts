@@ -17,6 +17,7 @@ export const words = {
     noSessions: "No sessions yet",
     connected: "Connected",
     notConnected: "Not connected",
+    line: "Connection",
     connecting: "Connecting to the host…",
     reconnecting: "Reconnecting… the agents go on working",
     now: "Now",
@@ -436,7 +437,6 @@ export const words = {
     cost: "Cost of the session",
     completions: "Completions",
     readOnly: "This device may look, not send.",
-    asks: (count: number) => (count === 1 ? "A question" : `${count} questions`),
     answer: "Answer",
   },
 
