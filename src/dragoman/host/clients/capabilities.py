@@ -72,6 +72,8 @@ def _capabilities(
     sessions: dict[str, Any] = {"list": {}, "resume": {}, "delete": {}}
     if kind.knows_us:
         sessions["close"] = {}
+    if kind.unstable:  # the host does these itself, for the sessions of every agent
+        sessions |= {"title": {}, "archive": {}}
     if every("sessionCapabilities.additionalDirectories"):
         sessions["additionalDirectories"] = {}
     capabilities: dict[str, Any] = {

@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import UNSET
 
 from dragoman.errors import RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
@@ -19,12 +19,12 @@ from dragoman.host.clients.session_list import SessionList
 from dragoman.host.environment import read_members
 from dragoman.host.history.frames import notice_frame, update_frame, variant_of
 from dragoman.host.history.replay import HistoryReplay
-from dragoman.host.methods.params import find_session, read_params
+from dragoman.host.methods.params import find_session, read_params, read_typed
 from dragoman.host.working.delegation import Delegate
 from dragoman.host.working.passed_prompts import steering_method
 from dragoman.host.working.prompts import TAKEN
 from dragoman.host.working.uploads import REFERENCE
-from dragoman.schema import decode, v1
+from dragoman.schema import v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
@@ -602,8 +602,8 @@ class PromptRequests:
 
 
 def read(call: Call, type: type[T]) -> T:
-    """Decode the params of a call."""
-    return decode(type, call.params or Raw(b"{}"))
+    """Decode the params of a call. Raises: RequestError."""
+    return read_typed(type, call.params)
 
 
 def own_meta(meta: Any) -> dict[str, Any]:
