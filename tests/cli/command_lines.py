@@ -170,6 +170,11 @@ LINES = (
     _given("serve", "--listen", "TEXT"),
     _given("serve", "token", "add", "TEXT"),
     _given("serve", "token", "revoke", "TEXT"),
+    _given("serve", "token", "pair", "--user", "TEXT"),
+    _given("web", "--port", "TEXT"),
+    _given("web", "pair", "--expires", "TEXT"),
+    _given("web", "status", "--expires", "TEXT"),
+    _given("web", "stop", "--expires", "TEXT"),
     _given("TEXT"),
 )
 

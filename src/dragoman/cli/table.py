@@ -33,6 +33,7 @@ COMMANDS = {
     "sessions": "list, show, search and export the sessions of all agents",
     "translate": "run an agent of one version of the protocol behind an editor of another",
     "version": "show the versions of dragoman, Python and the protocol, and its methods",
+    "web": "show all sessions in a browser: on this machine, a phone, another computer",
     "worktrees": "list the copies that agents worked in, merge or discard their changes",
     "wrap": "serve a function, framework agent, endpoint or command as an ACP agent",
 }
@@ -43,7 +44,7 @@ NESTED = {"agent import": "carry over what you have set up for other coding agen
 FORMER = {"methods": ("version", "--methods")}
 """Verbs of earlier versions, and what they are now; they work, and nothing lists them."""
 
-USE = ("attach", "exec", "sessions", "agents", "login", "rules", "compare", "worktrees", "doctor")
+USE = ("attach", "exec", "sessions", "web", "agents", "login", "rules", "compare", "worktrees", "doctor")
 """The commands of people who use agents: those that a newcomer sees, the most used first."""
 
 GROUPS = {
@@ -66,7 +67,6 @@ EXAMPLES = (
     "dragoman",
     "dragoman exec -a claude 'What is this project?'",
     "git diff | dragoman exec 'Review this:'",
-    'eval "$(dragoman completion bash)"',
 )
 
 

@@ -246,13 +246,17 @@ class HostConnection:
     async def _initialize(self, call: Call) -> object:
         request = decode(v1.InitializeRequest, call.params or Raw(b"{}"))
         if self._hello is None:
-            named = own_meta(request.meta).get("agent")
-            if self.agent is None and isinstance(named, str):
-                self.agent = self._host.require_agent(named)
+            asked = own_meta(request.meta).get("agent")
+            if self.agent is None and isinstance(asked, str):
+                self.agent = self._host.require_agent(asked, self.visitor)
             self.kind = read_client(request)
+            agents = await self._host.describe_agents(self.agent)
+            if not self.visitor.is_local:  # it cannot look for agents by itself
+                named = {name: self._host.description_of(name) for name in self._host.named_agents()}
+                agents = {**named, **agents}
             self._hello = initialize_answer(
                 self.kind,
-                await self._host.describe_agents(self.agent),
+                agents,
                 self.agent,
                 may_log_in=self._host.may_log_in(self.visitor),
                 is_local=self.visitor.is_local,
@@ -296,7 +300,7 @@ class HostConnection:
         if id is None:
             raise RequestError.method_not_found(method)
         name, _, own = id.partition("/")
-        return self._host.require_agent(name), own
+        return self._host.require_agent(name, self.visitor), own
 
     def explain(self, error: RequestError, agent: str) -> RequestError:
         """Return an error of the agent; one that asks for a login names the methods that this client can use."""

@@ -274,10 +274,18 @@ class Host:
             return next(iter(self._sources))
         return self.settings.default_agent
 
-    def require_agent(self, name: object) -> str:
-        """Return the name, if this host runs such an agent. Raises: RequestError."""
-        if not isinstance(name, str) or self.find_source(name) is None:
-            data = {"agents": self.agent_names()}
+    def named_agents(self) -> list[str]:
+        """Return the agents that a client elsewhere may choose from."""
+        return self.agent_names()
+
+    def may_use(self, agent: str, visitor: Visitor) -> bool:
+        """Whether a visitor may choose an agent that the host can run."""
+        return True
+
+    def require_agent(self, name: object, visitor: Visitor) -> str:
+        """Return the name, if this host runs such an agent for the visitor. Raises: RequestError."""
+        if not isinstance(name, str) or not self.may_use(name, visitor) or self.find_source(name) is None:
+            data = {"agents": self.agent_names() if visitor.is_local else self.named_agents()}
             raise RequestError(-32602, "name an agent of this host in _meta.dragoman.agent", data)
         return name
 
@@ -360,7 +368,9 @@ class Host:
         Raises:
             RequestError: the agent is not known, or the visitor has too many sessions.
         """
-        name = self.require_agent(agent if isinstance(agent, str) else self.default_agent(cwd))
+        # The one that is used if none is named is the choice of the host's user, whatever it is.
+        is_named = isinstance(agent, str)
+        name = self.require_agent(agent if is_named else self.default_agent(cwd), visitor if is_named else Visitor())
         most = self.settings.sessions_per_principal
         if len((await self.log.page(visitor.principal, limit=most)).records) >= most:
             raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})

@@ -21,7 +21,7 @@ from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import CODE_SECONDS, IDLE_SECONDS, LETTERS, NewDevice, Pairing, PairingCodes
 from dragoman.host.serving.server import ServeOptions
 from dragoman.host.serving.tokens import HostToken, HostTokens
-from tests.host.serving.kit import FREELY, Served, served
+from tests.host.serving.kit import FREELY, SECONDS, Served, served
 from tests.host.serving.page_kit import FILES, Browser, build_page, closing
 from tests.host.serving.test_security import UPGRADE
 from tests.host.test_sessions import Steps
@@ -372,3 +372,71 @@ async def test_no_secret_is_in_the_access_log(tmp_path: Path) -> None:
     assert browser.device in log
     for secret in (code, code.replace("-", ""), browser.half, browser.cookie, ticket, host.secret):
         assert not secret or secret not in log
+
+
+# Methods about devices
+
+
+async def ask(line: Any, method: str, **params: Any) -> Any:
+    await line.send(json.dumps({"jsonrpc": "2.0", "id": method, "method": method, "params": params}))
+    while (found := json.loads(await asyncio.wait_for(line.recv(), SECONDS))).get("id") != method:
+        pass
+    return found.get("result", found.get("error"))
+
+
+async def test_devices_are_listed_made_and_removed_by_those_who_may(tmp_path: Path) -> None:
+    async with paged(tmp_path) as host:
+        ends = time.time() + 3600
+        owner = await paired(host, rights=("view", "answer", "admin"), folders=(str(tmp_path),), expires_at=ends)
+        viewer, stranger = await paired(host, rights=("view",)), await paired(host, user="eve")
+        host.add("build", user="ada", rights=("view", "prompt"))
+        line, look, other = await owner.line(), await viewer.line(), await stranger.line()
+        found = (await ask(line, "_dragoman/devices"))["devices"]
+        assert {device["id"] for device in found} == {owner.device, viewer.device, "build"}
+        (mine,) = [device for device in found if device["isThis"]]
+        assert mine.keys() == {
+            *("id", "name", "kind", "agent", "rights", "folders", "createdAt", "seenAt", "expiresAt", "isThis", "push")
+        }
+        assert (mine["id"], mine["kind"], mine["expiresAt"]) == (owner.device, "device", round(ends * 1000))
+        assert abs(mine["seenAt"] - time.time() * 1000) < 60_000
+        assert [device["id"] for device in (await ask(look, "_dragoman/devices"))["devices"]] == [viewer.device]
+        # Codes: never more than the maker has.
+        assert (await ask(look, "_dragoman/devices/code", rights=["view"]))["data"]["reason"] == "forbidden"
+        more = {"rights": ["view", "prompt"]}, {"rights": ["view"], "folders": ["/"]}
+        for wanted in more:
+            assert (await ask(line, "_dragoman/devices/code", **wanted))["data"]["reason"] == "forbidden"
+        bad: tuple[dict[str, Any], ...] = (
+            *({"rights": ["answer"]}, {"rights": "view"}, {"rights": ["view", "root"]}, {"rights": ["view", {}]}),
+            *({"rights": ["view"], "folders": []}, {"rights": ["view"], "folders": ["a"]}, {"expires": True}),
+            {"expires": 1},
+        )
+        for wanted in bad:
+            assert (await ask(line, "_dragoman/devices/code", **wanted))["code"] == -32602, wanted
+        made = await ask(line, "_dragoman/devices/code", rights=["view", "answer"], expires=10**8)
+        assert made["seconds"] == 120
+        phone = Browser(host)
+        assert (await phone.pair(made["code"]))[0] == 200
+        token = host.tokens.get(phone.device)
+        assert token is not None
+        assert (token.user, token.rights, token.folders) == ("ada", ("view", "answer"), (str(tmp_path),))
+        assert token.expires_at == ends
+        # One of another user, and without the right any other, is answered like one that does not exist.
+        answers = [
+            await ask(from_, "_dragoman/devices/remove", id=id)
+            for from_, id in ((line, "nothing"), (line, stranger.device), (line, "tests"), (look, owner.device))
+        ]
+        assert all(answer == answers[0] for answer in answers)
+        assert host.tokens.get(stranger.device) is not None
+        assert await ask(line, "_dragoman/devices/remove", id=viewer.device) == {}
+        assert (await closing(look))[0] == 4401
+        assert await ask(other, "_dragoman/devices/remove", id=stranger.device) == {}
+        assert (await closing(other))[0] == 4401
+        assert (await stranger.ticket())[0] == 401
+        await line.close()
+
+
+async def test_a_host_without_the_page_has_no_devices(tmp_path: Path) -> None:
+    async with served(Steps(), tmp_path) as host:
+        assert host.host.pairing is None
+        for path in ("/pair", "/unpair", "/"):
+            assert (await Http(host.port).ask("POST", b"{}", path=path))[0] == 404

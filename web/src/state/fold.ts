@@ -6,7 +6,7 @@
  */
 import type { CompactionItem, BetweenItem, Item, MessageItem, PlanEntry, PlanItem, SubagentItem, ToolItem } from "../model";
 import { Outputs } from "./outputs";
-import { append, partOf } from "./parts";
+import { append } from "./parts";
 import { list, number, object, present, text, type Json } from "./read";
 import { Settings } from "./settings";
 import { change, complete, isFinished, isRunning, newCall, show, type Call } from "./tools";
@@ -52,6 +52,7 @@ export class SessionFold {
   readonly settings = new Settings();
   readonly outputs = new Outputs();
   readonly calls = new Map<string, Call>();
+  readonly #byItem = new Map<ToolItem, Call>();
   readonly children = new Map<string, SessionFold>();
   plan: PlanEntry[] = [];
   usage: Usage | null = null;
@@ -165,7 +166,7 @@ export class SessionFold {
     if (end.seq !== undefined && end.seq > this.cursor) this.cursor = end.seq;
     const turn = this.#running;
     if (turn !== null) {
-      if (end.stopReason === undefined || end.stopReason === "cancelled") this.cancelUnfinished(turn.start);
+      if (end.stopReason === undefined || end.stopReason === "cancelled") this.#cancelUnfinished(turn.start);
       this.#late = end.stopReason === "cancelled" ? turn : null;
       this.#running = null;
     }
@@ -173,7 +174,17 @@ export class SessionFold {
     this.#add(endItem(end, this.#key(`e${end.promptId ?? end.seq ?? this.#turns}`)));
   }
 
-  cancelUnfinished(start = this.#running?.start ?? 0): void {
+  /** Marks what the turn that runs began, when a cancel of it is sent. */
+  cancelTurn(): void {
+    if (this.#running !== null) this.#cancelUnfinished(this.#running.start);
+  }
+
+  /** Takes the tool call of a question: some agents do not report it otherwise. */
+  notePermission(call: unknown, at?: number): void {
+    this.#tool({ ...object(call), sessionUpdate: "tool_call_update" }, this.cursor, at);
+  }
+
+  #cancelUnfinished(start: number): void {
     for (const call of this.calls.values()) {
       if (call.order < start || !isRunning(call)) continue;
       call.isCancelled = true;
@@ -234,6 +245,11 @@ export class SessionFold {
     this.timeline = [...front, ...this.timeline.filter((item) => !gone.has(item))];
     for (const item of this.timeline) if (item.kind === "tool") this.#adopt(item);
     this.isMoved = true;
+  }
+
+  /** What is known of a call beyond what is shown. */
+  callOf(item: ToolItem): Call | undefined {
+    return this.#byItem.get(item);
   }
 
   /** The items that stand for themselves: calls of a known call are within it. */
@@ -298,6 +314,7 @@ export class SessionFold {
       this.#order += 1;
       if (at !== undefined) call.item.at = at;
       this.calls.set(id, call);
+      this.#byItem.set(call.item, call);
       this.#add(call.item);
       if (this.#late !== null && !isFinished(update["status"])) call.isCancelled = true;
     } else if (update["status"] === "completed") call.isCancelled = false;
@@ -566,7 +583,14 @@ function parentOf(meta: unknown): string | undefined {
   return undefined;
 }
 
-/** Whether two blocks are the same. */
+/** Whether two values of JSON are the same, whatever the order of their members. */
 function same(one: unknown, other: unknown): boolean {
-  return JSON.stringify(partOf(one)) === JSON.stringify(partOf(other));
+  if (one === other) return true;
+  if (typeof one !== "object" || typeof other !== "object" || one === null || other === null) return false;
+  const names = Object.keys(one);
+  return (
+    Array.isArray(one) === Array.isArray(other) &&
+    names.length === Object.keys(other).length &&
+    names.every((name) => name in other && same((one as Json)[name], (other as Json)[name]))
+  );
 }

@@ -243,6 +243,7 @@ class Store implements App {
   #onRequest(rpc: Rpc, id: string | number, method: string, params: Json): void {
     if (method === "session/request_permission" || method === "elicitation/create") {
       this.#asked.onRequest(rpc, id, method, params);
+      this.#threads.get(text(params["sessionId"]) ?? "")?.onQuestion(params);
     } else rpc.refuse(id, -32601, `this page has no ${method}`);
   }
 

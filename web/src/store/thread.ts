@@ -290,6 +290,12 @@ export class ThreadStore implements Thread {
     this.#turn.value = null;
   }
 
+  /** Takes the tool call of a question: some agents do not report it otherwise. */
+  onQuestion(params: Json): void {
+    if (!this.#isAttached || this.#loading !== null || params["toolCall"] === undefined) return;
+    this.#fold.notePermission(params["toolCall"]);
+  }
+
   onNotice(params: Json): void {
     if (this.#isAttached && this.#loading === null) this.#fold.note(text(params["text"]) ?? "", "info", this.#fold.cursor);
   }

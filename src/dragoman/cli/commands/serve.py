@@ -33,9 +33,9 @@ def run(call: CliCall) -> int:
     if call.program is not None:
         raise exits.CliError("serve token takes no program", hint=_SEE_HELP)
     if given.action is None:
-        raise exits.CliError("serve token: missing action", hint="use add, list or revoke")
-    if given.action == "list" and given.name is not None:
-        raise exits.CliError("serve token list takes no name", hint=_SEE_HELP)
+        raise exits.CliError("serve token: missing action", hint="use add, list, pair or revoke")
+    if given.action in ("list", "pair") and given.name is not None:
+        raise exits.CliError(f"serve token {given.action} takes no name", hint=_SEE_HELP)
     return change_tokens(given)
 
 
@@ -48,11 +48,12 @@ COMMAND = CliCommand(
         "request needs a token. SIGTERM and Ctrl-C let running turns end. See docs/hosting.md.\n"
         "  token add NAME     make a token and print it; it is kept as a hash\n"
         "  token list         list the tokens\n"
+        "  token pair         print a code that pairs one browser with a host that runs with --web\n"
         "  token revoke NAME  remove a token; open connections end too"
     ),
     arguments=(
         Argument("what", "token, to change the tokens instead of serving", choices=("token",), is_optional=True),
-        Argument("action", "what to do with tokens", choices=("add", "list", "revoke"), is_optional=True),
+        Argument("action", "what to do with tokens", choices=("add", "list", "pair", "revoke"), is_optional=True),
         Argument("name", "the token", is_optional=True),
     ),
     options=(
@@ -108,16 +109,20 @@ COMMAND = CliCommand(
         CliOption("--drain", "how long turns may go on at the end (default: 30)", value="SECONDS"),
         CliOption("--access-log", "write a line for each request and connection; - is stderr", value="FILE"),
         CliOption("--log-format", "of the access log (default: json)", value="FORMAT", choices=("json", "text")),
-        CliOption("--user", "with token add: whose sessions it sees (default: its name)", value="USER"),
+        CliOption(
+            "--user",
+            "with token add and pair: whose sessions it sees (default: its name; of a browser: local)",
+            value="USER",
+        ),
         CliOption(
             "--right",
-            "with token add: what it may do (default: everything)",
+            "with token add and pair: what it may do (default: everything)",
             value="RIGHT",
             choices=("view", "prompt", "answer", "admin"),
             is_repeatable=True,
         ),
         CliOption("--programs", "with token add: its clients may send MCP servers that are programs"),
-        CliOption("--expires", "with token add: how long it is valid, such as 12h or 30d", value="DURATION"),
+        CliOption("--expires", "with token add and pair: how long it is valid, such as 12h or 30d", value="DURATION"),
         JSON,
     ),
     examples=(
@@ -129,6 +134,8 @@ COMMAND = CliCommand(
         "dragoman serve token add laptop --user ada --expires 30d",
         "dragoman serve token add dashboard --user ada --right view",
         "dragoman serve token revoke laptop",
+        "dragoman serve -a claude --web --behind-proxy --host agents.example",
+        "dragoman serve token pair --user ada --right view --right answer",
     ),
     takes_program=True,
 )

@@ -121,6 +121,9 @@ class _Serving:
             await log.close()
 
     async def _serve(self, server: HostServer) -> int:
+        if server.page is not None and not server.page.is_complete:
+            why = server.page.problems[0] if server.page.problems else "this installation of dragoman has no web page"
+            raise CliError(why, hint="leave out --web, or install a released wheel; see docs/web.md")
         first = self._first_token()
         endpoints = [await server.listen(address, self._tls) for address in self._addresses]
         loop = asyncio.get_running_loop()
@@ -161,6 +164,11 @@ class _Serving:
         for endpoint in endpoints if self._options.ui_stream else ():
             if endpoint.kind != "unix":
                 write_note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")
+        for endpoint in endpoints if self._options.web else ():
+            if endpoint.kind != "unix":
+                write_note(f"the web page is at {endpoint.page_url(self._options)}")
+        if self._options.web:
+            write_note("a code for a browser: dragoman serve token pair --user NAME")
         url = endpoints[0].url
         if url.startswith("unix:"):
             write_note(f"connect an editor with: dragoman connect {url}")

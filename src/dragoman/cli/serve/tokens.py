@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from dragoman.cli.console import write_json, write_note, write_table
 from dragoman.cli.exits import OK, CliError
 from dragoman.cli.serve.places import ServePlaces
-from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
+from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens, checked_user
 
 if TYPE_CHECKING:
     from typing import Any
@@ -31,6 +31,8 @@ def change_tokens(given: Any) -> int:
             return _add(tokens, given)
         case "list":
             return _list(tokens, given)
+        case "pair":
+            return _pair(given)
         case _:
             token = tokens.revoke(_name(given))
             write_note(f"revoked {token.name}; hosts that run end its connections within a second")
@@ -39,10 +41,7 @@ def change_tokens(given: Any) -> int:
 
 def _add(tokens: HostTokens, given: Any) -> int:
     name = _name(given)
-    folders = None if not given.folder else tuple(os.path.realpath(folder) for folder in given.folder)
-    for folder in folders or ():
-        if not os.path.isdir(folder):
-            raise CliError(f"--folder {folder}: no such folder", hint="choose a folder that exists on this machine")
+    folders = _folders(given)
     token = HostToken(
         name=name,
         digest="",
@@ -61,6 +60,32 @@ def _add(tokens: HostTokens, given: Any) -> int:
     return OK
 
 
+def _pair(given: Any) -> int:
+    """Print a code that pairs a browser with the host that uses this folder."""
+    from dragoman.host.serving.pairing import CODE_SECONDS, NewDevice, PairingCodes
+
+    rights = tuple(dict.fromkeys(given.right)) or RIGHTS
+    if "view" not in rights:
+        raise CliError("a browser without the right view could not show anything", hint="add --right view")
+    if given.programs:
+        raise CliError("--programs goes with serve token add", hint="a browser sends no MCP servers")
+    device = NewDevice(
+        user=checked_user(given.user or "local"),
+        rights=rights,
+        folders=_folders(given),
+        expires_at=None if given.expires is None else time.time() + read_duration(given.expires),
+    )
+    code = PairingCodes(ServePlaces(given.data).tokens.with_name("codes.json")).issue(device)
+    if given.json:
+        write_json({"code": code, "seconds": CODE_SECONDS, "user": device.user, "rights": list(rights)})
+        return OK
+    sys.stdout.write(f"{code}\n")
+    write_note(
+        f"it pairs one browser, for {device.user}, within {CODE_SECONDS // 60} minutes; the host runs with --web"
+    )
+    return OK
+
+
 def _list(tokens: HostTokens, given: Any) -> int:
     found = tokens.all()
     if given.json:
@@ -68,7 +93,7 @@ def _list(tokens: HostTokens, given: Any) -> int:
         return OK
     rows = [
         (
-            token.name,
+            f"{token.name} ({token.title})" if token.title else token.name,
             token.user,
             ",".join(token.rights),
             "all of the host" if token.folders is None else ", ".join(token.folders),
@@ -79,6 +104,14 @@ def _list(tokens: HostTokens, given: Any) -> int:
     ]
     write_table(("TOKEN", "USER", "RIGHTS", "FOLDERS", "PROGRAMS", "EXPIRES"), rows)
     return OK
+
+
+def _folders(given: Any) -> tuple[str, ...] | None:
+    folders = None if not given.folder else tuple(os.path.realpath(folder) for folder in given.folder)
+    for folder in folders or ():
+        if not os.path.isdir(folder):
+            raise CliError(f"--folder {folder}: no such folder", hint="choose a folder that exists on this machine")
+    return folders
 
 
 def _name(given: Any) -> str:
@@ -114,5 +147,7 @@ def _document(token: HostToken) -> dict[str, object]:
         "rights": list(token.rights),
         "folders": None if token.folders is None else list(token.folders),
         "mayStartPrograms": token.may_start_programs,
+        "kind": token.kind,
+        **({"title": token.title} if token.title else {}),
         "expiresAt": token.expires_at,
     }

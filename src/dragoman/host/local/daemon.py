@@ -219,6 +219,7 @@ class _Daemon:
         os.close(self._ready)
         _log.info("listening at %s, pid %d", self._place.socket, os.getpid())
         self._watch = loop.call_later(WATCH_SECONDS, self._look)
+        _ = self._host.run(self._host.web.restore())
         self._wait_for_use()
         loading = loop.create_task(asyncio.to_thread(load_everything))
         try:
@@ -280,12 +281,14 @@ class _Daemon:
         self._idle = asyncio.get_running_loop().call_later(seconds, self._idle_is_over)
 
     def _idle_is_over(self) -> None:
-        if self._is_idle and (self._is_leaving_soon or not self._host.keeps_sessions):
+        is_kept = self._host.keeps_sessions or self._host.web.is_kept
+        if self._is_idle and (self._is_leaving_soon or not is_kept):
             self._over.set()
         elif not self._serving:  # a turn runs without a client, or a session is kept; there is no event for their end
             if self._is_idle and not self._has_stayed:
                 self._has_stayed = True
-                _log.info("idle, and it stays for sessions that cannot come back")
+                why = "sessions that cannot come back" if self._host.keeps_sessions else "the web page"
+                _log.info("idle, and it stays for %s", why)
             self._idle = asyncio.get_running_loop().call_later(WATCH_SECONDS, self._idle_is_over)
 
     def _look(self) -> None:
@@ -302,6 +305,8 @@ class _Daemon:
             self._over.set()
         elif self._is_leaving_soon and self._is_idle:
             self._over.set()
+        if self._host.web.is_missing and not self._host.is_retiring:
+            _ = self._host.run(self._host.web.restore())
         self._host.end_old_questions()
         self._host.end_unused_sessions()
         seconds = RETIRE_SECONDS if self._host.is_retiring else WATCH_SECONDS
@@ -321,6 +326,7 @@ class _Daemon:
 
     def _stop_listening(self) -> None:
         self._server.close()
+        self._host.web.stop_listening()
         with suppress(OSError):
             if os.stat(self._place.socket).st_ino == self._inode:
                 os.unlink(self._place.socket)
@@ -337,6 +343,7 @@ class _Daemon:
         try:
             async with asyncio.timeout(DRAIN_SECONDS):
                 await self._host.close(why, "replaced" if is_replaced else None)
+                await self._host.web.end(why)
                 if self._serving:
                     await asyncio.wait(self._serving)
         except TimeoutError:

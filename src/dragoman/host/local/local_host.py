@@ -16,19 +16,23 @@ from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from dragoman.errors import ConfigError, RequestError, StoreError
 from dragoman.host.history.facts import session_key
 from dragoman.host.host import Host, HostSettings, Visitor
 from dragoman.host.local.agents import MachineAgent, default_agent, find_entry, ledger_name
 from dragoman.host.local.build import build_stamp, hello, package_folder
 from dragoman.host.local.succession import left_in
+from dragoman.host.local.web_page import WebChoice, WebPage
 from dragoman.host.methods.params import read_params
 from dragoman.host.services import HostServices, hosted_terms
 from dragoman.process.sweep import sweep
+from dragoman.registry.agents import load_agents
 from dragoman.runs.terms import read_terms, rules_for
 from dragoman.settings import load_settings
 from dragoman.settings.file import HostMembers
-from dragoman.settings.places import config_dir, data_dir
+from dragoman.settings.places import cache_dir, config_dir, data_dir
 from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
 
@@ -79,11 +83,13 @@ class LocalHost(Host):
         self._started_at = time.time()
         self._opening: set[tuple[str, str]] = set()
         self._asked_at: dict[str, float] = {}
+        self.web = WebPage(self)
         self._own_methods = {
             "_dragoman/named": self._named,
             "_dragoman/queued": self._queued,
             "_dragoman/release": self._release,
             "_dragoman/host": self._host,
+            "_dragoman/web": self._web,
             "_dragoman/retire": self._retire,
         }
 
@@ -152,12 +158,23 @@ class LocalHost(Host):
     def agent_names(self) -> list[str]:
         return []
 
+    def named_agents(self) -> list[str]:
+        """Return the agents of this machine that a client elsewhere may choose from, by their names."""
+        try:
+            return [entry.name for entry in load_agents(load_settings(config_dir()), data_dir(), cache_dir()).entries()]
+        except ConfigError as error:
+            _log.warning("the agents of this machine cannot be listed: %s", error)
+            return []
+
+    def may_use(self, agent: str, visitor: Visitor) -> bool:
+        # A text may also be a command line, or a name with arguments. That is for clients on this machine: from
+        # elsewhere nothing is started that the user of this host has not set up.
+        return visitor.is_local or agent == visitor.agent or agent in self.named_agents()
+
     def agent_entries(self, cwd: str | None) -> list[tuple[str, AgentEntry | None]]:
         from pathlib import Path
 
-        from dragoman.registry.agents import load_agents
         from dragoman.settings import find_project
-        from dragoman.settings.places import cache_dir
 
         settings = load_settings(config_dir(), None if cwd is None else find_project(Path(cwd)))
         found = load_agents(settings, data_dir(), cache_dir()).entries()
@@ -303,6 +320,30 @@ class LocalHost(Host):
             "idleSeconds": self.idle_seconds,
             "isOutdated": self.is_outdated,
         }
+
+    async def _web(self, client: HostConnection, call: Call) -> object:
+        """Open, show or stop the web page of this host."""
+        params = read_params(call.params)
+        match params.get("do"):
+            case "open":
+                await self._open_web(client, params)
+            case "stop":
+                await self.web.stop()
+            case "status":
+                pass
+            case _:
+                raise RequestError.invalid_params("do must be open, status or stop")
+        return self.web.facts()
+
+    async def _open_web(self, client: HostConnection, params: dict[str, Any]) -> None:
+        try:
+            wanted = params.get("choice")
+            choice = None if wanted is None else msgspec.convert(wanted, WebChoice)
+            await self.web.open(choice, client, is_kept=params.get("isKept") is True)
+        except msgspec.ValidationError as error:
+            raise RequestError.invalid_params(str(error)) from None
+        except (ConfigError, OSError) as error:
+            raise RequestError(-32603, str(error), {"reason": "web"}) from None
 
     def _work(self) -> list[dict[str, Any]]:
         """Return the sessions in which a turn runs or waits."""

@@ -93,7 +93,7 @@ async def restart_agent(host: Host, client: HostConnection, call: Call) -> objec
 
 async def list_login_methods(host: Host, client: HostConnection, call: Call) -> object:
     """Answer how a user can log in to an agent; one that was never started is started for it."""
-    agent = host.require_agent(read_params(call.params).get("agent"))
+    agent = host.require_agent(read_params(call.params).get("agent"), client.visitor)
     described = await host.describe_agents(agent, client.env)
     known = {agent: described[agent]}
     return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
@@ -104,7 +104,7 @@ async def log_in(host: Host, client: HostConnection, call: Call) -> object:
     from dragoman.client.login import passed_key
 
     params = read_params(call.params)
-    agent, method = host.require_agent(params.get("agent")), str(params.get("method", ""))
+    agent, method = host.require_agent(params.get("agent"), client.visitor), str(params.get("method", ""))
     if not host.may_log_in(client.visitor):
         raise RequestError.method_not_found(call.method)
     scope, key = RequestScope(client, call.id), passed_key(params.get("_meta"))

@@ -139,6 +139,8 @@ class Pairing:
         """
         self.tokens = tokens
         self.codes = codes
+        self.address: str | None = None
+        """Where a browser opens the page; None if that is not known."""
         self.on_removed: Callable[[], None] = lambda: None
         """Called when a device was removed, to end its connections at once."""
 

@@ -112,6 +112,15 @@ class ListeningAddress(NamedTuple):
             return f"{_UNIX}{self.address}"
         return f"{'wss' if self.kind == 'https' else 'ws'}://{self.address}/acp"
 
+    def page_url(self, options: ServeOptions) -> str:
+        """Return where browsers open the web page."""
+        if not options.hosts:
+            return f"{self.kind}://{self.address}/"
+        name = options.hosts[0]
+        if options.is_behind_proxy:
+            return f"https://{name}/"
+        return f"{self.kind}://{name}/" if ":" in name else f"{self.kind}://{name}:{self.address.rpartition(':')[2]}/"
+
     @property
     def ui_stream_url(self) -> str:
         """Where AI SDK clients post chats."""
@@ -229,7 +238,10 @@ class HostServer:
         await server.listen(sock, ssl=tls)
         self._servers.append(server)
         shown = f"[{host}]" if ":" in host else host
-        return ListeningAddress("https" if tls is not None else "http", f"{shown}:{port}")
+        listening = ListeningAddress("https" if tls is not None else "http", f"{shown}:{port}")
+        if self.pairing is not None:
+            self.pairing.address = self.pairing.address or listening.page_url(options)
+        return listening
 
     # Who may enter
 
@@ -301,7 +313,7 @@ class HostServer:
             not is_chat
             and not is_ticket
             and path != "/acp"
-            and path.removeprefix("/acp/") not in self._host.agent_names()
+            and path.removeprefix("/acp/") not in self._host.named_agents()
         ):
             return GateRefusal(404, "This host does not run an agent of that name.")
         # A page sees an answer to its request for a ticket, and not one to its upgrade: that is where it is counted.
@@ -513,6 +525,28 @@ class HostServer:
                 while self._busy():  # noqa: ASYNC110 - a host has no event for the end of its last turn
                     await asyncio.sleep(_TURN_LOOK_SECONDS)
 
+    @property
+    def connections(self) -> int:
+        """How many clients are connected."""
+        return len(self._served)
+
+    def stop_listening(self) -> None:
+        """Accept no more sockets."""
+        for server in self._servers:
+            server.stop_listening()
+
+    async def leave(self, why: str) -> None:
+        """End every connection and socket of this server, and leave the host and its sessions as they are."""
+        self._is_draining = True
+        if self._sweep is not None:
+            self._sweep.cancel()
+        await self._chats.close()
+        for task, served in list(self._served.items()):
+            if served is not None and isinstance(served.transport, ClosesWithCode):
+                served.transport.set_close(close_codes.DRAINING, why)
+            task.cancel()
+        await self._close_sockets()
+
     async def close(self) -> None:
         """End every session, connection and socket."""
         self._is_draining = True
@@ -521,6 +555,9 @@ class HostServer:
         await self._cancel_turns()
         await self._chats.close()
         await self._host.close("The host was shut down.")
+        await self._close_sockets()
+
+    async def _close_sockets(self) -> None:
         for server in self._servers:
             await server.close()
         for unix, path in self._unix:

@@ -236,12 +236,18 @@ def _read(path: Path) -> dict[str, HostToken]:
     return {token.name: token for token in found.tokens}
 
 
+def checked_user(name: str) -> str:
+    """Return a name, if it can be that of a token or a user. Raises: ConfigError."""
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"{name!r} cannot name a token or a user: use up to 64 letters, digits, dots, dashes and underscores"
+        )
+    return name
+
+
 def _check(token: HostToken) -> None:
     for name in (token.name, token.user):
-        if not _NAME.fullmatch(name):
-            raise ConfigError(
-                f"{name!r} cannot name a token or a user: use up to 64 letters, digits, dots, dashes and underscores"
-            )
+        checked_user(name)
     for right in token.rights:
         if right not in RIGHTS:
             raise ConfigError(f"{right!r} is not a right; the rights are {', '.join(RIGHTS)}")
