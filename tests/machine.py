@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PROGRAMS: Final = (
     *("bash", "cc", "git", "make", "nginx", "node", "npm", "openssl", "strace", "tmux", "fish", "zsh"),
     *("chromedriver", "chromium", "chromium-browser", "google-chrome"),
+    *("firefox", "firefox-esr", "WebKitWebDriver", "Xvfb"),
 )
 _given: dict[str, Any] = {}
 

@@ -205,6 +205,7 @@ async def test_one_question_is_open_at_a_time(tmp_path: Path) -> None:
 
 DECIDED = {
     "the user": (UserAnswer("reject-once"), ["The user refused this call."]),
+    "a question that the user closed": (UserAnswer(None, "cancelled"), ["The user cancelled this question"]),
     "no answer": (UserAnswer(), ["was not answered", "no user could be asked", "`execute:npm test`"]),
     "a rule of the client": (
         UserAnswer("reject-once", "rule execute (--deny)", "denied by rule execute (--deny)"),

@@ -19,7 +19,7 @@ import pytest
 
 from tests.cli.warm_python import WarmPython
 
-SECONDS = 30.0
+SECONDS = 60.0
 ODD_AGENT = Path(__file__).parent / "odd_agent.py"
 MARK = "DRAGOMAN_TEST_RUN"
 PROGRAM = (sys.executable, "-m", "dragoman")

@@ -63,33 +63,29 @@ def permitted(kind: str, path: Path) -> list[Any]:
 
 
 @pytest.mark.parametrize("words", [("--allow", "edit"), ("--allow", "*"), ("--dangerously-allow-all",)])
-@pytest.mark.parametrize("name", ["a.txt", "new.txt", ".git/hooks/post-checkout", "behind/a.txt"])
-def test_a_file_of_the_project_is_not_written_through_the_client(
-    place: Place, name: str, words: tuple[str, ...]
-) -> None:
-    (place.project.parent / "behind").symlink_to(place.project)
-    path = place.project.parent / name if name.startswith("behind") else place.project / name
+def test_a_file_of_the_project_is_not_written_through_the_client(place: Place, words: tuple[str, ...]) -> None:
+    link = place.project.parent / "behind"
+    link.symlink_to(place.project)
+    names = ("a.txt", "new.txt", ".git/hooks/post-checkout")
+    paths = [*(place.project / name for name in names), link / "a.txt"]
     before = state(place.project)
-    done = play(
-        place,
-        [["ask", "fs/write_text_file", {"path": str(path), "content": "x"}], ["say", "done"]],
-        *("--worktree", "one", *words),
-    )
+    writes = [["ask", "fs/write_text_file", {"path": str(path), "content": "x"}] for path in paths]
+    done = play(place, [*writes, ["say", "done"]], "--worktree", "one", *words)
     assert "done" in done.out, done.err
     assert state(place.project) == before
 
 
-@pytest.mark.parametrize("kind", ["edit", "delete", "move"])
 @pytest.mark.parametrize("words", [("--allow", "edit", "--allow", "delete", "--allow", "move"), ("--allow", "*")])
-def test_no_rule_permits_a_change_of_the_project(place: Place, kind: str, words: tuple[str, ...]) -> None:
+def test_no_rule_permits_a_change_of_the_project(place: Place, words: tuple[str, ...]) -> None:
     link = place.project.parent / "behind"
     link.symlink_to(place.project)
-    for path in (place.project / "a.txt", link / "a.txt", place.project, place.project.parent):
-        if kind == "edit" and path.is_dir():
-            continue
-        done = play(place, [permitted(kind, path), ["say", "done"]], "--worktree", "one", "--output", "json", *words)
-        (decision,) = done.result["permissions"]
-        assert decision["action"] != "allow", decision
+    files, folders = [place.project / "a.txt", link / "a.txt"], [place.project, place.project.parent]
+    asked = [permitted(kind, path) for kind in ("edit", "delete", "move") for path in files]
+    asked += [permitted(kind, path) for kind in ("delete", "move") for path in folders]
+    done = play(place, [*asked, ["say", "done"]], "--worktree", "one", "--output", "json", *words)
+    decisions = done.result["permissions"]
+    assert len(decisions) == len(asked)
+    assert [decision for decision in decisions if decision["action"] == "allow"] == []
 
 
 def test_reading_the_project_needs_a_rule_that_names_it(place: Place) -> None:
@@ -151,18 +147,17 @@ ATTACKS = {
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("way", ["terminal", "agent"])
 @pytest.mark.parametrize("name", ATTACKS)
-def test_no_process_of_the_agent_changes_the_project(place: Place, name: str, way: str) -> None:
+def test_no_process_of_the_agent_changes_the_project(place: Place, name: str) -> None:
     before = state(place.project)
-    # A program that no rule can look into, allowed by the widest rule there is.
+    # A program that no rule can look into, allowed by the widest rule there is: in a terminal, and by the agent itself.
     attack = place.project.parent / "attack"
-    attack.write_text(ATTACKS[name].format(project=place.project, above=place.project.parent) + f"\ntouch {RAN}\n")
-    step = ["command", "sh", str(attack)] if way == "terminal" else ["run", f"sh {attack}"]
-    done = play(place, [step, ["say", "done"]], "--worktree", "one", "--allow", "*", "-q")
+    attack.write_text(ATTACKS[name].format(project=place.project, above=place.project.parent) + f"\ntouch {RAN}-$1\n")
+    steps = [["command", "sh", str(attack), "terminal"], ["run", f"sh {attack} agent"], ["say", "done"]]
+    done = play(place, steps, "--worktree", "one", "--allow", "*", "-q")
     record = next(place.home.glob("dragoman/data/worktrees/*/one/record.json"))
     assert "done" in done.out, done.err
-    assert Path(record.parent, "tree/project", RAN).exists()
+    assert len(list(Path(record.parent, "tree/project").glob(f"{RAN}-*"))) == 2
     assert state(place.project) == before
     assert (place.project / "a.txt").stat().st_mode & 0o777 == 0o644
     assert not {"project.old", "core"} & set(os.listdir(place.project.parent))

@@ -49,7 +49,7 @@ async def test_an_unbound_client_gets_what_every_agent_can_do() -> None:
             capabilities = answer["agentCapabilities"]
             assert capabilities["promptCapabilities"] == {"image": False, "audio": False, "embeddedContext": True}
             assert capabilities["mcpCapabilities"] == {"http": False, "sse": False}
-            assert set(capabilities["sessionCapabilities"]) == {"list", "resume", "delete"}
+            assert set(capabilities["sessionCapabilities"]) == {"list", "resume", "delete", "close"}
             assert capabilities["loadSession"] is True
             assert "auth" not in capabilities
             assert set(capabilities["_meta"]) == {"dragoman"}
@@ -72,7 +72,7 @@ async def test_a_bound_client_gets_the_agents_own_capabilities_and_starts_it_onc
                 assert capabilities["promptCapabilities"]["image"] is True
                 assert capabilities["mcpCapabilities"] == {"http": True, "sse": False}
                 assert "additionalDirectories" in capabilities["sessionCapabilities"]
-                assert "close" not in capabilities["sessionCapabilities"], "editors would close on the end of a tab"
+                assert "close" in capabilities["sessionCapabilities"]
                 assert capabilities["_meta"]["vendor"] == {"x": 1}
             assert rich.starts == (1 if round == 0 else 0)
             assert poor.starts == 0

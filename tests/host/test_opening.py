@@ -361,9 +361,9 @@ async def test_a_fork_is_a_new_session_whose_history_starts_with_that_of_its_par
         assert texts == ["first", "heard first", "second", "heard second"]
         assert (await host.events(child, "fork"))[0]["id"] == parent
         assert "first" not in str(await host.events(child, "update")), "a reference, not a copy"
-        plain = await host.client(visitor=Visitor(agent="test"))
-        asked = plain.ask("session/fork", sessionId=parent, cwd="/tmp", mcpServers=[])
-        assert (await plain.answer_to(asked))[1]["error"]["code"] == -32601
+        silent = await host.client({"_meta": {"dragoman": {}}}, visitor=Visitor(agent="test"))
+        asked = silent.ask("session/fork", sessionId=parent, cwd="/tmp", mcpServers=[])
+        assert (await silent.answer_to(asked))[1]["error"]["code"] == -32601
 
 
 def _forking(memory: dict[str, Any]) -> Any:
@@ -488,6 +488,20 @@ async def test_nothing_is_forked_unless_host_client_and_agent_do_it(why: str) ->
         session = await line.open("/tmp")
         assert (await line.error("session/fork", sessionId=session, cwd="/tmp", mcpServers=[]))["code"] == -32601
         assert "plan" not in str(source.agent.hello), "and nothing unstable is announced to the agent"
+
+
+async def test_an_editor_forks_what_the_capabilities_offer() -> None:
+    source = OnTheWire(capabilities={"loadSession": True, "sessionCapabilities": {"fork": {}}})
+    async with hosted(source, settings=HostSettings(forks=True)) as host:
+        for visitor in (Visitor(agent="test"), Visitor()):
+            editor = await host.client(hello=False, visitor=visitor)
+            hello = await editor.hello()
+            session = await editor.open("/tmp")
+            assert hello["agentCapabilities"]["sessionCapabilities"]["fork"] == {}, "every agent of this host can"
+            asked = editor.ask("session/fork", sessionId=session, cwd="/tmp", mcpServers=[])
+            source.agent.reply(await source.agent.next(), {"sessionId": "copy"})
+            _, answer = await editor.answer_to(asked)
+            assert answer["result"]["sessionId"] != session
 
 
 async def test_a_fork_has_the_servers_and_terms_of_its_parent_if_the_client_asks_for_it() -> None:

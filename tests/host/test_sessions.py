@@ -11,7 +11,7 @@ from dragoman.agent import Agent, AgentSession, Turn
 from dragoman.host.host import Visitor
 from dragoman.schema import v1
 from dragoman.store.event_log import NewEvent
-from tests.host.kit import OURS, Hosted, hosted, make_log
+from tests.host.kit import OURS, Hosted, OnTheWire, hosted, make_log
 
 CANCELLED = {"stopReason": "cancelled"}
 END = {"stopReason": "end_turn"}
@@ -356,16 +356,76 @@ async def test_folders_and_rights_of_a_token_hold(tmp_path: Any) -> None:
         assert error["data"]["reason"] == "forbidden"
 
 
-async def test_close_is_not_offered_to_clients_that_do_not_know_the_host() -> None:
-    async with hosted(Steps()) as host:
+@pytest.mark.rule(116)
+@pytest.mark.rule(120)
+async def test_an_editor_that_closes_a_session_ends_its_own_work_and_nothing_of_others() -> None:
+    source = OnTheWire()
+    async with hosted(source) as host:
         editor = await host.client(hello=False)
-        capabilities = (await editor.hello())["agentCapabilities"]
-        assert "close" not in capabilities["sessionCapabilities"]
+        assert (await editor.hello())["agentCapabilities"]["sessionCapabilities"]["close"] == {}
         session = await editor.open("/tmp")
-        assert (await editor.error("session/close", sessionId=session))["code"] == -32601
         ours = await host.client(OURS)
-        assert await ours.result("session/close", sessionId=session) == {}
+        await ours.resume(session)
+        running = editor.prompt(session, "of the editor")
+        prompt = await source.agent.prompted()
+        waiting = ours.prompt(session, "of ours")
+        await ours.until("session/update")
+        closing = editor.ask("session/close", sessionId=session)
+        assert (await source.agent.next())["method"] == "session/cancel"
+        source.agent.reply(prompt, {"stopReason": "cancelled"})
+        answers: dict[Any, Any] = {}
+        while len(answers) < 2:
+            message = await editor.next()
+            if "id" in message:
+                answers[message["id"]] = message["result"]
+        assert answers == {closing: {}, running: {"stopReason": "cancelled"}}
+        prompt = await source.agent.prompted()
+        source.agent.say("goes on")
+        source.agent.reply(prompt, END)
+        while (message := await ours.next()).get("id") != waiting:
+            pass
+        assert message["result"] == END
+        assert await editor.everything() == [], "it has left"
+        _, refused = await editor.answer_to(editor.prompt(session, "again"))
+        assert (refused["error"]["code"], refused["error"]["data"]) == (-32002, {"sessionId": session})
+        assert (await editor.error("session/close", sessionId=session))["code"] == -32002
+        await editor.resume(session)
+        again = editor.prompt(session, "again")
+        prompt = await source.agent.prompted()
+        source.agent.reply(prompt, END)
+        await editor.answer_to(again)
+
+
+@pytest.mark.rule(116)
+async def test_an_editor_that_is_alone_closes_the_session_and_ends_its_agent() -> None:
+    async with hosted(Steps()) as host:
+        editor = await host.client()
+        session = await editor.open("/tmp")
+        assert await editor.result("session/close", sessionId=session) == {}
         await _gone(host)
+        (row,) = (await editor.result("session/list"))["sessions"]
+        assert row["_meta"]["dragoman"]["state"] == "closed"
+
+
+async def test_the_tokens_that_a_prompt_used_are_kept_for_lists_and_later_clients() -> None:
+    usage = {"totalTokens": 12, "inputTokens": 10, "outputTokens": 2}
+    source = OnTheWire()
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        asked = line.prompt(session, "count")
+        source.agent.reply(await source.agent.prompted(), {**END, "usage": usage})
+        _, answer = await line.answer_to(asked)
+        assert answer["result"]["usage"] == usage
+        asked = line.prompt(session, "once more")
+        source.agent.reply(await source.agent.prompted(), END)
+        await line.answer_to(asked)
+        (row,) = (await line.result("session/list"))["sessions"]
+        assert row["_meta"]["dragoman"]["usage"] == usage
+        other = await host.client(OURS)
+        _, place = await other.load(session)
+        assert place["_meta"]["dragoman"]["usage"] == usage
+        turns = await other.result("_dragoman/turns", sessionId=session)
+        assert turns["ended"][0]["result"]["usage"] == usage
 
 
 async def test_a_closed_session_is_listed_as_closed_until_its_agent_runs_again() -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from dragoman.process import Child, proctable
 from dragoman.process.sweep import marked
 
-SECONDS = 30.0  # the bound of every wait here; two loaded cores need a part of it
+SECONDS = 60.0  # the bound of every wait here; two loaded cores need a part of it
 
 # Ends on stdin EOF, like a good agent.
 FRIENDLY = ("sh", "-c", "cat")

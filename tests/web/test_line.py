@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +14,6 @@ from tests.web.kit import Played, Web, connected, holds
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"
 TEXT = """id => dragoman.thread(id).fold.timeline.filter(one => one.role === 'agent')
     .flatMap(one => one.parts).map(part => part.text).join('')"""
 KINDS = "id => dragoman.thread(id).fold.timeline.map(one => one.role ?? one.kind)"
@@ -40,6 +39,7 @@ async def test_a_turn_is_in_the_state_of_the_page(web: Web) -> None:
         session.end()
         await holds(page, ENDED, session.id)
         assert await page.evaluate(KINDS, session.id) == ["user", "thought", "tool", "agent", "turn"]
+        assert await page.evaluate("dragoman.app.said.value") == "test has finished."
         assert await page.evaluate("id => dragoman.app.rows.value.some(row => row.sessionId === id)", session.id)
         assert await page.evaluate("id => dragoman.thread(id).unsent.value.length", session.id) == 0
 
@@ -191,6 +191,32 @@ async def test_a_device_that_was_removed_loses_its_line_and_everything_that_it_k
             };
         })"""
         assert await page.evaluate(kept) == []
+
+
+async def test_20_000_chunks_come_in_at_most_63_frames_a_second(web: Web) -> None:
+    """All of them are in the page's state, in order; the host joins those that wait for the same frame."""
+    frames = 0
+
+    def count(data: Any) -> None:
+        nonlocal frames
+        frames += '"session/update"' in str(data)
+
+    async with web.context() as context:
+        page = await context.new_page()
+        page.on("websocket", lambda socket: socket.on("framereceived", count))
+        await web.enter(page)
+        session = await web.session(page)
+        await begin(page, session)
+        begun, frames = time.monotonic(), 0
+        for number in range(20_000):
+            session.say(f"{number} ")
+            if number % 200 == 0:
+                await asyncio.sleep(0)  # what is on its way goes on
+        session.end()
+        await holds(page, ENDED, session.id)
+        seconds = time.monotonic() - begun
+        assert (await page.evaluate(TEXT, session.id)).split() == [str(number) for number in range(20_000)]
+        assert 1 <= frames <= 63 * (seconds + 1)
 
 
 async def test_an_idle_page_asks_for_nothing_beyond_a_sign_of_life(web: Web) -> None:

@@ -27,6 +27,7 @@ from dragoman.state import (
 from tests import machine
 from tests.state.test_any_sequence import READ, STEPS
 from tests.state.test_transcripts import FILES, messages
+from tools import web_types
 
 WEB: Final = Path(__file__).parents[2] / "web"
 OWN: Final = Path(__file__).parents[1]
@@ -70,6 +71,10 @@ def in_python(steps: Iterable[Step]) -> SessionState:
 
 def _read(kind: type[Any], raw: object) -> Any:
     return schema.decode(kind, json.dumps(raw).encode())
+
+
+def test_the_types_of_the_page_are_those_of_the_schema() -> None:
+    assert web_types.FILE.read_text() == web_types.text(), "run `python -m tools.web_types`"
 
 
 def test_recorded_sessions_become_the_same_state() -> None:
@@ -117,7 +122,7 @@ def test_random_sessions_become_the_same_state() -> None:
     """Every kind of update, known and unknown ids, turns that end in every way; all in one run of Node."""
     cases: list[list[Step]] = []
 
-    @settings(max_examples=settings().max_examples * 4, deadline=None, phases=[Phase.generate], database=None)
+    @settings(max_examples=settings().max_examples * 2, deadline=None, phases=[Phase.generate], database=None)
     @given(st.lists(STEPS, max_size=40))
     def collect(steps: list[Any]) -> None:
         cases.append(list(as_steps(steps)))

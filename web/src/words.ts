@@ -307,7 +307,15 @@ export const words = {
   },
 
   store: {
+    agent: "The agent",
     asks: (title: string) => `A question: ${title}`,
+    back: "Connected again.",
+    broken: "The line to the host is broken. The agents go on working.",
+    ended: (agent: string, reason: string | undefined) => {
+      if (reason === "end_turn") return `${agent} has finished.`;
+      return reason === "cancelled" ? `${agent} was stopped.` : `${agent} has stopped before the end.`;
+    },
+    said: (agent: string, text: string) => `${agent}: ${text}`,
     noHost: "The host cannot be reached. Look whether dragoman web still runs.",
     noSession: "There is no such session here.",
     notUploaded: "The host cannot be reached: not uploaded.",

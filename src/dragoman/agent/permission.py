@@ -27,7 +27,8 @@ class Permission(Struct, frozen=True):
     """The user's answer to a permission request. It is true only for a yes, so that `if await turn.ask(...)` is safe.
 
     `option_id` and `kind` are those of the chosen option, None when the request was cancelled or the answer is invalid.
-    `decided_by` and `reason` are what a dragoman client reports about a decision that the user did not make.
+    `decided_by` and `reason` are what a dragoman client reports about a decision that the user did not make;
+    `decided_by` is `cancelled` if the user closed the question.
     """
 
     allowed: bool
@@ -41,6 +42,8 @@ class Permission(Struct, frozen=True):
 
 
 REFUSED = Permission(False)
+CANCELLED = Permission(False, decided_by="cancelled")
+"""No choice: the user closed the question. The protocol has no other meaning for this outcome."""
 
 
 async def ask_permission(
@@ -84,4 +87,4 @@ def judge(outcome: v1.RequestPermissionOutcome, offered: Sequence[v1.PermissionO
                 by, reason = (str(reported.get(name) or "") for name in ("decidedBy", "reason"))
                 return Permission(is_allowing(option.kind), option.option_id, option.kind, by, reason)
         _log.warning("the client chose an option that was not offered; that counts as a no")
-    return REFUSED
+    return CANCELLED if isinstance(outcome, v1.CancelledPermissionOutcome) else REFUSED

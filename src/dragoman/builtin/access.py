@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from dragoman.agent import ClientError
 from dragoman.builtin.command_guard import safe_environment
 from dragoman.builtin.placement import OUTSIDE, Placement
-from dragoman.builtin.tools.tool import CommandResult, NoFormError, ToolError
+from dragoman.builtin.tools.tool import CommandResult, NoFormError, QuestionCancelled, ToolError
 from dragoman.errors import ConnectionClosed, DragomanError
 from dragoman.schema import v1
 from dragoman.workspace import FileLimits, Workspace, WorkspaceError
@@ -518,7 +518,7 @@ def _write_outside(path: str, text: str) -> None:
 async def ask_by_form(
     session: AgentSession, question: str, choices: Sequence[AnswerChoice], *, is_multiple: bool
 ) -> list[str] | None:
-    """Return the user's answer; None if they declined. Raises: ToolError."""
+    """Return the user's answer; None if they declined. Raises: ToolError, QuestionCancelled."""
     options = [v1.EnumOption(choice.label, choice.label, choice.description or UNSET) for choice in choices]
     answer: v1.ElicitationPropertySchema
     if not options:
@@ -534,8 +534,11 @@ async def ask_by_form(
 
 
 async def edit_by_form(session: AgentSession, question: str, text: str) -> str | None:
-    """Return a text as the user changed it; None if they declined. Raises: ToolError."""
-    edited = await _filled_in(session, question, v1.StringPropertySchema(title="Text", default=text, min_length=1))
+    """Return a text as the user changed it; None if they declined or cancelled. Raises: ToolError."""
+    try:
+        edited = await _filled_in(session, question, v1.StringPropertySchema(title="Text", default=text, min_length=1))
+    except QuestionCancelled:
+        return None
     return edited if isinstance(edited, str) else None
 
 
@@ -545,6 +548,13 @@ async def _filled_in(session: AgentSession, question: str, answer: v1.Elicitatio
         reply = await session.elicit(question, schema)
     except ClientError as error:
         raise ToolError(f"the question could not be asked: {error.message}") from error
+    if isinstance(reply, v1.CancelElicitation):
+        from dragoman.policy.decide import NO_USER
+
+        own = reply.meta.get("dragoman") if isinstance(reply.meta, dict) else None
+        if isinstance(own, dict) and own.get("decidedBy") == NO_USER:  # a host of which no client can show it
+            raise NoFormError(f"the question could not be asked: {own.get('reason')}")
+        raise QuestionCancelled("the user cancelled the question")
     if not isinstance(reply, v1.AcceptElicitation) or not reply.content:
         return None
     return reply.content.get("answer")

@@ -23,8 +23,9 @@ _OBEY: Final = "Do not try it in another way"
 class UserAnswer(Struct, frozen=True):
     """The answer to a permission request.
 
-    `option_id` is None without an answer. `decided_by` and `reason` are what the client reports about its decision;
-    both are empty if it reports nothing, as most clients do.
+    `option_id` is None without an answer, or if the user cancelled the question, which `decided_by` says. Otherwise
+    `decided_by` and `reason` are what the client reports about its decision; both are empty if it reports nothing, as
+    most clients do.
     """
 
     option_id: str | None = None
@@ -39,7 +40,7 @@ def refusal_of(decision: Decision, to_ask: Sequence[Request] = (), answer: UserA
         to_ask: the requests that no rule decided.
         answer: the answer to the permission request; None if none was sent.
     """
-    from dragoman.policy.decide import NO_USER, USER
+    from dragoman.policy.decide import CANCELLED, NO_USER, USER
 
     if answer is None:
         if decision.decided_by == NO_USER:
@@ -47,6 +48,8 @@ def refusal_of(decision: Decision, to_ask: Sequence[Request] = (), answer: UserA
         if decision.rule is None:  # the reason states what is accepted: a mode, or a host that no rule names
             return f"Not permitted: {decision.reason}."
         return f"Not permitted: {decision.reason}. {_OBEY}; only the user can change that rule. Do without it."
+    if answer.decided_by == CANCELLED:
+        return f"The user cancelled this question, so that the call did not run. {_OBEY}; ask what to do instead."
     if answer.reason and answer.decided_by != USER:
         rest = _what_would_allow(to_ask) if answer.decided_by == NO_USER else f"{_OBEY}; do without it."
         return f"Not permitted: {answer.reason}. {rest}"

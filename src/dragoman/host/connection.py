@@ -134,7 +134,7 @@ class HostConnection:
         if self._hello is None:
             raise RequestError.invalid_request("initialize must come first")
         handler = self._methods.get(call.method)
-        if handler is not None and not (call.method == "session/close" and not self.kind.knows_us):
+        if handler is not None:
             right = SERVED_RIGHTS.get(call.method)
             if right is not None and right not in self.visitor.rights:
                 self.require(right)

@@ -210,4 +210,6 @@ def read_elicited(answer: dict[str, Any]) -> Elicited:
     action = answer.get("action")
     if action == "accept":
         return v1.AcceptElicitation(answer.get("content") or {})
-    return v1.DeclineElicitation() if action == "decline" else v1.CancelElicitation()
+    if action == "decline":
+        return v1.DeclineElicitation()
+    return v1.CancelElicitation(meta=answer.get("_meta", UNSET))  # which says why, if it was not the user

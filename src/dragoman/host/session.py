@@ -183,6 +183,11 @@ class HostedSession:
             attachment.pace = self._paces.get(ms) or self._paces.setdefault(ms, TextPace(self.log, ms))
         self.questions.show_to(attachment)
 
+    def is_used_besides(self, client: HostConnection) -> bool:
+        """Whether another client is attached, or has a prompt here."""
+        is_watched = any(attachment.client is not client for attachment in self.attachments)
+        return is_watched or self.prompts.has_others(client)
+
     def detach(self, attachment: Attachment) -> None:
         """Detach a client that is gone. What it started goes on."""
         self.last_used = monotonic()

@@ -41,6 +41,21 @@ async def test_the_answer_of_the_user_is_returned(
     assert asked.message == "Which?"
 
 
+async def test_a_question_that_the_user_cancels_is_reported_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = ScriptedClient(form=None)
+
+    async def cancel(*values: object, **members: object) -> v1.CancelElicitation:
+        return v1.CancelElicitation()
+
+    monkeypatch.setattr(client.answers, "form", cancel)
+    async with with_editor(tmp_path, client) as context:
+        output = await context.call("question", question="Which?", choices=CHOICES)
+    assert output.text.startswith("The user cancelled the question.")
+    assert not output.is_error
+
+
 async def test_a_user_who_declines_is_reported_as_such(tmp_path: Path) -> None:
     async with with_editor(tmp_path, ScriptedClient(form=None)) as context:
         output = await context.call("question", question="Which?", choices=CHOICES)

@@ -37,6 +37,7 @@ export class Fake {
       unsent: this.unsent,
       sent: () => undefined,
       accepted: () => undefined,
+      ended: () => undefined,
     });
     this.thread.begin({});
     this.app = this.#app();

@@ -5,6 +5,7 @@
  * draws clears them. No DOM, no clock, no signals.
  */
 import type { CompactionItem, BetweenItem, Item, MessageItem, PlanEntry, PlanItem, SubagentItem, ToolItem } from "../model";
+import type { SessionUpdate } from "../wire/types";
 import { Outputs } from "./outputs";
 import { append } from "./parts";
 import { list, number, object, present, text, type Json } from "./read";
@@ -36,7 +37,7 @@ interface Turn {
   message: MessageItem | null;
 }
 
-const ROLES: Readonly<Record<string, Role>> = {
+const ROLES: Readonly<Partial<Record<SessionUpdate["sessionUpdate"], Role>>> = {
   user_message_chunk: "user",
   agent_message_chunk: "agent",
   agent_thought_chunk: "thought",
@@ -93,7 +94,7 @@ export class SessionFold {
   fold(value: unknown, seq = 0, at?: number): void {
     const update = object(value);
     if (seq > this.cursor) this.cursor = seq;
-    switch (update["sessionUpdate"]) {
+    switch (update["sessionUpdate"] as SessionUpdate["sessionUpdate"]) {
       case "user_message_chunk":
       case "agent_message_chunk":
       case "agent_thought_chunk":
@@ -260,7 +261,7 @@ export class SessionFold {
   // Messages
 
   #chunk(update: Json, seq: number, at?: number): void {
-    const role = ROLES[update["sessionUpdate"] as string] ?? "agent";
+    const role = ROLES[update["sessionUpdate"] as SessionUpdate["sessionUpdate"]] ?? "agent";
     const id = text(update["messageId"]) ?? null;
     const turn = this.#running;
     if (role === "user" && turn !== null && turn.echo.length > 0 && same(turn.echo[0], update["content"])) {

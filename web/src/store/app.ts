@@ -6,7 +6,7 @@ import type { Answered, Attached, Host, Question, QuestionEnd, Row, Thread } fro
 import { list, number, object, present, text, type Json } from "../state/read";
 import { pair as pairWith, post } from "../wire/door";
 import { Line } from "../wire/line";
-import { LineClosed, RpcError, type Rpc } from "../wire/rpc";
+import { LineClosed, RpcError, type Callable, type Rpc } from "../wire/rpc";
 import { words } from "../words";
 import { Asked, type Reply } from "./asked";
 import { Attachments } from "./attachments";
@@ -20,6 +20,7 @@ const CLIENT_INFO = { name: "dragoman-web", title: "Dragoman in a browser", vers
 const KEPT_THREADS = 6;
 const BATCH_MS = 16;
 const ANSWER_MS = 10_000;
+const BROKEN_MS = 2_000;
 const MOST_ENDS = 50;
 
 /** What can be seen of the page's state from the console of the browser, and by tests. */
@@ -104,6 +105,7 @@ class Store implements App {
       void this.#kept.set("settings", this.settings.value);
     });
     this.#half = half ?? null;
+    this.#sayLine();
     this.#line.start(this.#half);
   }
 
@@ -297,6 +299,34 @@ class Store implements App {
     }
   }
 
+  /** Says how a turn ended, as far as the user wants to hear it. */
+  #sayEnd(sessionId: string, stopReason: string | undefined, last: string): void {
+    const { announce } = this.settings.value;
+    if (announce === "off") return;
+    const agent = this.#rows.get(sessionId)?.own.agent ?? words.store.agent;
+    const isWhole = announce === "messages" && stopReason === "end_turn" && last !== "";
+    this.said.value = isWhole ? words.store.said(agent, last) : words.store.ended(agent, stopReason);
+  }
+
+  /** Says that the line broke, once that takes longer than a moment, and that it came back. */
+  #sayLine(): void {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isSaid = false;
+    effect(() => {
+      const { state } = this.line.value;
+      clearTimeout(timer);
+      if (state === "connected" && isSaid) {
+        isSaid = false;
+        this.said.value = words.store.back;
+      } else if (state === "reconnecting" || state === "offline" || state === "draining") {
+        timer = setTimeout(() => {
+          if (!isSaid) this.said.value = words.store.broken;
+          isSaid = true;
+        }, BROKEN_MS);
+      }
+    });
+  }
+
   #paintThreads(): void {
     for (const thread of this.#threads.values()) if (thread.users > 0) thread.paint();
   }
@@ -326,7 +356,7 @@ class Store implements App {
   }
 
   call<T>(method: string, params: unknown): Promise<T> {
-    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method, params);
+    return this.#rpc === null ? Promise.reject(new LineClosed()) : this.#rpc.request<T>(method as Callable, params);
   }
 
   // The list
@@ -374,6 +404,7 @@ class Store implements App {
       unsent: this.#outbox.of(sessionId),
       sent: (promptId) => this.#outbox.blocks(promptId),
       accepted: (promptId) => this.#outbox.accepted(promptId),
+      ended: (stopReason, last) => this.#sayEnd(sessionId, stopReason, last),
     });
     this.#threads.set(sessionId, thread);
     return thread;

@@ -1,5 +1,9 @@
 /** JSON-RPC 2.0 over one line: requests with answers, notifications, and requests of the peer. */
 import { object, text, type Json } from "../state/read";
+import type { AgentMethod } from "./types";
+
+/** What the page may call: methods of the protocol, and the host's own. */
+export type Callable = AgentMethod | `_dragoman/${string}`;
 
 /** The host answered with an error. */
 export class RpcError extends Error {
@@ -51,7 +55,7 @@ export class Rpc {
   }
 
   /** Sends a request. `then` is called at the place of the answer in the stream, before any message behind it. */
-  request<T>(method: string, params: unknown, then?: (result: Json) => void): Promise<T> {
+  request<T>(method: Callable, params: unknown, then?: (result: Json) => void): Promise<T> {
     if (this.#isOver) return Promise.reject(new LineClosed());
     const id = this.#next++;
     return new Promise<T>((resolve, reject) => {
@@ -60,7 +64,7 @@ export class Rpc {
     });
   }
 
-  notify(method: string, params: unknown): void {
+  notify(method: Callable, params: unknown): void {
     if (!this.#isOver) this.#write({ jsonrpc: "2.0", method, params });
   }
 

@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 from msgspec import Meta, Struct
 
 from dragoman.builtin.tools import paths
-from dragoman.builtin.tools.tool import AnswerChoice, Kind, NoFormError, Preview, Tool, ToolError, ToolOutput
+from dragoman.builtin.tools.tool import (
+    AnswerChoice,
+    Kind,
+    NoFormError,
+    Preview,
+    QuestionCancelled,
+    Tool,
+    ToolError,
+    ToolOutput,
+)
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -72,6 +81,8 @@ class QuestionTool(Tool):
             return ToolOutput(
                 "The user is asked in words. The turn ends now, and the user's next prompt is the answer."
             )
+        except QuestionCancelled:
+            return ToolOutput("The user cancelled the question. Do not ask it again; go on without an answer, or stop.")
         if answer is None:
             return ToolOutput("The user declined to answer. Continue with what you know, and state what you assumed.")
         chosen = ", ".join(answer)

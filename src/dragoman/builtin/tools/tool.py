@@ -47,6 +47,10 @@ class NoFormError(ToolError):
     """The client cannot show a form, so that a question has to be asked in words."""
 
 
+class QuestionCancelled(ToolError):
+    """The user cancelled a question, which is neither an answer nor a refusal to give one."""
+
+
 class Preview(Struct, frozen=True):
     """What is shown of a call before it runs, also while its arguments still stream in."""
 

@@ -40,7 +40,7 @@ def initialize_answer(
         bound: The agent that the connection is bound to.
         may_log_in: Whether this client may log in and out.
         is_local: Whether it runs on this machine.
-        forks: Whether the host copies sessions, which is unstable, for clients that use unstable methods.
+        forks: Whether the host copies sessions, which is unstable.
         is_outdated: Whether the files of the host have changed since it was started.
         own: What clients that know the host get besides: which of its methods they may call, and who they are.
     """
@@ -50,9 +50,7 @@ def initialize_answer(
     if kind.knows_us:
         about.update(own or {})
     described = None if bound is None else agents.get(bound)
-    capabilities = _capabilities(kind, agents, bound, may_log_in=may_log_in)
-    if forks and kind.unstable and described is not None and described.can("sessionCapabilities.fork"):
-        capabilities["sessionCapabilities"]["fork"] = {}
+    capabilities = _capabilities(agents, bound, may_log_in=may_log_in, forks=forks and kind.forks)
     meta = described.capabilities.get("_meta") if described is not None else None
     capabilities["_meta"] = {**(meta if isinstance(meta, dict) else {}), "dragoman": about}
     info: dict[str, Any] = {"name": "dragoman", "title": "Dragoman host", "version": __version__}
@@ -63,19 +61,19 @@ def initialize_answer(
 
 
 def _capabilities(
-    kind: ClientKind, agents: Mapping[str, AgentDescription | None], bound: str | None, *, may_log_in: bool
+    agents: Mapping[str, AgentDescription | None], bound: str | None, *, may_log_in: bool, forks: bool
 ) -> dict[str, Any]:
     def every(gate: str) -> bool:
         asked = [agents.get(bound)] if bound is not None else list(agents.values())
         return bool(asked) and all(agent is not None and agent.can(gate) for agent in asked)
 
-    sessions: dict[str, Any] = {"list": {}, "resume": {}, "delete": {}}
-    if kind.knows_us:
-        sessions["close"] = {}
+    sessions: dict[str, Any] = {"list": {}, "resume": {}, "delete": {}, "close": {}}
     if kind.unstable:  # the host does these itself, for the sessions of every agent
         sessions |= {"title": {}, "archive": {}}
     if every("sessionCapabilities.additionalDirectories"):
         sessions["additionalDirectories"] = {}
+    if forks and every("sessionCapabilities.fork"):
+        sessions["fork"] = {}
     capabilities: dict[str, Any] = {
         "loadSession": True,
         "promptCapabilities": {

@@ -54,6 +54,11 @@ class ClientKind(msgspec.Struct, frozen=True):
     methods: frozenset[str] = frozenset()
     """Extension methods that it announced one by one."""
 
+    @property
+    def forks(self) -> bool:
+        """Whether it may use the method that copies sessions: one of ours announces what it uses, others cannot."""
+        return self.unstable or not self.knows_us
+
     def has_extension(self, method: str) -> bool:
         """Whether it announced an extension method."""
         return method in self.methods or method.removeprefix("_").partition("/")[0] in self.vendors

@@ -50,6 +50,8 @@ class SessionRequests:
         self._client = client
         self._attachments: dict[str, Attachment] = {}
         self._observed: set[str] = set()
+        # Sessions that a client which is not ours has closed: it has to open them again to use them (rule 120).
+        self._closed: set[str] = set()
         self._noted: set[tuple[str, ...]] = set()
         self._held: dict[str, list[asyncio.Future[None]]] = {}  # by their session; those that open one by ""
         self._older = OlderHistory(host, client)
@@ -194,7 +196,7 @@ class SessionRequests:
         client.require("prompt", parent.id)
         if self._host.is_retiring:
             await self._hold(call, "")
-        may_fork = client.kind.unstable and (client.settings.unstable or client.settings.forks)
+        may_fork = client.kind.forks and (client.settings.unstable or client.settings.forks)
         if not may_fork or not parent.agent_can("sessionCapabilities.fork"):
             raise RequestError.method_not_found(call.method)
         session = await self._host.make_session(
@@ -226,6 +228,7 @@ class SessionRequests:
         else:
             session.servers = servers or session.servers
             session.directories = directories or session.directories
+        self._closed.discard(session.id)
         self._observe(session, meta)
         self._use_environment(call, session, meta)
         if session.facts.get("isForeign"):
@@ -307,6 +310,8 @@ class SessionRequests:
     def _prompt(self, call: Call) -> Coroutine[Any, Any, object]:
         """Accept a prompt here and now, so that a cancel behind it finds it."""
         request = read(call, v1.PromptRequest)
+        if self._closed:
+            self._require_open(request.session_id)
         call.cancelled_result = lambda: v1.PromptResponse("cancelled")
         session = self._host.find_live(request.session_id, self._client.visitor)
         if session is not None:
@@ -406,6 +411,7 @@ class SessionRequests:
 
     async def _set_mode(self, call: Call) -> object:
         request = read(call, v1.SetSessionModeRequest)
+        self._require_open(request.session_id)
         session = await self.find(request.session_id)
         self._client.require("prompt", session.id)
         await session.settings.set_mode(self._client, request.mode_id)
@@ -415,6 +421,7 @@ class SessionRequests:
         request: Any = msgspec.json.decode(call.params or b"{}")
         if not isinstance(request, dict) or not isinstance(request.get("configId"), str):
             raise RequestError.invalid_params("configId is missing", path="$.configId")
+        self._require_open(str(request.get("sessionId")))
         session = await self.find(str(request.get("sessionId")))
         self._client.require("prompt", session.id)
         options = await session.settings.set_option(self._client, request["configId"], request.get("value"))
@@ -434,8 +441,21 @@ class SessionRequests:
         return {}
 
     async def _close(self, call: Call) -> object:
-        session = await self.find(read(call, v1.CloseSessionRequest).session_id)
-        self._client.require("prompt", session.id)
+        """End the turn and the agent of a session.
+
+        Editors send it when a tab is closed. So it is for this client only if it is not one of ours and others use the
+        session: its own prompts are cancelled, and it leaves.
+        """
+        id = read(call, v1.CloseSessionRequest).session_id
+        self._require_open(id)
+        session, client = await self.find(id), self._client
+        client.require("prompt", session.id)
+        if not client.kind.knows_us:
+            self._closed.add(session.id)
+            if session.is_used_besides(client):
+                session.prompts.cancel_all_of(client)
+                self._leave(session)
+                return {}
         await self._host.close_session(session, "The session was closed.")
         return {}
 
@@ -467,6 +487,11 @@ class SessionRequests:
         if session is None:
             raise RequestError.not_found("there is no such session")
         return session
+
+    def _require_open(self, id: str) -> None:
+        """Raises: RequestError if the client has closed the session."""
+        if id in self._closed:
+            raise RequestError.not_found("this session was closed; load or resume it", {"sessionId": id})
 
     async def _named(self, call: Call) -> HostedSession:
         request: Any = msgspec.json.decode(call.params or b"{}")
@@ -542,6 +567,8 @@ class SessionRequests:
                 "questions": [question.id for question in session.questions],
                 "outcomes": dict(session.prompts.outcomes),
             }
+            if session.facts.get("usage") is not None:
+                place["usage"] = session.facts["usage"]
         return place
 
 

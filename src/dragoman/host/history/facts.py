@@ -22,7 +22,7 @@ ARCHIVED: Final = "archivedAt"
 """The fact of a session that was archived: when, in milliseconds since 1970."""
 OWN_TITLE: Final = "hasOwnTitle"
 """The fact of a session whose user gave it a title: the agent's do not count any more."""
-_SHOWN: Final = ("prompt", "cost", "steps", "ended", "context", "changes", "lastLine", "error", ARCHIVED)
+_SHOWN: Final = ("prompt", "cost", "usage", "steps", "ended", "context", "changes", "lastLine", "error", ARCHIVED)
 _ERROR_CHARACTERS: Final = 200
 _PROMPT_CHARACTERS: Final = 200
 
@@ -86,6 +86,8 @@ def note_outcome(facts: dict[str, Any], outcome: Mapping[str, Any]) -> None:
         facts["error"] = {"message": message, **named}
     elif isinstance(result, dict):
         facts["ended"] = {"stopReason": str(result.get("stopReason", ""))}
+        if isinstance(result.get("usage"), dict):
+            facts["usage"] = result["usage"]
 
 
 def note_prompt(facts: dict[str, Any], blocks: Sequence[object]) -> bool:

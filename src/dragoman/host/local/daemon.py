@@ -56,6 +56,8 @@ _log = logging.getLogger("dragoman.host")
 _LOG_BYTES: Final = 5 * 1024 * 1024
 DRAIN_SECONDS: Final = 10.0
 WATCH_SECONDS: Final = 2.0
+FIRST_USE_SECONDS: Final = 10.0
+"""How long a host waits at least for its first client, the program that started it."""
 RETIRE_SECONDS: Final = 0.1
 """How often a host that retires looks whether its turns have ended: clients of the next one wait for it."""
 CLONE_SECONDS: Final = 1.0
@@ -203,6 +205,7 @@ class _Daemon:
         self._is_leaving_soon = False
         self._is_terminated = False
         self._has_stayed = False
+        self._was_used = False
         self._build, self._clone = started_from
         self._looked_at = time.monotonic()
 
@@ -248,6 +251,7 @@ class _Daemon:
         if not self._host.is_outdated and self._is_changed():
             _log.info("the files of %s were changed; this host leaves to another one", package_folder())
             self._host.is_outdated = self._is_leaving_soon = True
+        self._was_used = True
         task = asyncio.get_running_loop().create_task(self._host.serve(transport, Visitor()))
         self._serving.add(task)
         task.add_done_callback(self._closed)
@@ -278,6 +282,8 @@ class _Daemon:
         if self._idle is not None:
             self._idle.cancel()
         seconds = 0.0 if self._is_leaving_soon else self._host.idle_seconds
+        if not self._was_used:  # the program that started it is on its way, however short the idle time is
+            seconds = max(seconds, FIRST_USE_SECONDS)
         self._idle = asyncio.get_running_loop().call_later(seconds, self._idle_is_over)
 
     def _idle_is_over(self) -> None:

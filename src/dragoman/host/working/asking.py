@@ -86,7 +86,11 @@ class SessionQuestions:
         session = self._session
         if not self._can_be_shown(method, params):
             session.notice("A form was not shown: no attached client can show it.")
-            return cancelled_answer(method)
+            from dragoman.policy.decide import NO_USER
+
+            # The user did not cancel it: an agent that reads this may ask in another way.
+            why = {"decidedBy": NO_USER, "reason": "no attached client can show it"}
+            return {**cancelled_answer(method), "_meta": {"dragoman": why}}
         if isinstance(params.get("elicitationId"), str):
             params = {**params, "elicitationId": self._elicitation(params["elicitationId"])}
         id = f"q-{secrets.token_hex(8)}"

@@ -229,6 +229,15 @@ class PromptQueue:
         else:
             self._cancel_turn(client)
 
+    def cancel_all_of(self, client: HostConnection) -> None:
+        """Cancel every prompt of a client."""
+        for item in [item for item in self._all() if item.by == client.key]:
+            self.cancel_prompt(item.id, client)
+
+    def has_others(self, client: HostConnection) -> bool:
+        """Whether a prompt of another client runs or waits."""
+        return any(item.by != client.key for item in self._all())
+
     def cancel_prompt(self, id: str, client: HostConnection | None) -> None:
         """Cancel one prompt: it leaves the queue, or its turn is cancelled."""
         if self.running is not None and self.running.id == id:
