@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET
 
-from dragoman.errors import RequestError
+from dragoman.errors import RemoteProtocolError, RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
 from dragoman.host.clients.attachment import Attachment
 from dragoman.host.clients.client_kind import options_for
@@ -630,7 +630,10 @@ class PromptRequests:
 
 def read(call: Call, type: type[T]) -> T:
     """Decode the params of a call. Raises: RequestError."""
-    return read_typed(type, call.params)
+    try:
+        return decode(type, call.params or Raw(b"{}"))
+    except RemoteProtocolError:
+        return read_typed(type, call.params)  # which says what is wrong, also in a handler that runs already
 
 
 def own_meta(meta: Any) -> dict[str, Any]:
