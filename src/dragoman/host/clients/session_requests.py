@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from dragoman.errors import RemoteProtocolError, RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
@@ -25,7 +25,7 @@ from dragoman.host.working.delegation import Delegate
 from dragoman.host.working.passed_prompts import steering_method
 from dragoman.host.working.prompts import TAKEN
 from dragoman.host.working.uploads import REFERENCE
-from dragoman.schema import v1
+from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
