@@ -631,7 +631,7 @@ class Store implements App {
 
   async files(sessionId: string, query: string): Promise<string[]> {
     const answer = object(await this.call("_dragoman/files", { sessionId, query }));
-    return list(answer["files"] ?? answer["paths"]).map(String);
+    return list(answer["files"]).map((file) => (typeof file === "string" ? file : (text(object(file)["path"]) ?? "")));
   }
 
   async devices(): Promise<Device[]> {
