@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import time
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,6 @@ from tests.web.kit import Played, Web, connected, holds
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-IS_SOAK = os.environ.get("DRAGOMAN_SOAK") == "1"
 TEXT = """id => dragoman.thread(id).fold.timeline.filter(one => one.role === 'agent')
     .flatMap(one => one.parts).map(part => part.text).join('')"""
 KINDS = "id => dragoman.thread(id).fold.timeline.map(one => one.role ?? one.kind)"
@@ -41,6 +39,7 @@ async def test_a_turn_is_in_the_state_of_the_page(web: Web) -> None:
         session.end()
         await holds(page, ENDED, session.id)
         assert await page.evaluate(KINDS, session.id) == ["user", "thought", "tool", "agent", "turn"]
+        assert await page.evaluate("dragoman.app.said.value") == "test has finished."
         assert await page.evaluate("id => dragoman.app.rows.value.some(row => row.sessionId === id)", session.id)
         assert await page.evaluate("id => dragoman.thread(id).unsent.value.length", session.id) == 0
 

@@ -17,6 +17,7 @@ export const words = {
     noSessions: "No sessions yet",
     connected: "Connected",
     notConnected: "Not connected",
+    line: "Connection",
     connecting: "Connecting to the host…",
     reconnecting: "Reconnecting… the agents go on working",
     now: "Now",
@@ -307,7 +308,15 @@ export const words = {
   },
 
   store: {
+    agent: "The agent",
     asks: (title: string) => `A question: ${title}`,
+    back: "Connected again.",
+    broken: "The line to the host is broken. The agents go on working.",
+    ended: (agent: string, reason: string | undefined) => {
+      if (reason === "end_turn") return `${agent} has finished.`;
+      return reason === "cancelled" ? `${agent} was stopped.` : `${agent} has stopped before the end.`;
+    },
+    said: (agent: string, text: string) => `${agent}: ${text}`,
     noHost: "The host cannot be reached. Look whether dragoman web still runs.",
     noSession: "There is no such session here.",
     notUploaded: "The host cannot be reached: not uploaded.",
@@ -428,7 +437,6 @@ export const words = {
     cost: "Cost of the session",
     completions: "Completions",
     readOnly: "This device may look, not send.",
-    asks: (count: number) => (count === 1 ? "A question" : `${count} questions`),
     answer: "Answer",
   },
 

@@ -20,6 +20,7 @@ const CLIENT_INFO = { name: "dragoman-web", title: "Dragoman in a browser", vers
 const KEPT_THREADS = 6;
 const BATCH_MS = 16;
 const ANSWER_MS = 10_000;
+const BROKEN_MS = 2_000;
 const MOST_ENDS = 50;
 
 /** What can be seen of the page's state from the console of the browser, and by tests. */
@@ -104,6 +105,7 @@ class Store implements App {
       void this.#kept.set("settings", this.settings.value);
     });
     this.#half = half ?? null;
+    this.#sayLine();
     this.#line.start(this.#half);
   }
 
@@ -127,8 +129,8 @@ class Store implements App {
   async unpair(): Promise<void> {
     const half = this.#half;
     await post("/unpair", "{}", half);
-    await this.#forget();
     this.#line.stop("new");
+    await this.#forget();
   }
 
   /** Deletes everything that this device keeps of the host. */
@@ -297,6 +299,34 @@ class Store implements App {
     }
   }
 
+  /** Says how a turn ended, as far as the user wants to hear it. */
+  #sayEnd(sessionId: string, stopReason: string | undefined, last: string): void {
+    const { announce } = this.settings.value;
+    if (announce === "off") return;
+    const agent = this.#rows.get(sessionId)?.own.agent ?? words.store.agent;
+    const isWhole = announce === "messages" && stopReason === "end_turn" && last !== "";
+    this.said.value = isWhole ? words.store.said(agent, last) : words.store.ended(agent, stopReason);
+  }
+
+  /** Says that the line broke, once that takes longer than a moment, and that it came back. */
+  #sayLine(): void {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let isSaid = false;
+    effect(() => {
+      const { state } = this.line.value;
+      clearTimeout(timer);
+      if (state === "connected" && isSaid) {
+        isSaid = false;
+        this.said.value = words.store.back;
+      } else if (state === "reconnecting" || state === "offline" || state === "draining") {
+        timer = setTimeout(() => {
+          if (!isSaid) this.said.value = words.store.broken;
+          isSaid = true;
+        }, BROKEN_MS);
+      }
+    });
+  }
+
   #paintThreads(): void {
     for (const thread of this.#threads.values()) if (thread.users > 0) thread.paint();
   }
@@ -374,6 +404,7 @@ class Store implements App {
       unsent: this.#outbox.of(sessionId),
       sent: (promptId) => this.#outbox.blocks(promptId),
       accepted: (promptId) => this.#outbox.accepted(promptId),
+      ended: (stopReason, last) => this.#sayEnd(sessionId, stopReason, last),
     });
     this.#threads.set(sessionId, thread);
     return thread;
@@ -466,7 +497,11 @@ class Store implements App {
   }
 
   async editWaiting(sessionId: string, promptId: string, words: string): Promise<void> {
-    await this.call("_dragoman/queue/edit", { sessionId, promptId, prompt: [{ type: "text", text: words }] });
+    const before = this.#outbox.blocks(promptId) ?? [];
+    // What was attached stays with it.
+    const prompt = [{ type: "text", text: words }, ...before.filter((block) => object(block)["type"] !== "text")];
+    await this.call("_dragoman/queue/edit", { sessionId, promptId, prompt });
+    this.#outbox.edited(promptId, prompt);
   }
 
   async removeWaiting(sessionId: string, promptId: string): Promise<void> {
@@ -596,7 +631,7 @@ class Store implements App {
 
   async files(sessionId: string, query: string): Promise<string[]> {
     const answer = object(await this.call("_dragoman/files", { sessionId, query }));
-    return list(answer["files"] ?? answer["paths"]).map(String);
+    return list(answer["files"]).map((file) => (typeof file === "string" ? file : (text(object(file)["path"]) ?? "")));
   }
 
   async devices(): Promise<Device[]> {

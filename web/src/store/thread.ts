@@ -22,6 +22,8 @@ export interface ThreadParts {
   sent: (promptId: string) => unknown[] | undefined;
   /** The host has this prompt. */
   accepted: (promptId: string) => void;
+  /** A turn has ended; `last` is the agent's last message of it. */
+  ended: (stopReason: string | undefined, last: string) => void;
 }
 
 export class ThreadStore implements Thread {
@@ -285,9 +287,12 @@ export class ThreadStore implements Thread {
     const end = readEnd(found);
     const begun = this.#turn.value?.startedAt;
     const seconds = end.seconds ?? (begun === undefined || end.at === undefined ? undefined : Math.max(0, (end.at - begun) / 1000));
+    const last = this.#fold.timeline.findLast((item) => item.kind === "message" && item.role === "agent");
     this.#fold.endTurn(seconds === undefined ? end : { ...end, seconds });
     this.#running = null;
     this.#turn.value = null;
+    const parts = last?.kind === "message" ? last.parts : [];
+    this.#parts.ended(end.stopReason, parts.map((part) => (part.kind === "text" ? part.text : "")).join(""));
   }
 
   /** Takes the tool call of a question: some agents do not report it otherwise. */
