@@ -190,3 +190,34 @@ def test_the_page_of_the_local_host_from_its_first_code_to_the_host_after_an_upd
     assert browser.ticket() == 200  # what is wrong with a choice leaves the page as it is
     installed.run(place, "stop", verb="web")
     wait_for(lambda: not is_open(browser.port))
+
+
+def test_the_tour_of_the_demo_opens_in_a_browser_and_nothing_of_it_stays(
+    installed: Installation, place: HostPlaceKit, tmp_path: Path
+) -> None:
+    """A session with the scripted model waits there; leaving ends its host and removes its folder."""
+    build_page(installed.package / PAGE)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        installed.words("demo", "--web"),
+        cwd=place.project,
+        env={**place.environment, "TMPDIR": str(temporary), "BROWSER": "true"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().strip()
+            assert line.startswith("http://127.0.0.1:"), process.communicate(timeout=SECONDS)
+            [folder] = temporary.glob("demo-*")
+            assert (folder / "greeting" / "README.md").is_file()
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=SECONDS)
+            assert process.returncode == 0, errors
+            assert "A tour with a scripted model in your browser" in errors
+        finally:
+            process.kill()
+    assert not folder.exists()
