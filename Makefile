@@ -110,6 +110,7 @@ bench: $(PACKAGE) $(NODE) $(WEB) $(PAGE) ## compare with the official SDKs and w
 	@$(PY) -m benchmarks.local_host
 	@$(PY) -m benchmarks.snapshots
 	@$(PY) -m benchmarks.terminal
+	@$(PY) -m benchmarks.web
 
 soak: $(PACKAGE) $(NODE) $(WEB) $(PAGE) ## long faults, many connections, many examples, and the role tests over every transport; minutes
 	@DRAGOMAN_SOAK=1 $(PY) -m pytest -m soak

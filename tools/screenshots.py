@@ -343,6 +343,10 @@ def main(arguments: list[str]) -> int:
         for page in PAGES if with_pages else ():
             photograph(page, where, str(chromium), IMAGES / f"{page.name}.png")
             print(f"docs/images/{page.name}.png")
+    if with_pages:
+        from tools import web_pictures
+
+        web_pictures.take(str(chromium))
     return 0
 
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.project.pages import PAGES
+from tools import web_pictures
 from tools.screen import PLAIN, Run, Screen, Style
 from tools.screenshots import GRIDS, IMAGES, MOST_BYTES, SHOTS, drawn, screens
 from tools.screenshots import PAGES as WEB_PAGES
@@ -51,7 +52,8 @@ def test_pictures_of_the_terminal_client_are_the_screens_that_its_tests_compare(
 
 def test_every_picture_is_made_by_the_script_and_shown_on_a_page() -> None:
     names = {path.name for path in IMAGES.iterdir()}
-    assert names == {f"{shot.name}.svg" for shot in (*SHOTS, *GRIDS)} | {f"{page.name}.png" for page in WEB_PAGES}
+    photographs = (*(page.name for page in WEB_PAGES), *web_pictures.NAMES)
+    assert names == {f"{shot.name}.svg" for shot in (*SHOTS, *GRIDS)} | {f"{name}.png" for name in photographs}
     shown = [found for page in PAGES for found in re.findall(r"!\[([^\]]*)\]\([^)]*images/([^)]+)\)", page.read_text())]
     assert {name for _, name in shown} == names
     assert all(words for words, _ in shown), "a picture needs a description"

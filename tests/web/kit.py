@@ -228,28 +228,31 @@ class Web:
 
     @asynccontextmanager
     async def page(self, path: str = "/", **options: Any) -> AsyncIterator[Page]:
-        """The page in a new context, paired and connected. `options` as for `context`; `rights` of the device."""
-        rights = options.pop("rights", RIGHTS)
+        """The page in a new context, paired and connected.
+
+        `options` as for `context`, and `rights` and `user` of the device.
+        """
+        rights, user = options.pop("rights", RIGHTS), options.pop("user", "tests")
         async with self.context(**options) as context:
             page = await context.new_page()
-            await self.enter(page, path, rights)
+            await self.enter(page, path, rights, user)
             yield page
 
-    async def enter(self, page: Page, path: str = "/", rights: tuple[str, ...] = RIGHTS) -> None:
+    async def enter(self, page: Page, path: str = "/", rights: tuple[str, ...] = RIGHTS, user: str = "tests") -> None:
         """Opens the page, pairs it, and waits for its line."""
         await page.goto(f"{self.url}{path}")
         await holds(page, "() => window.dragoman?.app.line.value.state === 'unpaired'")
-        await self._pair(page, rights)
+        await self._pair(page, rights, user)
         await connected(page)
 
-    async def _pair(self, page: Page, rights: tuple[str, ...]) -> None:
-        answer = await page.evaluate("code => dragoman.app.pair(code, 'Test browser')", self.code(rights))
+    async def _pair(self, page: Page, rights: tuple[str, ...], user: str) -> None:
+        answer = await page.evaluate("code => dragoman.app.pair(code, 'Test browser')", self.code(rights, user))
         assert answer == {"ok": True}, answer
 
-    def code(self, rights: tuple[str, ...] = RIGHTS) -> str:
-        """A code that pairs a device of the user whom all pages belong to."""
+    def code(self, rights: tuple[str, ...] = RIGHTS, user: str = "tests") -> str:
+        """A code that pairs a device, of the user whom all pages belong to unless it is said."""
         assert self.server.pairing is not None
-        return self.server.pairing.codes.issue(NewDevice(user="tests", rights=rights))
+        return self.server.pairing.codes.issue(NewDevice(user=user, rights=rights))
 
     def token(self, name: str, rights: tuple[str, ...] = RIGHTS) -> str:
         """A token of the user whom all pages belong to; gives its secret."""

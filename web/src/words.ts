@@ -17,6 +17,7 @@ export const words = {
     noSessions: "No sessions yet",
     connected: "Connected",
     notConnected: "Not connected",
+    line: "Connection",
     connecting: "Connecting to the host…",
     reconnecting: "Reconnecting… the agents go on working",
     now: "Now",

@@ -69,7 +69,7 @@ export function Board() {
   }));
   // A question that has gone keeps its row where it is until its place is empty.
   for (const own of shown.filter((one) => one.isGone)) keepInNeed(places, own.question.sessionId);
-  const steady = useSteady(places, list);
+  const steady = useSteady(places, list, `${folder.value}\n${agent.value}\n${text.value}`);
   const byId = useRef(new Map<string, Row>());
   for (const row of all) byId.current.set(row.sessionId, row);
   const questionById = useRef(new Map(shown.map((own) => [own.question.questionId, own])));
@@ -85,7 +85,7 @@ export function Board() {
   });
   useEffect(() => {
     if (rows.length === 0 && app.line.value.state === "connected" && app.hasRows.value && archived.length === 0 && app.host.value?.rights.includes("prompt")) go("/new", true);
-  }, [rows.length === 0, app.hasRows.value]);
+  }, [rows.length === 0, app.hasRows.value, app.line.value.state, app.host.value]);
 
   let count = 0;
   const content = steady.map(({ name, ids }) => {
@@ -141,7 +141,7 @@ export function Board() {
   }
   return (
     <main class="main" ref={filter}>
-      <header class="bar"><MenuButton /><h1>{words.frame.sessions}</h1>{choices}<span class="grow" />{cost}<Find /><a class="btn solid" href="#/new"><Icon name="plus" />{words.frame.newSession}</a></header>
+      <header class="bar wraps"><MenuButton /><h1>{words.frame.sessions}</h1>{choices}<span class="grow" />{cost}<Find /><a class="btn solid" href="#/new"><Icon name="plus" />{words.frame.newSession}</a></header>
       <div class="list" ref={list}>{content}{empty}{rest}</div>
     </main>
   );

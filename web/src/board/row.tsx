@@ -86,7 +86,7 @@ function Actions({ row, onRename }: { row: Row; onRename: () => void }) {
       {isOpen && (
         <Dialog label={words.board.more(title)} look={isPhone.value ? "sheetp" : "boxed small"} onClose={() => setOpen(false)}>
           <p class="strong cut" dir="auto">{title}</p>
-          <div class="menu">
+          <div class="choices">
             <button type="button" class="btn" onClick={menu(onRename)}>{words.board.rename}</button>
             <button type="button" class="btn" onClick={menu(() => archive(app, row, row.own.archivedAt == null))}>{row.own.archivedAt == null ? words.board.archive : words.board.unarchive}</button>
             <button type="button" class="btn quiet" onClick={() => setOpen(false)}>{words.frame.cancel}</button>

@@ -19,18 +19,18 @@ export function Banner() {
   }, [line.state, since]);
   switch (line.state) {
     case "offline":
-      return <div class="banner"><Icon name="off" /><span class="grow">{words.frame.offline}</span></div>;
+      return <section class="banner" aria-label={words.frame.line}><Icon name="off" /><span class="grow">{words.frame.offline}</span></section>;
     case "draining":
-      return <div class="banner"><Icon name="run" tone="run" /><span class="grow">{words.frame.draining}</span></div>;
+      return <section class="banner" aria-label={words.frame.line}><Icon name="run" tone="run" /><span class="grow">{words.frame.draining}</span></section>;
     case "connecting":
     case "reconnecting":
       if (!isLate) return null;
       return (
-        <div class="banner">
+        <section class="banner" aria-label={words.frame.line}>
           <Icon name="run" tone="run" />
           <span class="grow">{line.state === "connecting" ? words.frame.connecting : words.frame.reconnecting}</span>
           <button type="button" class="btn quiet" onClick={() => app.reconnect()}>{words.frame.now}</button>
-        </div>
+        </section>
       );
     default:
       return null;

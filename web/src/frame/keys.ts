@@ -1,5 +1,5 @@
 /** The keys of the page. Screens register theirs; single letters rest while a field has the focus, or by the settings. */
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { isModalOpen } from "./dialog";
 
 /** A key such as `j`, `g i`, `mod+k`, `alt+ArrowUp`, `alt+1`; returns false if it was not for this screen. */
@@ -18,7 +18,7 @@ export const altKey = isApple ? "⌥" : "Alt";
 export function useKeys(keys: Keys): void {
   const held = useRef(keys);
   held.current = keys;
-  useEffect(() => {
+  useLayoutEffect(() => {
     screens.push(held);
     return () => {
       const at = screens.indexOf(held);

@@ -2,13 +2,15 @@
 import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 
-const REST = 5000; // milliseconds without a move after which a pointer no longer aims
+const REST = 3000; // milliseconds without a move after which a pointer no longer aims
 
-/** Returns `wanted`, or what it was when the pointer came, for as long as it is there. */
-export function useSteady<T>(wanted: T, list: RefObject<HTMLElement | null>): T {
+/** Returns `wanted`, or what it was when the pointer came, for as long as it is there. What the user does himself (`by`) counts at once. */
+export function useSteady<T>(wanted: T, list: RefObject<HTMLElement | null>, by = ""): T {
   const [isHeld, hold] = useState(false);
   const kept = useRef(wanted);
-  if (!isHeld) kept.current = wanted;
+  const done = useRef(by);
+  if (!isHeld || done.current !== by) kept.current = wanted;
+  done.current = by;
   useEffect(() => {
     const element = list.current;
     if (element === null) return;

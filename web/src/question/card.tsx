@@ -61,7 +61,7 @@ export function QuestionCard(props: CardProps) {
   const isForm = question.method === "elicitation/create";
   const title = isForm ? (question.kind === "url" ? words.question.titles.url : words.question.titles.form(agent)) : readQuestion(question, agent).title;
   return (
-    <section ref={held} class={`qplace at-${place}`} aria-label={words.question.label(title)} data-question={question.questionId}>
+    <div ref={held as { current: HTMLDivElement | null }} role="group" class={`qplace at-${place}`} aria-label={words.question.label(title)} data-question={question.questionId}>
       {isGone ? (
         <p class="qend s soft" dir="auto">{text}</p>
       ) : isForm ? (
@@ -69,7 +69,7 @@ export function QuestionCard(props: CardProps) {
       ) : (
         <Permission key={question.digest ?? question.questionId} {...props} agent={agent} />
       )}
-    </section>
+    </div>
   );
 }
 
@@ -233,6 +233,7 @@ function Answers({ asked, place, isBusy, isSeen, press, stop }: AnswersProps & {
     if (isPage && answer.kind === "reject_once") {
       return (
         <div key={answer.id} class="pair">
+          <p class="xs soft"><EffectLine effect={answer.effect} /></p>
           <button type="button" class="btn" data-plain aria-disabled={isBusy} onClick={(event) => press(answer, event)}>{answer.label}</button>
           <button type="button" class="btn" aria-disabled={isBusy} onClick={(event) => press(answer, event)}>{words.question.rejectWhy}</button>
         </div>

@@ -65,6 +65,7 @@ export function useGuard(what: string): Guard {
     if (where !== own.where) {
       own.where = where;
       own.settledAt = performance.now();
+      card.current.dataset["painted"] = where;
     }
     const element = body.current;
     if (element === null) return;
@@ -117,7 +118,10 @@ export function useGuard(what: string): Guard {
   return {
     card,
     body,
-    isSeen: state.current.isSeen,
+    // As it is now: a press may come before the card is drawn again.
+    get isSeen() {
+      return state.current.isSeen;
+    },
     seenLines: state.current.lines,
     allLines: state.current.all,
     onPointerDown: (event) => {

@@ -152,7 +152,7 @@ function titleOf(kind: string, rows: AskedRow[], commands: number): string {
 
 const ORDER = ["allow_once", "allow_always", "reject_once", "reject_always"];
 // Names that say what the kind says; any other name of an agent stands behind our word.
-const PLAIN = /^(allow|allow once|yes|approve|accept|proceed|reject|reject once|no|deny|decline|refuse|always allow|allow always|always reject|reject always)$/i;
+const PLAIN = /^(allow|allow once|yes|approve|accept|proceed|reject|reject once|no|deny|decline|refuse|always|never|always allow|allow always|always reject|reject always)$/i;
 
 function answersOf(question: Question, agent: string, always: Json, readsReasons: boolean): Answer[] {
   const options = list(question.params["options"]).map(object);

@@ -129,8 +129,8 @@ class Store implements App {
   async unpair(): Promise<void> {
     const half = this.#half;
     await post("/unpair", "{}", half);
-    await this.#forget();
     this.#line.stop("new");
+    await this.#forget();
   }
 
   /** Deletes everything that this device keeps of the host. */

@@ -170,7 +170,8 @@ export class Line {
   async #unpaired(): Promise<void> {
     this.#half = null;
     await this.#user.onUnpaired();
-    this.#state.value = { state: "unpaired", why: "removed" };
+    // The user may have ended the pairing himself in the meantime.
+    if (this.#state.value.state !== "unpaired") this.#state.value = { state: "unpaired", why: "removed" };
   }
 
   #broken(isOffline: boolean): void {
