@@ -216,7 +216,7 @@ def test_the_tour_of_the_demo_opens_in_a_browser_and_nothing_of_it_stays(
             assert (folder / "greeting" / "README.md").is_file()
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate(timeout=SECONDS)
-            assert process.returncode == 0, errors
+            assert process.returncode in (0, 130), errors  # 130 if it came before the page waits
             assert "A tour with a scripted model in your browser" in errors
         finally:
             process.kill()
