@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from dragoman.host.host import Visitor
+from dragoman.host.serving.access import ProjectServices
+from dragoman.registry.agents import AgentEntry
 from dragoman.runs.changes import snapshots_folder
 from dragoman.snapshots.attribution import AgentClaims
 from dragoman.snapshots.tracking import TurnTracker
-from tests.host.kit import OURS, Client, Hosted, hosted
+from tests.host.kit import OURS, Client, Hosted, OnTheWire, hosted
 from tests.host.test_sessions import Steps
 
 SECONDS = 60.0
@@ -144,6 +146,15 @@ async def test_a_turn_is_listed_read_decided_about_and_marked(tmp_path: Path) ->
         assert [hunk["state"] for hunk in undone["file"]["hunks"]] == ["kept", "open"]
         assert "twenty\n" in file.read_text()
 
+        place = {"path": "a.txt", "turn": 1, "from": 2, "to": 2, "digest": files["a.txt"]["digest"]}
+        words = {"sessionId": at.id, "prompt": [{"type": "text", "text": "a.txt:2: why?"}]}
+        for wrong in ("a.txt", [5], [{"turn": 1}], [{**place, "from": [1]}], [place] * 201):
+            meta = {"dragoman": {"promptId": "prompt-1", "review": wrong}}
+            assert (await at.client.error("session/prompt", **words, _meta=meta))["code"] == -32602
+        meta = {"dragoman": {"promptId": "prompt-1", "review": [{**place, "other": "left out"}]}}
+        await at.client.answer_to(at.client.ask("session/prompt", **words, _meta=meta))
+        assert (await at.ask("changes"))["turns"][0]["review"] == [place]
+
         digest = files["bin"]["digest"]
         seen = {"turn": 1, "path": "bin", "isReviewed": True}
         assert (await at.refuse("changes/reviewed", **seen, digest="0" * 64))[1] == "changed"
@@ -155,6 +166,36 @@ async def test_a_turn_is_listed_read_decided_about_and_marked(tmp_path: Path) ->
         await at.decide("keep")
         assert (await at.ask("changes"))["turns"][0]["open"] == 0
         assert at.host.session(at.id).facts["changes"] == {"files": 4, "added": 4, "removed": 2, "reviewed": True}
+
+
+async def test_a_turn_of_an_agent_is_followed_under_the_id_of_its_prompt_and_counted_for_lists(tmp_path: Path) -> None:
+    root, source = tmp_path / "project", OnTheWire()
+    root.mkdir()
+    entry = AgentEntry(name="test", command=("test", "--acp"), source="user", where="settings")
+    async with hosted(source, services=ProjectServices(find_entry=lambda name: entry)) as host:
+        client = await host.client(OURS)
+        id = await client.open(str(root))
+        asked = client.ask(
+            "session/prompt",
+            sessionId=id,
+            prompt=[{"type": "text", "text": "write"}],
+            _meta={"dragoman": {"promptId": "mine"}},
+        )
+        message = await source.agent.prompted()
+        (root / "a.txt").write_text("one\ntwo\n")
+        source.agent.reply(message, {"stopReason": "end_turn"})
+        await client.answer_to(asked)
+        listed = await client.result("_dragoman/changes", sessionId=id)
+        (turn,) = listed["turns"]
+        assert (turn["promptId"], turn["prompt"], turn["files"], turn["added"]) == ("mine", "write", 1, 2)
+        async with asyncio.timeout(SECONDS):
+            while not host.session(id).facts.get("changes"):  # noqa: ASYNC110 - no client waits for it
+                await asyncio.sleep(0.01)
+        assert host.session(id).facts["changes"] == {"files": 1, "added": 2, "removed": 0, "reviewed": False}
+        decision = {"turn": 1, "path": "a.txt", "do": "revert", "revision": listed["revision"]}
+        await client.answer_to(client.ask("_dragoman/changes/decide", sessionId=id, **decision))
+        assert not (root / "a.txt").exists()
+        assert host.session(id).facts["changes"] == {"files": 0, "added": 0, "removed": 0, "reviewed": True}
 
 
 async def test_a_file_that_changed_since_is_stale_and_its_hunks_say_why_they_stay(tmp_path: Path) -> None:

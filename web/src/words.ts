@@ -437,7 +437,6 @@ export const words = {
     cost: "Cost of the session",
     completions: "Completions",
     readOnly: "This device may look, not send.",
-    asks: (count: number) => (count === 1 ? "A question" : `${count} questions`),
     answer: "Answer",
   },
 

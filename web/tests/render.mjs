@@ -168,3 +168,8 @@ test("headings of an agent keep their depth as a look", () => {
   assert.equal(markdown("# A").trim(), '<h3 data-depth="1">A</h3>');
   assert.match(markdown("- [x] done"), /☑ done/);
 });
+
+test("HTML in Markdown is shown as it was written, but for tags without attributes", () => {
+  assert.equal(markdown("a<br>b <kbd>Esc</kbd> <b title=x>c</b>").trim(), "<p>a<br>b <kbd>Esc</kbd> &lt;b title=x&gt;c</b></p>");
+  assert.equal(markdown("<div onclick=x>\n&amp;</div>").trim(), "&lt;div onclick=x&gt;\n&amp;amp;&lt;/div&gt;");
+});

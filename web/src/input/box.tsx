@@ -43,6 +43,15 @@ export function Box({ row }: { row: Row | undefined }) {
     field.current?.focus();
   };
   const takeBack = (): boolean => {
+    const unsent = thread.unsent.peek().at(-1);
+    if (unsent !== undefined) {
+      // One that is on its way cannot be had back yet; one that is kept here can.
+      if (unsent.state !== "sending") {
+        draft.value = unsent.text;
+        void app.discard(sessionId, unsent.promptId).catch(toastFailure);
+      }
+      return true;
+    }
     const own = thread.waiting.peek().filter((prompt) => app.sentText(prompt.promptId) !== undefined);
     const last = own.at(-1);
     if (last !== undefined) {

@@ -1,12 +1,13 @@
 /** What stands below the thread: the question, prompts that wait, and the input. */
 import { useState } from "preact/hooks";
 import { useApp } from "../app";
-import { Dialog } from "../frame/dialog";
 import { Icon } from "../frame/icon";
 import { toastFailure } from "../frame/toasts";
 import { isPhone } from "../frame/width";
 import type { Question, Row, Unsent, WaitingPrompt } from "../model";
-import { QuestionCard } from "../question/card";
+import { SessionQuestions } from "../question/questions";
+import { readQuestion } from "../question/reading";
+import { lookedAt } from "../question/looking";
 import { Plain } from "../render/Plain";
 import { useTalk } from "../thread/context";
 import { words } from "../words";
@@ -31,27 +32,19 @@ export function Dock({ row }: { row: Row | undefined }) {
 }
 
 function Questions({ questions }: { questions: readonly Question[] }) {
-  const [isOpen, setOpen] = useState(false);
+  const { agent, sessionId } = useTalk();
   const [first] = questions;
-  if (!isPhone.value) return first === undefined ? null : <QuestionCard key={first.questionId} question={first} place="thread" />;
+  if (!isPhone.value) return <SessionQuestions sessionId={sessionId} />;
+  if (first === undefined) return null;
   return (
-    <>
-      {first !== undefined && (
-        <div class="pill">
-          <Icon name="need" />
-          <div class="grow">
-            <div class="strong s">{words.input.asks(questions.length)}</div>
-            <code class="cut xs"><Plain text={first.title} care="exact" /></code>
-          </div>
-          <button type="button" class="btn wide solid" onClick={() => setOpen(true)}>{words.input.answer}</button>
-        </div>
-      )}
-      {isOpen && first !== undefined && (
-        <Dialog label={words.input.answer} look="sheetp" onClose={() => setOpen(false)}>
-          <QuestionCard key={first.questionId} question={first} place="page" />
-        </Dialog>
-      )}
-    </>
+    <div class="pill">
+      <Icon name="need" />
+      <div class="grow">
+        <div class="strong s">{readQuestion(first, agent).title}</div>
+        <code class="cut xs"><Plain text={first.title} care="exact" /></code>
+      </div>
+      <button type="button" class="btn wide solid" onClick={() => (lookedAt.value = first.questionId)}>{words.input.answer}</button>
+    </div>
   );
 }
 

@@ -497,7 +497,11 @@ class Store implements App {
   }
 
   async editWaiting(sessionId: string, promptId: string, words: string): Promise<void> {
-    await this.call("_dragoman/queue/edit", { sessionId, promptId, prompt: [{ type: "text", text: words }] });
+    const before = this.#outbox.blocks(promptId) ?? [];
+    // What was attached stays with it.
+    const prompt = [{ type: "text", text: words }, ...before.filter((block) => object(block)["type"] !== "text")];
+    await this.call("_dragoman/queue/edit", { sessionId, promptId, prompt });
+    this.#outbox.edited(promptId, prompt);
   }
 
   async removeWaiting(sessionId: string, promptId: string): Promise<void> {

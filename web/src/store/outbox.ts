@@ -48,6 +48,11 @@ export class Outbox {
     return this.#blocks.get(promptId);
   }
 
+  /** The host has other blocks for a prompt of this page. */
+  edited(promptId: string, blocks: unknown[]): void {
+    if (this.#blocks.has(promptId)) this.#blocks.set(promptId, blocks);
+  }
+
   async add(sessionId: string, text: string, attachments: Attached[], how: "send" | "steer"): Promise<string> {
     const promptId = newId();
     const prompt: KeptPrompt = { promptId, sessionId, text, attachments, how, state: "kept", at: Date.now() };

@@ -17,6 +17,7 @@ from dragoman.host.clients.opening_keys import FACT, read_key
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.clients.session_list import SessionList
 from dragoman.host.environment import read_members
+from dragoman.host.history.facts import note_comments, read_comments
 from dragoman.host.history.frames import notice_frame, update_frame, variant_of
 from dragoman.host.history.replay import HistoryReplay
 from dragoman.host.methods.params import find_session, read_params
@@ -334,6 +335,9 @@ class SessionRequests:
         self._use_environment(None, session, {})
         attachment = self._attachments.get(session.id) or self._attach(session, session.log.head)
         attachment.takes_events = attachment.takes_events or own.get("events") is True
+        comments = read_comments(own["review"]) if "review" in own else []
+        if comments is None:
+            raise RequestError.invalid_params("review must be a list of places in changes", path="$._meta.dragoman")
         id = session.prompts.submit(
             self._client,
             request,
@@ -342,6 +346,9 @@ class SessionRequests:
             steers=own.get("steer") is True,
             wants=[name for name in _WANTED if own.get(name) is True],
         )
+        if comments:
+            note_comments(session.facts, id, comments)
+            session.describe()
 
         def answered() -> None:
             if call.is_cancelled and self._client.peer.is_open:

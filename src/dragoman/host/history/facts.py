@@ -21,6 +21,12 @@ LEDGER_NUMBER: Final = "ledgerNumber"
 ARCHIVED: Final = "archivedAt"
 """The fact of a session that was archived: when, in milliseconds since 1970."""
 _SHOWN: Final = ("prompt", "cost", "usage", "steps", "ended", "context", "changes", "lastLine", "error", ARCHIVED)
+COMMENTS: Final = "comments"
+"""The fact of a session that has, for each of its last reviews, the places that were commented, by the prompt."""
+_PLACE: Final = ("path", "turn", "from", "to", "digest")
+_COMMENTS: Final = 200
+_COMMENTS_BYTES: Final = 64 * 1024
+_COMMENTED_PROMPTS: Final = 10
 _ERROR_CHARACTERS: Final = 200
 _PROMPT_CHARACTERS: Final = 200
 
@@ -95,6 +101,27 @@ def note_prompt(facts: dict[str, Any], blocks: Sequence[object]) -> bool:
     text = " ".join(block.text for block in blocks if isinstance(block, v1.TextContent))
     facts["prompt"] = shorten(text[: 10 * _PROMPT_CHARACTERS], _PROMPT_CHARACTERS)
     return True
+
+
+def read_comments(found: object) -> list[dict[str, Any]] | None:
+    """Return the places in changes that the comments of a prompt are about; None if they are not such places."""
+    if not isinstance(found, list) or len(found) > _COMMENTS or not all(isinstance(place, dict) for place in found):
+        return None
+    places = [{name: place[name] for name in _PLACE if name in place} for place in found]
+    are_places = all(isinstance(place.get("path"), str) and _is_place(place) for place in places)
+    return places if are_places and len(msgspec.json.encode(places)) <= _COMMENTS_BYTES else None
+
+
+def _is_place(place: dict[str, Any]) -> bool:
+    return all(isinstance(value, str | int) and not isinstance(value, bool) for value in place.values())
+
+
+def note_comments(facts: dict[str, Any], prompt_id: str, places: list[dict[str, Any]]) -> None:
+    """Keep what the comments of a prompt were about, so that the next round can show what changed since."""
+    kept: dict[str, Any] = facts.setdefault(COMMENTS, {})
+    kept[prompt_id] = places
+    while len(kept) > _COMMENTED_PROMPTS:
+        del kept[next(iter(kept))]
 
 
 def session_keys(facts: Mapping[str, Any]) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeGuard, TypeVar
 import msgspec
 
 from dragoman.errors import RequestError
+from dragoman.host.history.facts import COMMENTS
 from dragoman.host.methods.params import find_session, read_params, text_member
 from dragoman.host.working.session_review import SESSION, ReviewChanged, SessionReview
 from dragoman.policy.paths import is_below
@@ -59,7 +60,14 @@ class Followed(NamedTuple):
 async def list_turns(host: Host, client: HostConnection, call: Call) -> object:
     """Answer with the turns of a session that were followed, and how much each changed."""
     async with following(host, client, read_params(call.params)) as found:
-        return _NO_TURNS if found.turns is None else await asyncio.to_thread(found.review.overview)
+        if found.turns is None:
+            return _NO_TURNS
+        comments = found.session.facts.get(COMMENTS) or {}
+        answer = await asyncio.to_thread(found.review.overview)
+        for turn in answer["turns"]:
+            if turn["promptId"] in comments:
+                turn["review"] = comments[turn["promptId"]]
+        return answer
 
 
 async def list_files(host: Host, client: HostConnection, call: Call) -> object:

@@ -113,12 +113,19 @@ class SessionReview:
 
     def summary(self) -> dict[str, Any]:
         """Return how much the session changed, for lists; `reviewed` is whether all of it was decided or seen."""
-        files = list(self._joined())
+        files = [found for found in self._joined() if not self._is_back(found)]
         # Without a decision in every turn there is something open, and nothing more has to be read to know it.
         is_seen = self._is_decided() and all(
             not self._open(found) or self._mark_of(found) is not None for found in files
         )
         return {"files": len(files), **_line_counts(found.file for found in files), "reviewed": is_seen}
+
+    def _is_back(self, found: ReviewedChange) -> bool:
+        """Whether nothing of a change is left, because it was taken back file by file."""
+        store = found.rewinder.store
+        if not all(store.kept_hunks(record.number) for record in _naming(found)):
+            return False
+        return all(part.is_reverted for part in self._parts(found))
 
     def _is_decided(self) -> bool:
         active = self._turns.active()
