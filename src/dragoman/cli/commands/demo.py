@@ -47,10 +47,10 @@ def _talk() -> int:
 
 
 def _web() -> int:
-    """Open the web page with the same tour: a session with the scripted model, which has said what it can show."""
+    """Open the web page with the same tour: a session with the scripted model, which has shown what it offers."""
     from dragoman.builtin.models.tour import NAME
     from dragoman.cli.command import parse
-    from dragoman.cli.commands.web import COMMAND as WEB
+    from dragoman.cli.table import load
     from dragoman.host.local.place import find_places
     from dragoman.host.local.start import reach_host
     from dragoman.host.local.thin import begin, begun
@@ -69,7 +69,8 @@ def _web() -> int:
             "A tour with a scripted model in your browser: no service is called, and everything is removed when you\n"
             f"leave with Ctrl-C. It works in {project}.\n\n"
         )
-        return WEB.run(parse("web", WEB, []))
+        web = load("web")
+        return web.run(parse("web", web, []))
 
 
 @contextmanager
