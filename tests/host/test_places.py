@@ -230,8 +230,8 @@ async def test_prompts_that_wait_are_changed_and_removed_by_their_sender_or_an_a
         source.agent.reply(first, END)
         second = await source.agent.prompted()
         assert second["params"]["prompt"][0]["text"] == "two, but better"
-        shown = await watcher.until_update("user_message_chunk")
-        assert shown["content"]["text"] == "two, but better"
+        shown = [await watcher.until_update("user_message_chunk") for _ in range(2)]
+        assert [update["content"]["text"] for update in shown] == ["one", "two, but better"]
         source.agent.reply(second, END)
         while (await line.next()).get("result") != END:
             pass
@@ -239,3 +239,52 @@ async def test_prompts_that_wait_are_changed_and_removed_by_their_sender_or_an_a
         texts = [update["content"]["text"] for update in history if update["sessionUpdate"] == "user_message_chunk"]
         assert "two, but better" in texts
         assert "two" not in texts
+
+
+async def test_a_session_is_named_and_archived_by_the_host_for_clients_that_use_unstable_methods() -> None:
+    source = OnTheWire()
+    new: dict[str, Any] = {"_meta": {"dragoman": {"unstable": True}}}
+    async with hosted(source) as host:
+        line, session = await host.opened(OURS)
+        source.agent.update("session_info_update", title="What the agent calls it")
+        await line.until_update("session_info_update")
+        page = await host.client(hello=False)
+        can = (await page.hello(new))["agentCapabilities"]["sessionCapabilities"]
+        assert (can["title"], can["archive"]) == ({}, {})
+        plain = await host.client(hello=False)
+        can = (await plain.hello(OURS))["agentCapabilities"]["sessionCapabilities"]
+        assert not can.keys() & {"title", "archive"}
+        for method in ("session/set_title", "session/archive", "session/unarchive"):
+            error = await refusal(plain, method, sessionId=session, title="x")
+            assert error["code"] == -32601, "what is not announced is not there"
+            assert (await refusal(page, method, sessionId="none", title="x"))["code"] == -32002
+        await answered(page, "_dragoman/sessions/watch")
+        named = await answered(page, "session/set_title", sessionId=session, title="  Retry \n webhooks ")
+        assert named == {"title": "Retry webhooks"}
+        assert (await line.until_update("session_info_update"))["title"] == "Retry webhooks"
+        source.agent.update("session_info_update", title="Another", updatedAt="2026-01-01T00:00:00Z")
+        assert "title" not in await line.until_update("session_info_update")
+        for title in ("", " ", "x" * 201, "a\x07b", 7):
+            assert (await refusal(page, "session/set_title", sessionId=session, title=title))["code"] == -32602
+        prompt_id = line.prompt(session)
+        prompt = await source.agent.prompted()
+        assert (await refusal(page, "session/archive", sessionId=session))["code"] == -32600
+        source.agent.reply(prompt, END)
+        await line.answer_to(prompt_id)
+        assert await answered(page, "session/archive", sessionId=session) == {}
+        while session not in (await page.until("_dragoman/sessions/changed"))["params"]["removed"]:
+            pass
+        assert (await line.result("session/list"))["sessions"] == []
+        only = (await line.result("session/list", archived="only"))["sessions"]
+        assert [(row["sessionId"], row["title"], row["archived"]) for row in only] == [
+            (session, "Retry webhooks", True)
+        ]
+        assert len((await line.result("session/list", archived="include"))["sessions"]) == 1
+        assert await answered(page, "session/unarchive", sessionId=session) == {}
+        assert len((await line.result("session/list"))["sessions"]) == 1
+        # A prompt brings it back: what works and may ask is in sight.
+        await answered(page, "session/archive", sessionId=session)
+        line.prompt(session)
+        prompt = await source.agent.prompted()
+        await changed(page, lambda row: row["state"] == "running" and "archivedAt" not in row)
+        source.agent.reply(prompt, END)

@@ -466,3 +466,23 @@ async def test_a_page_is_opened_by_a_press_only_and_without_this_page(web: Web) 
                 await link.click()
             await (await opened.value).close()
             assert await page.evaluate("sent") == [{"action": "accept"}]
+
+
+@pytest.mark.parametrize("size", ["desktop", "phone"])
+async def test_in_a_conversation_questions_come_one_at_a_time(web: Web, size: str) -> None:
+    async with asking(web, size=size) as (page, session):
+        one = session.ask("make one", rawInput={"command": "make one"})
+        two = session.ask("make two", rawInput={"command": "make two"})
+        await expect(page.locator("[data-question]")).to_have_count(2)
+        await page.evaluate("id => { location.hash = `/s/${id}` }", session.id)
+        for answer, text in ((one, "make one"), (two, "make two")):
+            if size == "phone":
+                await page.get_by_role("button", name="Answer").click()
+            card = page.locator("[data-question]").filter(has_text=text)
+            await expect(card).to_have_count(1)
+            await expect(page.locator("[data-question]")).to_have_count(1)
+            assert await axe(page) == []
+            await settle(page)
+            await card.get_by_role("button", name="Allow once").click()
+            assert await answer.chosen() == "once"
+            await expect(card).to_have_count(0)

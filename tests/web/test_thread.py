@@ -351,3 +351,15 @@ async def test_files_are_attached_by_press_paste_and_drop(web: Web) -> None:
         assert await axe(page) == []
         await page.get_by_role("button", name="Remove drop.txt").click()
         assert await page.locator(".att .chip").count() == 2
+
+
+async def test_a_file_of_the_project_is_completed_behind_an_at_sign(web: Web) -> None:
+    """The host looks for it; Tab takes it."""
+    (web.folder / "ledger-notes.md").write_text("text")
+    async with web.page() as page:
+        await open_session(web, page)
+        await field(page).focus()
+        await page.keyboard.type("See @ledger")
+        await page.get_by_role("option", name="ledger-notes.md").wait_for()
+        await page.keyboard.press("Tab")
+        await holds(page, "() => document.querySelector('textarea').value === 'See @ledger-notes.md '")

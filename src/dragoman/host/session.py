@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 
 from dragoman.errors import DragomanError, RequestError
-from dragoman.host.history.facts import in_step, kept_state, note_outcome, session_keys
+from dragoman.host.history.facts import ARCHIVED, in_step, kept_state, note_outcome, session_keys
 from dragoman.host.history.frames import find_last_line, stored_update
 from dragoman.host.history.restore import LeftOpen, endings
 from dragoman.host.history.terminal_items import ShownTerminals
@@ -292,6 +292,8 @@ class HostedSession:
         """Note that a prompt was accepted: a host after this one looks from here on for what was left open."""
         if not self.facts.get("busyFrom"):
             self.facts["busyFrom"] = number
+            self.describe()
+        if self.facts.pop(ARCHIVED, None) is not None:  # what works and may ask is in sight
             self.describe()
         self.last_used = monotonic()
 

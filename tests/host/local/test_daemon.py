@@ -67,10 +67,9 @@ def test_a_host_ends_after_its_idle_time_and_takes_its_agents_along(place: HostP
 
 def test_a_host_without_an_idle_time_waits_for_the_client_that_started_it(place: HostPlaceKit) -> None:
     place.settings(host={"idle": 0, "keep": 0})
-    for name in ("first", "second"):
-        done = scripted(place, name)
-        assert done.code == 0, done.err
-        wait_for(lambda: not place.pids())
+    done = scripted(place)
+    assert done.code == 0, done.err
+    wait_for(lambda: not place.pids())
 
 
 def test_a_host_lives_while_a_client_is_connected_or_a_turn_runs(place: HostPlaceKit) -> None:

@@ -9,12 +9,13 @@ import signal
 import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.host.local.installations import Installation
@@ -178,7 +179,14 @@ def test_the_page_of_the_local_host_from_its_first_code_to_the_host_after_an_upd
     assert installed.run(place, "--detach", verb="web").out.startswith(f"{browser.origin}/#")
     before = pid_of(installed, place)
     installed.change("_version.py", '__version__ = "', '__version__ = "9.')
-    assert installed.run(place, "-a", "scripted", "--session", "s", "hello").code == 0
+    with browser.line() as line:
+        line.send(json.dumps(HELLO))
+        line.recv(timeout=SECONDS)
+        assert installed.run(place, "-a", "scripted", "--session", "s", "hello").code == 0
+        with suppress(ConnectionClosed):
+            while True:
+                line.recv(timeout=SECONDS)
+        assert line.close_code == 4503
     assert pid_of(installed, place) != before
     wait_for(lambda: is_open(browser.port))
     assert browser.ticket() == 200
@@ -190,6 +198,56 @@ def test_the_page_of_the_local_host_from_its_first_code_to_the_host_after_an_upd
     assert browser.ticket() == 200  # what is wrong with a choice leaves the page as it is
     installed.run(place, "stop", verb="web")
     wait_for(lambda: not is_open(browser.port))
+
+
+def test_a_detached_page_keeps_an_idle_host_and_a_served_host_has_the_same_page(
+    installed: Installation, place: HostPlaceKit, tmp_path: Path
+) -> None:
+    build_page(installed.package / PAGE)
+    place.settings(host={"idle": 0.1, "keep": 0})
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = installed.run(place, "--detach", "--port", port, verb="web")
+        assert done.code == 2
+        assert "have to be paired again" in done.err
+    made = json.loads(installed.run(place, "--detach", "--port", port, "--json", verb="web").out)
+    assert made["address"] == f"http://127.0.0.1:{port}/"
+    wait_for(lambda: "it stays for the web page" in place.log())
+    assert is_open(int(port))
+    installed.run(place, "stop", verb="web")
+    wait_for(lambda: not place_has_host(installed, place))
+    served = [*installed.words("serve"), "--web", "-a", "scripted", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [*served, "--data", str(tmp_path / "data")],
+        cwd=place.project,
+        env=place.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            noted = until(process, "serve token pair")
+            address = noted.partition("the web page is at ")[2].split()[0]
+            browser = Browser(int(address.rstrip("/").rpartition(":")[2]))
+            assert browser.ask("GET", "/")[:2] == (200, FILES["/"][3])
+            words = ("token", "pair", "--user", "ada", "--right", "view", "--data", str(tmp_path / "data"))
+            browser.pair(installed.run(place, *words, verb="serve").out.strip())
+            assert browser.ticket() == 200
+            tokens = json.loads(
+                installed.run(place, "token", "list", "--json", "--data", str(tmp_path / "data"), verb="serve").out
+            )
+            (device,) = [token for token in tokens if token["kind"] == "device"]
+            assert (device["user"], device["rights"], device["title"]) == ("ada", ["view"], "tests")
+            revoke = ("token", "revoke", device["name"], "--data", str(tmp_path / "data"))
+            assert installed.run(place, *revoke, verb="serve").code == 0
+            assert browser.ticket() == 401
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=SECONDS)
+
+
+def place_has_host(installed: Installation, place: HostPlaceKit) -> bool:
+    return installed.run(place, "--host", "--json", verb="sessions").out.strip() != "null"
 
 
 def test_the_tour_of_the_demo_opens_in_a_browser_and_nothing_of_it_stays(

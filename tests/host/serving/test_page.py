@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
+import json
+import ssl
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
+import pytest
+
+from dragoman.errors import ConfigError
 from dragoman.host.serving.page_files import PageFiles
+from dragoman.host.serving.pairing import NewDevice
 from dragoman.host.serving.server import ServeOptions
 from tests.host.serving.kit import FREELY, Served, served
 from tests.host.serving.page_kit import FILES, build_page
 from tests.host.test_sessions import Steps
+from tests.transports.certificates import Certificates
 from tests.transports.remote_kit import Http
 
 POLICY = (
@@ -20,6 +28,13 @@ POLICY = (
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types dragoman dompurify"
 )
 NAME = "agents.example"
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return Certificates(tmp_path_factory.mktemp("tls"))
+
+
 BARE = {"authorization": "", "content_type": "", "accept": ""}
 
 
@@ -132,6 +147,36 @@ async def test_names_of_a_proxy_that_speaks_tls_are_own_origins_with_its_scheme(
         assert headers["strict-transport-security"] == "max-age=31536000"
         _, headers, _ = await get(host, "/")
         assert "strict-transport-security" not in headers
+
+
+async def test_an_address_that_others_reach_is_refused_without_tls_with_the_page_too(tmp_path: Path) -> None:
+    async with paged(tmp_path) as host:
+        for address in ("0.0.0.0:0", "[::]:0"):
+            with pytest.raises(ConfigError, match="--tls-cert"):
+                await host.server.listen(address)
+
+
+async def test_with_tls_the_page_and_its_cookie_are_bound_to_it(certificates: Certificates, tmp_path: Path) -> None:
+    options = ServeOptions(limits=FREELY, web=True)
+    page = PageFiles(build_page(tmp_path / "page"))
+    async with served(Steps(), tmp_path, options=options, page=page, tls=certificates.server()) as host:
+        pairing = host.server.pairing
+        assert pairing is not None
+        assert pairing.address == f"https://127.0.0.1:{host.port}/"
+        trusted = ssl.create_default_context(cafile=certificates.authority)
+        body = json.dumps({"code": pairing.codes.issue(NewDevice("ada")), "name": "phone"})
+        for scheme, status in (("http", 403), ("https", 200)):
+            reader, writer = await asyncio.open_connection("127.0.0.1", host.port, ssl=trusted)
+            origin = f"{scheme}://127.0.0.1:{host.port}"
+            sent = Http(host.port).request("POST", body.encode(), path="/pair", authorization="", origin=origin)
+            writer.write(sent)
+            async with asyncio.timeout(60):
+                head = (await reader.readuntil(b"\r\n\r\n")).decode()
+            assert head.startswith(f"HTTP/1.1 {status}")
+            assert ("set-cookie: __Host-device=" in head) == ("; Secure" in head) == (status == 200)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
 
 
 async def test_probes_need_no_token(tmp_path: Path) -> None:

@@ -51,6 +51,8 @@ def initialize_answer(
         about.update(own or {})
     described = None if bound is None else agents.get(bound)
     capabilities = _capabilities(agents, bound, may_log_in=may_log_in, forks=forks and kind.forks)
+    if kind.unstable:  # the host does these itself, for the sessions of every agent
+        capabilities["sessionCapabilities"] |= {"title": {}, "archive": {}}
     meta = described.capabilities.get("_meta") if described is not None else None
     capabilities["_meta"] = {**(meta if isinstance(meta, dict) else {}), "dragoman": about}
     info: dict[str, Any] = {"name": "dragoman", "title": "Dragoman host", "version": __version__}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import msgspec
 from msgspec import UNSET, Raw
 
-from dragoman.errors import RequestError
+from dragoman.errors import RemoteProtocolError, RequestError
 from dragoman.host.clients.admission import admit_folder, admit_folders, admit_servers, is_same_folder
 from dragoman.host.clients.attachment import Attachment
 from dragoman.host.clients.client_kind import options_for
@@ -20,7 +20,7 @@ from dragoman.host.environment import read_members
 from dragoman.host.history.facts import note_comments, read_comments
 from dragoman.host.history.frames import notice_frame, update_frame, variant_of
 from dragoman.host.history.replay import HistoryReplay
-from dragoman.host.methods.params import find_session, read_params
+from dragoman.host.methods.params import find_session, read_params, read_typed
 from dragoman.host.working.delegation import Delegate
 from dragoman.host.working.passed_prompts import steering_method
 from dragoman.host.working.prompts import TAKEN
@@ -636,8 +636,11 @@ class PromptRequests:
 
 
 def read(call: Call, type: type[T]) -> T:
-    """Decode the params of a call."""
-    return decode(type, call.params or Raw(b"{}"))
+    """Decode the params of a call. Raises: RequestError."""
+    try:
+        return decode(type, call.params or Raw(b"{}"))
+    except RemoteProtocolError:
+        return read_typed(type, call.params)  # which says what is wrong, also in a handler that runs already
 
 
 def own_meta(meta: Any) -> dict[str, Any]:

@@ -20,6 +20,8 @@ LEDGER_NUMBER: Final = "ledgerNumber"
 """The fact of a session that names its entry in the ledger of sessions."""
 ARCHIVED: Final = "archivedAt"
 """The fact of a session that was archived: when, in milliseconds since 1970."""
+OWN_TITLE: Final = "hasOwnTitle"
+"""The fact of a session whose user gave it a title: the agent's do not count any more."""
 _SHOWN: Final = ("prompt", "cost", "usage", "steps", "ended", "context", "changes", "lastLine", "error", ARCHIVED)
 COMMENTS: Final = "comments"
 """The fact of a session that has, for each of its last reviews, the places that were commented, by the prompt."""
@@ -58,7 +60,7 @@ def note_fact(facts: dict[str, Any], variant: str, update: bytes) -> bool:
     if variant not in ("session_info_update", "current_mode_update", "config_option_update"):
         return False
     found: dict[str, Any] = msgspec.json.decode(update)
-    if variant == "session_info_update" and "title" in found:
+    if variant == "session_info_update" and "title" in found and not facts.get(OWN_TITLE):
         facts["title"] = found["title"]
     elif variant == "current_mode_update" and isinstance(facts.get("modes"), dict):
         facts["modes"]["currentModeId"] = found.get("currentModeId")

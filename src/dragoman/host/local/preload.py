@@ -39,6 +39,7 @@ LATER: Final = (
     "dragoman.runs.patch",
     "dragoman.snapshots.rewind",
     "dragoman.host.methods.changes",
+    "dragoman.host.methods.devices",
     "dragoman.transports.process",
     "dragoman.workspace",
     "dragoman.schema.v1.handshake",

@@ -1,7 +1,8 @@
 """Methods about the browsers that were paired with the host: list them, make a code for another, remove one.
 
 Devices and tokens of one user are for clients of that user: one of another user is answered like one that does not
-exist. Administrators see and remove all of their user's; every device sees and removes itself.
+exist. Administrators see and remove all of their user's; every device sees and removes itself. Loaded when one of them
+is called first: a host starts without it.
 """
 
 from __future__ import annotations

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from dragoman.errors import RequestError
+from dragoman.errors import RemoteProtocolError, RequestError
+from dragoman.schema import decode
 
 if TYPE_CHECKING:
     from msgspec import Raw
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from dragoman.host.host import Host
     from dragoman.host.session import HostedSession
 
+T = TypeVar("T")
+
 
 def read_params(params: Raw | None) -> dict[str, Any]:
     """Read the params of a method of the host. Raises: RequestError."""
@@ -22,6 +25,14 @@ def read_params(params: Raw | None) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise RequestError.invalid_params("the params must be an object")
     return found
+
+
+def read_typed(kind: type[T], params: Raw | bytes | None) -> T:
+    """Read the params of a method as their type. Raises: RequestError, also in a handler that runs already."""
+    try:
+        return decode(kind, params or b"{}")
+    except RemoteProtocolError as error:
+        raise RequestError(error.code, error.message, {"path": error.path} if error.path else None) from None
 
 
 def text_member(params: dict[str, Any], name: str) -> str:

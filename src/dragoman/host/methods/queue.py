@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from dragoman.errors import RequestError
-from dragoman.host.methods.params import find_session, read_params, text_member
-from dragoman.schema import decode, v1
+from dragoman.host.methods.params import find_session, read_params, read_typed, text_member
+from dragoman.schema import v1
 
 if TYPE_CHECKING:
     from dragoman.host.connection import HostConnection
@@ -25,7 +25,7 @@ async def edit(host: Host, client: HostConnection, call: Call) -> object:
     blocks = params.get("prompt")
     if not isinstance(blocks, list) or not blocks:
         raise RequestError.invalid_params("prompt must be a list of content blocks", path="$.prompt")
-    read: Any = decode(v1.PromptRequest, msgspec.json.encode({"sessionId": session.id, "prompt": blocks}))
+    read: Any = read_typed(v1.PromptRequest, msgspec.json.encode({"sessionId": session.id, "prompt": blocks}))
     session.prompts.change(item, read.prompt, client)
     await session.settle()
     return _order(session)

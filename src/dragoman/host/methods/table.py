@@ -95,6 +95,9 @@ METHODS: Final[Mapping[str, HostMethod]] = {
     "_dragoman/worktrees": HostMethod("view", f"{_HERE}.worktrees:list_all"),
     "_dragoman/worktrees/discard": HostMethod("prompt", f"{_HERE}.worktrees:discard"),
     "_dragoman/worktrees/merge": HostMethod("prompt", f"{_HERE}.worktrees:merge"),
+    "session/archive": HostMethod("prompt", f"{_HERE}.upkeep:archive"),
+    "session/set_title": HostMethod("prompt", f"{_HERE}.upkeep:set_title"),
+    "session/unarchive": HostMethod("prompt", f"{_HERE}.upkeep:unarchive"),
 }
 
 ACP_RIGHTS: Final[Mapping[str, str]] = {
@@ -119,7 +122,8 @@ def open_methods(host: Host, client: HostConnection) -> list[str]:
     return [
         name
         for name, method in METHODS.items()
-        if method.is_on(host) and client.may(method.right) and method.is_open_to(host, client)
+        # What is not `_dragoman/` is announced as a capability.
+        if name.startswith("_") and method.is_on(host) and client.may(method.right) and method.is_open_to(host, client)
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -31,6 +31,9 @@ class ServeLimits(msgspec.Struct, frozen=True):
     sockets_per_address: int = 512
 
 
+_MOST_NAMES: Final = 10_000
+
+
 class Buckets:
     """One bucket for each name; a full one holds `burst`."""
 
@@ -43,6 +46,9 @@ class Buckets:
     def take(self, name: str) -> bool:
         """Take one; False if the bucket of this name is empty."""
         now = self._clock()
+        if len(self._levels) >= _MOST_NAMES:  # names may be addresses, of which anyone has many
+            full = self._burst / self._per_second if self._per_second else 0.0
+            self._levels = {name: found for name, found in self._levels.items() if now - found[1] < full}
         level, at = self._levels.get(name, (self._burst, now))
         level = min(self._burst, level + (now - at) * self._per_second)
         is_enough = level >= 1.0

@@ -27,7 +27,7 @@ from dragoman.errors import NOT_FOUND, ConnectionClosed, DragomanError, RequestE
 from dragoman.host.agents import EndsCommands, command_of, start_limit
 from dragoman.host.entry_source import EntrySource
 from dragoman.host.environment import differing
-from dragoman.host.history.facts import CLOSED, LEDGER_NUMBER, OpenCalls, note_fact, note_state
+from dragoman.host.history.facts import CLOSED, LEDGER_NUMBER, OWN_TITLE, OpenCalls, note_fact, note_state
 from dragoman.host.history.frames import store_update
 from dragoman.host.services import AsksClients
 from dragoman.host.working.agent_end import end_members
@@ -536,6 +536,10 @@ class SessionAgent:
             self.commands.note(read)
         elif note_fact(session.facts, variant, update):
             session.describe()
+            if variant == "session_info_update" and session.facts.get(OWN_TITLE):
+                found = msgspec.json.decode(update)
+                found.pop("title", None)  # the user gave it another one
+                update = msgspec.json.encode(found)
         session.append("update", store_update(update, meta, child))
         if taken is not None:
             session.prompts.end_taken(taken)
