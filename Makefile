@@ -67,6 +67,7 @@ help: ## show this list
 	@sed -nE 's/^([a-z]+):.*## (.*)/  make \1\t\2/p' Makefile | expand -t 18
 
 run: $(PACKAGE) $(if $(shell $(NODE_RUNS) && echo yes),$(PAGE),no-page) ## a tour with a scripted model: the terminal client, or a full turn without a terminal
+	@if [ -e $(PAGE) ]; then echo "the same in a browser: $(PY) -m dragoman demo --web"; fi
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(PY) -m dragoman demo --talk; else exec $(PY) -m dragoman demo; fi
 
 # Types are checked while the tests start: the type checker uses one core only, and so does the search for tests. Tests wait

@@ -209,7 +209,7 @@ class HostModel(RuleBasedStateMachine):
         await self.connect_view(view)
         assert view.line is not None
         found = await self.resumed(view.line, None)
-        view.start = found["after"]  # behind the beginning of the turn that runs, if one does
+        view.start = found["after"]
         self.views.append(view)
 
     @rule(place=st.integers(0, 9))

@@ -248,3 +248,34 @@ def test_a_detached_page_keeps_an_idle_host_and_a_served_host_has_the_same_page(
 
 def place_has_host(installed: Installation, place: HostPlaceKit) -> bool:
     return installed.run(place, "--host", "--json", verb="sessions").out.strip() != "null"
+
+
+def test_the_tour_of_the_demo_opens_in_a_browser_and_nothing_of_it_stays(
+    installed: Installation, place: HostPlaceKit, tmp_path: Path
+) -> None:
+    """A session with the scripted model waits there; leaving ends its host and removes its folder."""
+    build_page(installed.package / PAGE)
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    with subprocess.Popen(
+        installed.words("demo", "--web"),
+        cwd=place.project,
+        env={**place.environment, "TMPDIR": str(temporary), "BROWSER": "true"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline().strip()
+            assert line.startswith("http://127.0.0.1:"), process.communicate(timeout=SECONDS)
+            [folder] = temporary.glob("demo-*")
+            assert (folder / "greeting" / "README.md").is_file()
+            process.send_signal(signal.SIGINT)
+            _, errors = process.communicate(timeout=SECONDS)
+            assert process.returncode in (0, 130), errors  # 130 if it came before the page waits
+            assert "A tour with a scripted model in your browser" in errors
+        finally:
+            process.kill()
+    assert not folder.exists()

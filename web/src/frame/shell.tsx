@@ -1,5 +1,5 @@
 /** The frame around every screen: side bar or tab bar, banner, live region, notes, theme and keys. */
-import { useEffect } from "preact/hooks";
+import { useEffect, useLayoutEffect } from "preact/hooks";
 import { AppContext, useApp, type App } from "../app";
 import { Board } from "../board/board";
 import { titleOf } from "../board/facts";
@@ -72,7 +72,8 @@ function Frame() {
   useEffect(() => {
     document.title = title;
   }, [title]);
-  useEffect(() => {
+  // At once: a key that opens something may follow before the next paint.
+  useLayoutEffect(() => {
     isDrawerOpen.value = false;
     over.value = null;
   }, [path]);

@@ -616,22 +616,21 @@ class Store implements App {
     return list(answer["agents"]) as AgentFacts[];
   }
 
-  async folders(path?: string): Promise<{ path: string; name: string; children?: boolean }[]> {
+  async folders(path?: string): Promise<{ path: string; name: string }[]> {
     const answer = object(await this.call("_dragoman/folders", present({ path })));
-    return list(answer["folders"]).map((one) => {
-      const folder = typeof one === "string" ? { path: one } : object(one);
-      const place = text(folder["path"]) ?? "";
-      return present<{ path: string; name: string; children?: boolean }>({
-        path: place,
-        name: text((folder as Json)["name"]) ?? place.split("/").at(-1) ?? place,
-        children: (folder as Json)["children"] === undefined ? undefined : (folder as Json)["children"] === true,
-      });
-    });
+    const found = path === undefined ? [...list(answer["recent"]), ...list(answer["folders"])] : list(answer["children"]);
+    const byPath = new Map<string, { path: string; name: string }>();
+    for (const one of found) {
+      const place = text(object(one)["path"]);
+      if (place === undefined || byPath.has(place)) continue;
+      byPath.set(place, { path: place, name: text(object(one)["name"]) ?? place.split("/").at(-1) ?? place });
+    }
+    return [...byPath.values()];
   }
 
   async files(sessionId: string, query: string): Promise<string[]> {
     const answer = object(await this.call("_dragoman/files", { sessionId, query }));
-    return list(answer["files"]).map((file) => (typeof file === "string" ? file : (text(object(file)["path"]) ?? "")));
+    return list(answer["files"]).flatMap((one) => text(object(one)["path"]) ?? []);
   }
 
   async devices(): Promise<Device[]> {

@@ -29,18 +29,57 @@ say The new greeting: {result}
 
 
 def run(call: CliCall) -> int:
+    if call.given.web:
+        return _web()
     return _talk() if call.given.talk else _show(call)
 
 
 def _talk() -> int:
     """Open the terminal client with the scripted model, in a folder, a home and a host of its own."""
-    import os
-    from tempfile import mkdtemp
-
-    from dragoman.builtin.models.tour import AGENTS_FILE, NAME, PROJECT
+    from dragoman.builtin.models.tour import NAME
     from dragoman.cli.command import parse
     from dragoman.cli.commands.attach import COMMAND as ATTACH
     from dragoman.cli.commands.attach import open_client
+
+    with _tour_folder() as project:
+        words = ["--cwd", str(project), "-a", "dragoman", "--model", NAME]
+        return open_client(parse("attach", ATTACH, words), is_temporary=True)
+
+
+def _web() -> int:
+    """Open the web page with the same tour: a session with the scripted model, which has shown what it offers."""
+    from dragoman.builtin.models.tour import NAME
+    from dragoman.cli.command import parse
+    from dragoman.cli.table import load
+    from dragoman.host.local.place import find_places
+    from dragoman.host.local.start import reach_host
+    from dragoman.host.local.thin import begin, begun
+    from dragoman.settings.places import config_dir
+
+    with _tour_folder() as project:
+        config_dir().mkdir(parents=True, exist_ok=True)
+        (config_dir() / "settings.json").write_text(f'{{"model": "{NAME}"}}')
+        client = reach_host(find_places())
+        begun(client, begin(client))
+        own = {"_meta": {"dragoman": {"agent": "dragoman"}}}
+        session = client.call("session/new", cwd=str(project), mcpServers=[], **own)["sessionId"]
+        client.call("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "Hello"}])
+        client.close()
+        sys.stderr.write(
+            "A tour with a scripted model in your browser: no service is called, and everything is removed when you\n"
+            f"leave with Ctrl-C. It works in {project}.\n\n"
+        )
+        web = load("web")
+        return web.run(parse("web", web, []))
+
+
+@contextmanager
+def _tour_folder() -> Iterator[Path]:
+    """Yield the project of a tour, with a home and a host of their own, which end and are removed with it."""
+    import os
+    from tempfile import mkdtemp
+
+    from dragoman.builtin.models.tour import AGENTS_FILE, PROJECT
     from dragoman.settings.places import data_dir
 
     agents = _describe_agents()  # of the user: the demo has a home of its own
@@ -53,8 +92,7 @@ def _talk() -> int:
         os.environ |= {"DRAGOMAN_HOME": folder, "XDG_RUNTIME_DIR": folder}
         data_dir().mkdir(parents=True, exist_ok=True)
         (data_dir() / AGENTS_FILE).write_text(agents)
-        words = ["--cwd", str(project), "-a", "dragoman", "--model", NAME]
-        return open_client(parse("attach", ATTACH, words), is_temporary=True)
+        yield project
 
 
 @contextmanager
@@ -167,7 +205,8 @@ def _show(call: CliCall) -> int:
     found = [f"  {line}\n" for line in agents_here()]
     real = "Real agents on this machine, and what starts them:\n" if found else ""
     sys.stderr.write(
-        f"\nThat was a script. `{_program()} demo --talk` is a tour of the terminal client.\n{real}{''.join(found)}"
+        f"\nThat was a script. `{_program()} demo --talk` is a tour of the terminal client.\n"
+        f"`{_program()} demo --web` opens the same tour in a browser.\n{real}{''.join(found)}"
     )
     return code
 
@@ -188,12 +227,13 @@ COMMAND = CliCommand(
     description=(
         "Shows one turn of the built-in agent, from the prompt to the answer: text, a plan, tool calls, a change that\n"
         "needs permission, a command. With --talk it opens the terminal client for a tour of six steps, which takes\n"
-        "your own sentences. The model is scripted, and the agent works in a temporary folder; your files are not\n"
-        "touched."
+        "your own sentences; with --web, the page of dragoman web with the same tour. The model is scripted, and the\n"
+        "agent works in a temporary folder; your files are not touched."
     ),
     options=(
         CliOption("--ask", "decide yourself what the agent may do, instead of using two rules"),
         CliOption("--talk", "open the terminal client instead: a tour of six steps, with a scripted model"),
+        CliOption("--web", "open the same tour in a browser"),
     ),
-    examples=("dragoman demo", "dragoman demo --ask", "dragoman demo --talk"),
+    examples=("dragoman demo", "dragoman demo --ask", "dragoman demo --talk", "dragoman demo --web"),
 )
