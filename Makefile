@@ -43,7 +43,7 @@ NODE_RUNS := command -v npm >/dev/null && node -e 'process.exit(+(parseInt(proce
 FETCH = echo "fetching the Node packages of $(1) into $(2)"; \
 	( while sleep 8 &>/dev/null; do echo "  $(2): npm has run for $$SECONDS s"; done ) & ticks=$$!; \
 	trap 'kill $$ticks' EXIT; \
-	npm ci --silent $(3); \
+	( cd $(dir $(2)) && npm ci --silent $(3) ); \
 	echo "  $(2) is ready after $$SECONDS s: $$(du -sm $(2) | cut -f1) MB"
 
 # The first interpreter that runs, is of a supported version, and can make an environment. PYTHON=... goes first.
@@ -183,7 +183,7 @@ $(WEB_RUNTIME): web/package.json web/package-lock.json
 	  exit 1; \
 	fi
 	@if [ -e $(WEB) ] && [ $(WEB) -nt web/package-lock.json ]; then touch $@; exit; fi; \
-	$(call FETCH,the web page,web/node_modules,--prefix web --omit=dev); \
+	$(call FETCH,the web page,web/node_modules,--omit=dev); \
 	touch $@
 
 $(WEB): web/package.json web/package-lock.json
@@ -191,7 +191,7 @@ $(WEB): web/package.json web/package-lock.json
 	  echo "make: Node.js 20 or newer with npm is needed to build and test the web page; install it" >&2; \
 	  exit 1; \
 	fi
-	@$(call FETCH,the web page and its tests,web/node_modules,--prefix web)
+	@$(call FETCH,the web page and its tests,web/node_modules)
 	@touch $(WEB_RUNTIME) $@
 
 $(PAGE): $(PAGE_SOURCES) $(if $(filter-out run package,$(or $(MAKECMDGOALS),help)),$(WEB),$(WEB_RUNTIME))

@@ -96,7 +96,7 @@ def test_make_run_fetches_what_builds_the_page_and_the_tests_fetch_the_rest(
     for tool in ("sleep", "du", "cut", "mkdir"):
         (bare_machine / "bin" / tool).symlink_to(shutil.which(tool) or tool)
     notes = bare_machine / "npm-notes"
-    install_fake(bare_machine, "npm", f'echo "npm $*" >>{notes}; mkdir -p web/node_modules')
+    install_fake(bare_machine, "npm", f'echo "${{PWD##*/}}: npm $*" >>{notes}; mkdir -p node_modules')
     page = "src/dragoman/host/serving/page"
     install_fake(
         bare_machine,
@@ -111,9 +111,9 @@ def test_make_run_fetches_what_builds_the_page_and_the_tests_fetch_the_rest(
         return notes.read_text().splitlines()
 
     built = "node web/build.mjs"
-    assert started("run") == ["npm ci --silent --prefix web --omit=dev", built]
+    assert started("run") == ["web: npm ci --silent --omit=dev", built]
     assert started("run") == []
-    assert started(f"{page}/table.json") == ["npm ci --silent --prefix web", built]
+    assert started(f"{page}/table.json") == ["web: npm ci --silent", built]
     assert started("run") == []
     later = (bare_machine / page / "table.json").stat().st_mtime + 10
     os.utime(bare_machine / "web/build.mjs", (later, later))
