@@ -71,13 +71,13 @@ run: $(PACKAGE) $(if $(shell $(NODE_RUNS) && echo yes),$(PAGE),no-page) ## a tou
 	@if [ -t 0 ] && [ -t 1 ]; then exec $(PY) -m dragoman demo --talk; else exec $(PY) -m dragoman demo; fi
 
 # Types are checked while the tests start: the type checker uses one core only, and so does the search for tests. Tests wait
-# for programs and terminals for much of their time, so there are two processes for each core.
+# for programs, terminals and pages for much of their time, so there are five processes for two cores.
 test: lint $(NODE) $(WEB) $(PAGE) ## the whole gate: make check, and every test
 	@{ $(TYPES); } >.venv/types.log 2>&1 & checking=$$!; \
 	echo "types are checked meanwhile; their result stands at the end"; \
-	echo "tests, in two processes for each core, four at most"; \
-	workers=$$(( $$(nproc 2>/dev/null || echo 2) * 2 )); \
-	together=0; $(PY) -m pytest -n $$workers --maxprocesses 4 --dist worksteal -m "not alone" || together=$$?; \
+	echo "tests, in five processes for two cores"; \
+	workers=$$(( $$(nproc 2>/dev/null || echo 2) * 5 / 2 )); \
+	together=0; $(PY) -m pytest -n $$workers --maxprocesses 5 --dist worksteal -m "not alone" || together=$$?; \
 	types=0; wait $$checking || types=$$?; \
 	echo "tests that need the machine to themselves"; \
 	alone=0; $(PY) -m pytest -m alone || alone=$$?; \

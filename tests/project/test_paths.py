@@ -6,15 +6,21 @@ from tools.paths import ANY, KEPT, Numbers, count_paths, too_much
 
 
 def test_no_path_has_become_longer() -> None:
-    longer = ["not counted"]
-    # On a busy machine a timer of another part may become due on the way: what the work itself takes is the least.
-    for _ in range(3):
-        counted = count_paths()
-        assert counted.keys() == KEPT.keys()
+    counted = count_paths()
+    assert counted.keys() == KEPT.keys()
+    # On a busy machine a timer of another part may become due on the way, in every run that of another part: what the
+    # work itself takes is the least of each number. Only the paths that seem longer are run again.
+    for _ in range(4):
         longer = too_much(counted)
         if not longer:
             break
+        counted = least(counted, count_paths(sorted({line[0] for line in longer})))
     assert not longer, "make paths prints the whole table; " + "; ".join(longer)
+
+
+def least(one: dict[str, Numbers], other: dict[str, Numbers]) -> dict[str, Numbers]:
+    """The smaller one of each number; of a path that was run once, its own."""
+    return {path: Numbers(*map(min, numbers, other.get(path, numbers))) for path, numbers in one.items()}
 
 
 def test_a_path_that_has_become_longer_is_named() -> None:

@@ -8,18 +8,19 @@ from collections.abc import Iterator
 import pytest
 
 from tests.conftest import SOAK_SECONDS, TEST_SECONDS
-from tests.web.kit import Loop, Web, needs_page, opened_web
+from tests.web.kit import Loop, Web, needs_page, opened_web, shared_page
 
 _loops: list[Loop] = []
 
 
 @pytest.fixture(scope="session")
-def _web() -> Iterator[Web]:
+def _web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     needs_page()
+    page = shared_page(tmp_path_factory)
     loop = Loop()
     _loops.append(loop)
     try:
-        with opened_web(loop) as made:
+        with opened_web(loop, page) as made:
             yield made
     finally:
         _loops.remove(loop)

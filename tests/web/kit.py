@@ -8,8 +8,10 @@ test gets pages of a new context, paired as a device of their own.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import itertools
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -68,6 +70,17 @@ def build_page(folder: Path) -> Path:
     )
     assert done.returncode == 0, done.stderr
     return folder
+
+
+def shared_page(factory: pytest.TempPathFactory) -> Path:
+    """Gives the folder of the page as it is now, which is built once for all workers of a run."""
+    base = factory.getbasetemp()
+    run = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (run / "page.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (run / "page" / "table.json").exists():  # the last file of a build
+            build_page(run / "page")
+    return run / "page"
 
 
 class Loop:
@@ -311,29 +324,31 @@ async def holds(page: Page, function: str, argument: Any = None) -> Any:
 
 async def axe(page: Page) -> list[str]:
     """What axe finds wrong with what is shown now; Trusted Types refuse a script tag."""
-    await page.evaluate(AXE.read_text())
+    if not await page.evaluate("'axe' in window"):
+        await page.evaluate(AXE.read_text())
     found = await page.evaluate(
-        "axe.run(document, {runOnly: ['wcag2a','wcag2aa','wcag21a','wcag21aa','wcag22aa','best-practice']})"
+        "axe.run(document, {resultTypes: ['violations'],"
+        " runOnly: ['wcag2a','wcag2aa','wcag21a','wcag21aa','wcag22aa','best-practice']})"
         ".then(found => found.violations.map(one => one.id + ': ' + one.nodes.map(node => node.html).join(' | ')))"
     )
     return list(found)
 
 
 @contextmanager
-def opened_web(loop: Loop) -> Iterator[Web]:
-    """Opens what all tests of a process share."""
+def opened_web(loop: Loop, page: Path | None = None) -> Iterator[Web]:
+    """Opens what all tests of a process share, with the page of a folder or a new one."""
     stack = AsyncExitStack()
     with tempfile.TemporaryDirectory(prefix="dgw-") as folder:
         try:
-            yield loop.run(_open(stack, Path(folder)))
+            files = PageFiles(page or build_page(Path(folder, "page")))
+            yield loop.run(_open(stack, Path(folder), files))
         finally:
             loop.run(stack.aclose())
 
 
-async def _open(stack: AsyncExitStack, folder: Path) -> Web:
+async def _open(stack: AsyncExitStack, folder: Path, page: PageFiles) -> Web:
     from playwright.async_api import async_playwright
 
-    page = PageFiles(build_page(folder / "page"))
     assert page.is_complete, page.problems
     project = folder / "project"
     project.mkdir()

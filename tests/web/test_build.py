@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests import machine
-from tests.web.kit import build_page
+from tests.web.kit import build_page, shared_page
 
 FIRST_LOAD_BYTES = 80_000
 
@@ -20,7 +20,7 @@ FIRST_LOAD_BYTES = 80_000
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if machine.program("node") is None:
         pytest.skip("Node.js is not installed, so the web page cannot be built")
-    return build_page(tmp_path_factory.mktemp("page"))
+    return shared_page(tmp_path_factory)
 
 
 def test_the_first_load_has_at_most_80_kilobytes(page: Path) -> None:

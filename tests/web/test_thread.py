@@ -290,7 +290,7 @@ async def test_a_prompt_is_written_queued_changed_and_stopped_by_keys(web: Web) 
         await page.keyboard.press("Escape")  # what waits does not run: it is in the input again
         assert (await session.agent.next())["method"] == "session/cancel"
         session.end("cancelled")
-        await page.get_by_text("Stopped.").wait_for()
+        await page.get_by_text("Stopped.", exact=True).wait_for()
         assert "Second" in await field(page).input_value()
         await holds(page, "() => document.querySelectorAll('.queued').length === 0")
 
