@@ -57,6 +57,8 @@ export interface App {
   hasMoreRows: ReadonlySignal<boolean>;
   /** Every open question, oldest first. */
   questions: ReadonlySignal<readonly Question[]>;
+  /** How many are open while the page is hidden, and nothing of it is drawn; null while it is shown. */
+  hiddenCount: ReadonlySignal<number | null>;
   /** How questions ended that are no longer open, by their id; kept for a while. */
   ends: ReadonlySignal<ReadonlyMap<string, QuestionEnd>>;
   settings: Signal<Settings>;

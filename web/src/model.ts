@@ -318,8 +318,11 @@ export type Line =
 export interface Host {
   user: string;
   device: string | null;
+  /** Of its machine, or its own if it does not give that. */
   name: string;
   version: string;
+  /** The version of the page that it serves now. */
+  page: string | null;
   rights: readonly string[];
   methods: readonly string[];
   folders: readonly string[];

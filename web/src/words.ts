@@ -23,6 +23,8 @@ export const words = {
     now: "Now",
     offline: "This device is offline. What you send waits here.",
     draining: "The host is restarting. What you send waits here.",
+    otherVersion: "The host has another version of this page.",
+    update: "Reload to update",
     undo: "Undo",
     failed: (what: string) => `That did not work: ${what}`,
     moods: { need: "needs you", run: "running", queued: "queued", done: "done", fail: "failed", idle: "idle" },
@@ -464,6 +466,24 @@ export const words = {
     here: "Here now",
     thisBrowser: "This browser",
     others: (count: number) => (count === 1 ? "1 other client" : `${count} other clients`),
+  },
+
+  login: {
+    offer: (agent: string) => `Log in to ${agent}…`,
+    title: (agent: string) => `Log in to ${agent}`,
+    asking: (agent: string) => `Asking ${agent} how…`,
+    logIn: "Log in",
+    with: (agent: string, method: string) => `Log in to ${agent}: ${method}`,
+    key: (method: string) => `Key for ${method}`,
+    keyHint: "Key",
+    busy: (agent: string) => `${agent} logs in. It may have opened a page on the machine of the host.`,
+    inTerminal: (host: string) => `In a terminal of ${host}:`,
+    copy: (command: string) => `Copy ${command}`,
+    copyShort: "Copy",
+    copied: "Copied.",
+    notCopied: "The browser did not let this page copy it.",
+    none: (agent: string) => `${agent} offers no way to log in.`,
+    done: (agent: string) => `Logged in to ${agent}.`,
   },
 
   fresh: {

@@ -39,6 +39,7 @@ class Store implements App {
   readonly said = signal("");
   readonly seen = signal<ReadonlyMap<string, number>>(new Map());
   readonly questions = signal<readonly Question[]>([]);
+  readonly hiddenCount = signal<number | null>(null);
   readonly ends = signal<ReadonlyMap<string, QuestionEnd>>(new Map());
   readonly inside: Inside = { app: this, thread: (id) => this.#threads.get(id) };
   readonly #kept = new Kept();
@@ -69,7 +70,7 @@ class Store implements App {
       onUnpaired: () => this.#forget(),
     });
     document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "visible") this.#paintThreads();
+      if (document.visibilityState === "visible") this.#paint();
       else this.#keepCursors();
     });
     addEventListener("pagehide", () => this.#keepCursors());
@@ -196,8 +197,9 @@ class Store implements App {
     this.host.value = {
       user: text(facts["user"]) ?? "",
       device: text(facts["device"]) ?? null,
-      name: text(info["title"]) ?? text(info["name"]) ?? "",
+      name: text(facts["machineName"]) ?? text(info["title"]) ?? text(info["name"]) ?? "",
       version: text(info["version"]) ?? "",
+      page: text(facts["page"]) ?? null,
       rights: list(facts["rights"]).map(String),
       methods: this.#methods,
       folders: list(facts["folders"]).map(String),
@@ -261,7 +263,8 @@ class Store implements App {
   #noteEnd(params: Json): void {
     const questionId = text(params["questionId"]);
     if (questionId === undefined) return;
-    const end = present<QuestionEnd>({ how: "answered", option: text(params["option"]), who: text(params["who"]), at: number(params["at"]) });
+    // Without a client that chose, the agent took it back, or its turn ended.
+    const end = text(params["by"]) === "" ? { how: "withdrawn" as const } : present<QuestionEnd>({ how: "answered", option: text(params["option"]), who: text(params["who"]), at: number(params["at"]) });
     this.ends.value = new Map([...[...this.ends.value].slice(-MOST_ENDS), [questionId, end]]);
   }
 
@@ -274,9 +277,15 @@ class Store implements App {
   }
 
   #paint(): void {
+    this.#attachMissing();
+    // In a page that is hidden the state goes on, and is drawn when it is shown; the title of its tab has the questions.
+    if (document.visibilityState === "hidden") {
+      this.hiddenCount.value = this.#asked.all(this.#rows.current()).length;
+      return;
+    }
     batch(() => {
+      this.hiddenCount.value = null;
       this.#rows.paint();
-      this.#attachMissing();
       const open = this.#asked.all(this.#rows.all.value);
       const before = this.questions.value;
       if (open.length !== before.length || open.some((question, at) => question !== before[at])) {
@@ -285,8 +294,7 @@ class Store implements App {
         this.questions.value = open;
         if (fresh !== undefined) this.said.value = words.store.asks(fresh.title);
       }
-      // In a page that is hidden the state goes on, and is drawn when it is shown.
-      if (document.visibilityState === "visible") this.#paintThreads();
+      this.#paintThreads();
     });
   }
 

@@ -23,6 +23,11 @@ export class Rows {
     return this.#byId.get(sessionId);
   }
 
+  /** Every row as it is now, drawn or not. */
+  current(): Row[] {
+    return [...this.#byId.values()];
+  }
+
   get isWatched(): boolean {
     return this.#isWatched;
   }
