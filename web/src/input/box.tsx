@@ -150,7 +150,7 @@ export function Box({ row }: { row: Row | undefined }) {
     return (
       <div {...drop}>
         {chips}
-        <div class="foot phonefoot"><Pickers thread={thread} />{isRunning && takes.steer && <button type="button" class="pick" disabled={!canSend} onClick={() => send("steer")}><Icon name="steer" />{words.input.steer}</button>}{isRunning && <button type="button" class="pick" onClick={pressStop}><Icon name="stop" />{words.input.stop}</button>}</div>
+        <div class="foot phonefoot">{isRunning && takes.steer && <button type="button" class="pick" disabled={!canSend} onClick={() => send("steer")}><Icon name="steer" />{words.input.steer}</button>}{isRunning && <button type="button" class="pick" onClick={pressStop}><Icon name="stop" />{words.input.stop}</button>}<Pickers thread={thread} /></div>
         <div class="entry">
           {attach("tap")}{files}
           {textField}
