@@ -1,6 +1,6 @@
 /** Makes the app that the screens use: the line to the host, the list, the open sessions, and what is kept here. */
 import { batch, computed, effect, signal, type Signal } from "@preact/signals";
-import type { AgentFacts, App, Device, NewSession, Settings } from "../app";
+import type { AgentFacts, App, Device, Found, NewSession, Settings } from "../app";
 import { Kept } from "../kept/kept";
 import type { Answered, Attached, Host, Question, QuestionEnd, Row, Thread } from "../model";
 import { list, number, object, present, text, type Json } from "../state/read";
@@ -307,13 +307,19 @@ class Store implements App {
     }
   }
 
-  /** Says how a turn ended, as far as the user wants to hear it. */
+  /** Says a message that the agent has finished, for those who want to hear each. */
+  #sayMessage(sessionId: string, message: string): void {
+    if (this.settings.value.announce !== "messages" || message === "") return;
+    this.said.value = words.store.said(this.#rows.get(sessionId)?.own.agent ?? words.store.agent, message);
+  }
+
+  /** Says how a turn ended, as far as the user wants to hear it; `last` is a message that was not said yet. */
   #sayEnd(sessionId: string, stopReason: string | undefined, last: string): void {
     const { announce } = this.settings.value;
     if (announce === "off") return;
     const agent = this.#rows.get(sessionId)?.own.agent ?? words.store.agent;
-    const isWhole = announce === "messages" && stopReason === "end_turn" && last !== "";
-    this.said.value = isWhole ? words.store.said(agent, last) : words.store.ended(agent, stopReason);
+    const end = words.store.ended(agent, stopReason);
+    this.said.value = announce === "messages" && last !== "" ? `${words.store.said(agent, last)} ${end}` : end;
   }
 
   /** Says that the line broke, once that takes longer than a moment, and that it came back. */
@@ -412,6 +418,7 @@ class Store implements App {
       unsent: this.#outbox.of(sessionId),
       sent: (promptId) => this.#outbox.blocks(promptId),
       accepted: (promptId) => this.#outbox.accepted(promptId),
+      finished: (message) => this.#sayMessage(sessionId, message),
       ended: (stopReason, last) => this.#sayEnd(sessionId, stopReason, last),
     });
     this.#threads.set(sessionId, thread);
@@ -516,6 +523,14 @@ class Store implements App {
     await this.call("_dragoman/queue/remove", { sessionId, promptId });
   }
 
+  async takeBack(sessionId: string, promptId: string): Promise<string> {
+    const whole = this.#outbox.get(promptId)?.text ?? this.sentText(promptId) ?? "";
+    if (this.#outbox.get(promptId) === undefined) await this.removeWaiting(sessionId, promptId);
+    else this.#outbox.remove(promptId);
+    this.#attachments.putBack(sessionId, this.#outbox.attached(promptId));
+    return whole;
+  }
+
   async setMode(sessionId: string, modeId: string): Promise<void> {
     await this.call("session/set_mode", { sessionId, modeId });
     this.#threads.get(sessionId)?.setMode(modeId);
@@ -539,17 +554,18 @@ class Store implements App {
     await this.call("_dragoman/restart_agent", { sessionId });
   }
 
-  async search(words: string, sessionId?: string): Promise<{ sessionId: string; seq: number; around: string; at?: number }[]> {
-    const answer = object(await this.call("_dragoman/search", present({ text: words, sessionId })));
-    return list(answer["hits"]).map((one) => {
+  async search(words: string, sessionId?: string, before?: Found["before"]): Promise<Found> {
+    const answer = object(await this.call("_dragoman/search", present({ text: words, sessionId, before })));
+    const hits = list(answer["hits"]).map((one) => {
       const hit = object(one);
-      return present<{ sessionId: string; seq: number; around: string; at?: number }>({
+      return present<Found["hits"][number]>({
         sessionId: text(hit["sessionId"]) ?? "",
         seq: number(hit["seq"]) ?? 0,
         around: text(hit["around"]) ?? "",
         at: number(hit["at"]),
       });
     });
+    return present<Found>({ hits, before: text(answer["before"]) ?? number(answer["before"]) });
   }
 
   // Questions
