@@ -49,7 +49,7 @@ def _described(host: Host, entries: list[tuple[str, AgentEntry | None]], cwd: ob
     found = []
     for name, entry in entries:
         row: dict[str, Any] = {"name": name, "title": name, "isDefault": name == default}
-        if entry is None:  # it runs in this process
+        if entry is None or entry.is_scripted:  # it runs in this process, or calls no model
             found.append({**row, "state": "ready"})
             continue
         known = None if entry.source == "built-in" else recognise(entry.name, entry.command)
