@@ -61,8 +61,12 @@ const visit = (file) => {
   for (const found of outputs[file].imports) if (found.kind === "import-statement") visit(relative(out, found.path));
 };
 visit(script);
+// The page has its version in itself, so that it is made of everything but the page as it is written.
+const template = readFileSync(join(here, "src/index.html"), "utf8");
+const version = createHash("sha256").update(template).update(readdirSync(join(out, "assets")).sort().map((name) => createHash("sha256").update(name).update(readFileSync(join(out, "assets", name))).digest("hex")).join()).digest("hex").slice(0, 12);
 const preloads = [...first].filter((file) => file !== style && file !== script);
-const page = readFileSync(join(here, "src/index.html"), "utf8")
+const page = template
+  .replace("%VERSION%", version)
   .replace("%STYLE%", `/${style}`)
   .replace("%SCRIPT%", `/${script}`)
   .replace("%PRELOADS%", preloads.map((file) => `<link rel="modulepreload" href="/${file}">`).join("\n"));
@@ -72,6 +76,5 @@ for (const name of readdirSync(join(out, "assets")).sort()) {
   const size = add(`/assets/${name}`, `assets/${name}`, "immutable");
   if (first.has(`assets/${name}`)) bytes += size;
 }
-const version = createHash("sha256").update(JSON.stringify(files)).digest("hex").slice(0, 12);
 writeFileSync(join(out, "table.json"), `${JSON.stringify({ version, firstLoad: bytes, files }, null, 1)}\n`);
 console.log(`the page is in ${relative(process.cwd(), out) || out}: first load ${(bytes / 1000).toFixed(1)} kB with gzip`);

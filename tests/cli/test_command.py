@@ -102,3 +102,28 @@ def test_help_is_wrapped_at_the_width_of_the_terminal() -> None:
     assert max(map(len, text.replace("  dragoman talk hello -- my-agent --acp", "").splitlines())) <= 40
     assert "\n  --output FORM  the form of the result\n                 (text, json)\n" in text
     assert "Talks to an agent, in as many words as\nit takes.\n" in text
+
+
+def test_a_list_in_a_description_stays_a_list_where_its_lines_are_too_long() -> None:
+    description = (
+        "Talks to an agent, in as many words as it takes.\nAnd more.\n"
+        "  talk it        say something to the agent\n"
+        "  be quiet then  say nothing at all, and wait for\n"
+        "                 what comes\n"
+        "\n"
+        "The end."
+    )
+    text = help_text("talk", RICH._replace(description=description), columns=44)
+    assert (
+        """
+Talks to an agent, in as many words as it
+takes. And more.
+  talk it        say something to the agent
+  be quiet then  say nothing at all, and
+                 wait for what comes
+
+The end.
+"""
+        in text
+    )
+    assert f"\n{description}\n" in help_text("talk", RICH._replace(description=description), columns=80)

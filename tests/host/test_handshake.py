@@ -204,6 +204,13 @@ async def test_a_login_in_a_terminal_is_one_of_the_host(
         if len(expected) == 2:
             assert methods[1]["args"] == ["login", "one"]
             assert methods[1]["type"] == "terminal"
+        found = await (await host.client(OURS, visitor=Visitor(is_local=is_local))).result(
+            "_dragoman/login_methods", agent="one"
+        )
+        assert [method["id"] for method in found["authMethods"]] == ["key"]
+        (command,) = found["commands"]
+        assert (command["id"], command["name"]) == ("tty", "Terminal")
+        assert command["command"].endswith("dragoman login -a one tty"), "what to type on the machine of the host"
 
 
 async def test_with_several_principals_only_an_administrator_logs_in() -> None:

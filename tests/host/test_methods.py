@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,7 @@ async def test_a_client_gets_who_it_is_and_methods_that_are_not_in_the_table_are
         line = await host.client(hello=False, visitor=visitor)
         own = (await line.hello(OURS))["agentCapabilities"]["_meta"]["dragoman"]
         assert (own["user"], own["device"], own["folders"], own["rights"]) == ("ada", "d1", ["/srv"], ["view"])
+        assert (own["machineName"], own["page"]) == (os.uname().nodename, None), "it serves no page"
         assert "_dragoman/traffic" not in own["methods"], "this host keeps none"
         for name in ("_dragoman/traffic", "_dragoman/host", "_dragoman/retire", "_dragoman/named", "_dragoman/nothing"):
             _, answer = await line.answer_to(line.ask(name))

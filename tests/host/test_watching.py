@@ -210,6 +210,10 @@ async def test_an_answer_from_the_list_counts_once_for_what_was_shown() -> None:
         asked = await begin(host, source, OURS)
         page = await host.client({"_meta": {"dragoman": {"client": "page-1"}}})
         await answered(page, WATCH)
+        looks = await host.client(OURS)  # attached to nothing
+        await answered(looks, WATCH)
+        elsewhere = await host.client(OURS)
+        await answered(elsewhere, WATCH, cwd="/somewhere/else")
         agent_waits = asked.permission()
         question = await question_of(page)
         assert question["method"] == ASK
@@ -242,6 +246,11 @@ async def test_an_answer_from_the_list_counts_once_for_what_was_shown() -> None:
         told = (await asked.line.until("_dragoman/answered"))["params"]
         assert (told["option"], told["who"], told["at"]) == ("yes", "local", late["at"])
         assert "from" not in told
+        # Who only has it in a list hears it too, in front of the row without the question; other lists do not.
+        heard = await looks.until("_dragoman/answered")
+        assert heard["params"] == told
+        await changed(looks, lambda row: not row["questions"])
+        assert not [found for found in await elsewhere.everything() if found.get("method") == "_dragoman/answered"]
         # The same client sends it again, after its line broke; another choice of it does not count.
         await host.leave(page)
         back = await host.client({"_meta": {"dragoman": {"client": "page-1"}}})
@@ -256,6 +265,8 @@ async def test_an_answer_from_the_list_counts_once_for_what_was_shown() -> None:
         if not own(row)["questions"]:
             row = await changed(back, lambda row: row["questions"])
         asked.agent.reply(asked.prompt, END)
+        withdrawn = (await looks.until("_dragoman/answered"))["params"]
+        assert (withdrawn["questionId"], withdrawn["by"]) == (own(row)["questions"][0]["questionId"], "")
         await changed(back, lambda row: row["state"] == "idle")
         gone = {**params, **{name: own(row)["questions"][0][name] for name in ("questionId", "digest")}}
         assert (await refusal(back, ANSWER, **gone, **YES))["data"] == {"reason": "withdrawn"}

@@ -33,6 +33,7 @@ from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import NewDevice
 from dragoman.host.serving.server import HostServer, ServeOptions
 from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
+from dragoman.host.working.uploads import Uploads
 from dragoman.store.memory_log import MemoryLog
 from tests import machine
 from tests.host.kit import OnTheWire, WireAgent
@@ -128,6 +129,11 @@ class Played:
         """Waits for a prompt; gives its text. The turn runs until `end`."""
         self._prompt = await self.agent.prompted()
         return "".join(block.get("text", "") for block in self._prompt["params"]["prompt"])
+
+    @property
+    def blocks(self) -> list[dict[str, Any]]:
+        """The blocks of the last prompt."""
+        return list(self._prompt["params"]["prompt"])
 
     def say(self, text: str, **members: Any) -> None:
         self.agent.say(text, **members)
@@ -364,6 +370,7 @@ async def _open(stack: AsyncExitStack, folder: Path, page: PageFiles) -> Web:
     capabilities = {"loadSession": True, "promptCapabilities": {"image": True, "embeddedContext": True}}
     source, metrics, tokens = OnTheWire(capabilities=capabilities), HostMetrics(), HostTokens(folder / "tokens.json")
     host = Host(MemoryLog(time.time), [source])
+    host.uploads = Uploads(folder / "host")  # the log is in memory; attachments are files
     options = ServeOptions(hosts=(f"127.0.0.1:{proxy.port}",), limits=FREELY, drain_seconds=1.0, web=True)
     web = Web(host, source, proxy, tokens, project)
     web.server = HostServer(host, tokens, options, metrics=metrics, access_log=AccessLog(None), page=page)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from typing import Any
 
 import pytest
@@ -254,11 +255,38 @@ async def test_the_banner_says_what_is_wrong_with_the_line_and_the_theme_is_chos
         await expect(page.locator("[data-question]").first).to_contain_text("There is no connection to the host")
         await page.evaluate("dragoman.app.line.value = {state: 'connected'}")
         await expect(banner).to_have_count(0)
+        await expect(page.locator(".side .host")).to_have_text(f"on {os.uname().nodename}")
+        await another_page_is_served(web, page)
         await page.evaluate("location.hash = '#/settings'")
         colour = "getComputedStyle(document.body).backgroundColor"
         assert await page.evaluate(colour) == "rgb(247, 247, 245)"
         await page.get_by_label("Dark").check()
         await holds(page, f"() => {colour} === 'rgb(18, 18, 17)'")
+
+
+async def another_page_is_served(web: Web, page: Page) -> None:
+    """The host is updated under the page, which then offers to be loaded again, while nothing is typed."""
+    pairing = web.server.pairing
+    assert pairing is not None
+    own, banner = pairing.page, page.locator(".banner")
+    assert own == await page.locator("meta[name=dragoman-page]").get_attribute("content")
+    try:
+        pairing.page = "another"
+        await page.evaluate("location.hash = '#/new'")
+        await page.get_by_label("The task").fill("Half a sen")
+        web.proxy.cut()
+        await holds(page, "() => dragoman.app.host.value.page === 'another'")
+        await page.get_by_label("The task").press_sequentially("tence")
+        await expect(banner).to_have_count(0)
+        await page.get_by_label("The task").fill("")
+        await expect(banner).to_contain_text("The host has another version of this page.")
+        assert await axe(page) == []
+    finally:
+        pairing.page = own
+    await page.evaluate("window.isBefore = true")
+    await banner.get_by_role("button", name="Reload to update").click()
+    await holds(page, "() => !window.isBefore && window.dragoman?.app.line.value.state === 'connected'")
+    await expect(banner).to_have_count(0)
 
 
 @pytest.mark.parametrize("size", ["desktop", pytest.param("phone", marks=_SOAK)])
@@ -279,7 +307,20 @@ async def test_a_session_is_started_with_agent_folder_worktree_model_and_mode(we
                 const call = app.call.bind(app);
                 const known = {folders: [{path: '/src'}], recent: [{path: '/src/atlas', usedAt: 1}], parent: null};
                 const children = [{name: 'harbor', path: '/src/harbor', isProject: true}];
+                const login = {
+                    authMethods: [
+                        {id: 'self', name: 'With a browser'},
+                        {id: 'key', name: 'A key', _meta: {'api-key': {provider: 'other'}}},
+                    ],
+                    commands: [{id: 'tty', name: 'In a terminal', command: 'dragoman login -a other tty'}],
+                };
+                window.logins = [];
                 app.call = (method, params) => {
+                    if (method === '_dragoman/login_methods') return Promise.resolve(login);
+                    if (method === '_dragoman/log_in') {
+                        window.logins.push(params);
+                        return params.method === 'key' ? Promise.resolve({}) : Promise.reject(new Error('no browser'));
+                    }
                     if (method !== '_dragoman/folders') return call(method, params);
                     return Promise.resolve(params.path ? {...known, path: params.path, children} : known);
                 };
@@ -297,6 +338,7 @@ async def test_a_session_is_started_with_agent_folder_worktree_model_and_mode(we
         await page.evaluate("location.hash = '#/new'")
         await expect(page.get_by_role("button", name="Folder: /src/atlas")).to_be_visible()
         await expect(page.get_by_role("radio", name="test")).to_be_checked()
+        await log_in(page)
         await page.get_by_label("The task").fill("Bump Go to 1.27, please")
         await page.get_by_role("button", name="Folder: /src/atlas").click()
         await page.get_by_role("button", name="harbor").click()
@@ -314,3 +356,24 @@ async def test_a_session_is_started_with_agent_folder_worktree_model_and_mode(we
         assert await page.evaluate("made") == [wanted]
         await holds(page, "() => location.hash.startsWith('#/s/')")
         agent.reply(prompt, {"stopReason": "end_turn"})
+
+
+async def log_in(page: Page) -> None:
+    """Logs in to an agent that is not ready: by itself, which fails, then with a key; a terminal has a command."""
+    offer = page.get_by_role("button", name="Log in to other…")
+    await expect(offer).to_have_count(0)
+    await page.get_by_role("radio", name="other").check()
+    await offer.click()
+    dialog = page.get_by_role("dialog", name="Log in to other")
+    await expect(dialog.locator("code")).to_have_text("dragoman login -a other tty")
+    await expect(dialog.get_by_role("button", name="Copy dragoman login -a other tty")).to_be_enabled()
+    assert await axe(page) == []
+    await dialog.get_by_role("button", name="Log in to other: With a browser").click()
+    await expect(dialog.get_by_role("alert")).to_contain_text("no browser")
+    await expect(dialog.get_by_role("button", name="Log in to other: A key")).to_be_disabled()
+    await dialog.get_by_label("Key for A key").fill("sk-1")
+    await dialog.get_by_role("button", name="Log in to other: A key").click()
+    await expect(dialog).to_have_count(0)
+    key = {"agent": "other", "method": "key", "_meta": {"api-key": {"apiKey": "sk-1"}}}
+    assert await page.evaluate("logins") == [{"agent": "other", "method": "self"}, key]
+    await page.get_by_role("radio", name="test").check()

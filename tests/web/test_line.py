@@ -155,6 +155,42 @@ async def test_two_pages_and_a_client_on_the_wire_show_the_same(web: Web) -> Non
         assert shown[0] == [["user", "agent", "tool", "turn"], client.texts()]
 
 
+async def test_a_page_that_is_hidden_goes_on_without_drawing_and_is_drawn_once_when_it_is_shown(web: Web) -> None:
+    """Chromium without a window hides no page, whatever is in front of it: the page is given another answer."""
+    hide = """(() => {
+        let state = 'visible';
+        Object.defineProperty(Document.prototype, 'visibilityState', {get: () => state});
+        Object.defineProperty(Document.prototype, 'hidden', {get: () => state === 'hidden'});
+        window.become = now => { state = now; document.dispatchEvent(new Event('visibilitychange')); };
+    })()"""
+    async with web.context() as context:
+        page = await context.new_page()
+        await page.add_init_script(hide)
+        await web.enter(page, user="hidden")
+        session = await web.session(page)
+        await page.evaluate("id => { location.hash = `#/s/${id}` }", session.id)
+        await page.evaluate("id => { dragoman.app.prompt(id, 'Hello', 'send') }", session.id)
+        await session.prompted()
+        session.say("Seen. ")
+        await page.locator("main").get_by_text("Seen.").wait_for()
+        await page.evaluate(
+            """() => { become('hidden'); window.drawn = 0;
+                new MutationObserver(found => { window.drawn += found.length }).observe(document.body,
+                    {childList: true, characterData: true, attributes: true, subtree: true}); }"""
+        )
+        for number in range(20):
+            session.say(f"{number} ")
+        session.ask("make")
+        await holds(page, f"id => ({TEXT})(id).endsWith('19 ')", session.id)
+        await holds(page, "() => document.title.startsWith('(1) ')")  # the tab says that it needs the user
+        assert await page.evaluate("drawn") == 0
+        await page.evaluate("become('visible')")
+        await page.locator("main").get_by_text("18 19").wait_for()
+        await page.get_by_role("button", name="Allow once").wait_for()
+        session.end()
+        await holds(page, ENDED, session.id)
+
+
 async def test_a_question_is_in_every_page_and_is_answered_once(web: Web) -> None:
     async with web.page() as one, web.page() as other:
         session = await web.session(one)

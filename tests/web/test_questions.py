@@ -366,8 +366,16 @@ async def test_a_question_that_is_answered_elsewhere_leaves_its_place_empty_for_
         await expect(page.locator("[data-question]")).to_have_count(1)
         assert await page.evaluate("[...places]") == [before]
         await settle(page)
+        # The other page has the session in its list only, and says who answered, too.
+        await other.evaluate(
+            """() => { window.ended = new Set(); new MutationObserver(() => {
+                for (const end of document.querySelectorAll('.qend')) window.ended.add(end.textContent);
+            }).observe(document.body, {childList: true, characterData: true, subtree: true}); }"""
+        )
+        assert await other.evaluate("id => dragoman.thread(id) === undefined", session.id)
         await page.get_by_role("button", name="Allow once").click()
         assert await two.chosen() == "once"
+        await holds(other, f"() => [...ended].some(text => text.startsWith('Allowed by {user}'))")
 
 
 async def test_who_may_only_look_gets_words_instead_of_buttons(web: Web) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64decode, b64encode
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
+from dragoman.host.serving.access import ProjectServices
+from dragoman.registry.agents import AgentEntry
+from tests.host.kit import WireAgent
 from tests.web.kit import Played, Web, axe, holds
 
 if TYPE_CHECKING:
@@ -26,9 +31,15 @@ MODES = {
 }
 
 
-async def open_session(web: Web, page: Page) -> Played:
+ONE_PIXEL = b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+NAMES = ["changed\nold.py\n+2\n−1", "created\nnew.py\n+1"]
+
+
+async def open_session(web: Web, page: Page, cwd: str | None = None) -> Played:
     """A new session, in sight."""
-    session = await web.session(page)
+    session = await web.session(page, cwd)
     await page.evaluate("id => { location.hash = `#/s/${encodeURIComponent(id)}` }", session.id)
     await page.get_by_role("log", name="Conversation").wait_for()
     return session
@@ -147,6 +158,11 @@ WATCH = """async ({id, frames, each, start}) => {
     seen.p95 = seen.times[Math.floor(seen.times.length * 0.95)];
     return seen;
 }"""
+IN_VIEW = """() => {
+    const row = document.querySelector('.aimed').getBoundingClientRect();
+    const list = document.querySelector('.thread').getBoundingClientRect();
+    return row.top >= list.top && row.bottom <= list.bottom;
+}"""
 EMPTY = """async frames => {
     const next = () => new Promise(done => requestAnimationFrame(done));
     const times = [];
@@ -213,6 +229,7 @@ async def test_history_comes_by_pages_and_keeps_the_first_block_at_its_pixel(web
         session = await open_session(web, page)
         await say(page, "Count")
         await session.prompted()
+        session.say("The needle lies here.")
         for number in range(900):
             session.tool(f"Step {number}", "read", "completed")
         session.end()
@@ -246,6 +263,23 @@ async def test_history_comes_by_pages_and_keeps_the_first_block_at_its_pixel(web
         assert 0 <= moved <= 1
         assert await page.evaluate(held, session.id) > 500
         assert await page.locator("[data-row]").count() <= 150
+
+        await page.reload()  # what is searched for is not loaded
+        await log.get_by_role("region", name="Step 899").wait_for()
+        await log.focus()
+        await page.keyboard.press("/")
+        await page.get_by_role("searchbox", name="Search this session").fill("NEEDLE")
+        await page.get_by_text("1 place", exact=True).wait_for()
+        assert await axe(page) == []
+        await page.get_by_role("button", name="The needle lies here.").click()
+        await log.locator(".aimed").get_by_text("The needle lies here.").wait_for()
+        assert await page.evaluate(IN_VIEW)
+        assert await page.evaluate("location.hash") == f"#/s/{session.id}"
+        seq = await page.evaluate("() => Number(document.querySelector('.aimed').dataset.row)")
+        await page.goto("about:blank")
+        await page.goto(f"{web.url}/#/s/{session.id}/{seq}")  # as a link that was copied
+        await log.locator(".aimed").get_by_text("The needle lies here.").wait_for()
+        assert await page.evaluate(IN_VIEW)
 
 
 async def test_a_prompt_is_written_queued_changed_and_stopped_by_keys(web: Web) -> None:
@@ -316,41 +350,232 @@ async def test_modes_that_ask_nothing_are_amber_and_need_a_second_press(web: Web
         assert "amber" in (await amber.get_attribute("class") or "")
 
 
-async def test_files_are_attached_by_press_paste_and_drop(web: Web) -> None:
-    """Each becomes a chip with its name and size, and can be removed; what the host refuses says why."""
+ATTACH = """({kind, name, type, bytes, size}) => {
+    const data = new DataTransfer();
+    const content = size ? new Uint8Array(size) : Uint8Array.from(atob(bytes), one => one.charCodeAt(0));
+    data.items.add(new File([content], name, {type}));
+    const made = kind === 'paste'
+        ? new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})
+        : new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true});
+    document.querySelector('.box textarea').dispatchEvent(made);
+}"""
+SHOWN = """() => {
+    const found = document.querySelector('.you img');
+    return found?.src.startsWith('blob:') && found.naturalWidth;
+}"""
+
+
+async def test_files_are_attached_by_press_paste_and_drop_and_reach_the_agent(web: Web, tmp_path: Path) -> None:
+    """Each is a chip; what is refused says why; the agent gets the bytes, and the conversation shows them again."""
+    picture = b64encode(ONE_PIXEL).decode()
+    async with web.page() as page:
+        session = await open_session(web, page)
+        await page.locator("input[type=file]").set_input_files(
+            {"name": "my notes.txt", "mimeType": "text/plain", "buffer": b"their text"}
+        )
+        pasted = {"kind": "paste", "name": "image.png", "type": "image/png", "bytes": picture}
+        await page.evaluate(ATTACH, pasted)
+        await page.evaluate(ATTACH, pasted)  # two pictures of a clipboard have one name
+        await page.evaluate(ATTACH, {"kind": "drop", "name": "empty.txt", "type": "text/plain", "bytes": ""})
+        await page.evaluate(ATTACH, {"kind": "drop", "name": "film.mp4", "type": "video/mp4", "size": 17 << 20})
+        chips = page.locator(".att .chip")
+        await chips.filter(has_text="empty.txt").get_by_text("An attachment has 1 to").wait_for()
+        await chips.filter(has_text="film.mp4").get_by_text("too large: 16 MiB at most").wait_for()
+        await holds(page, "() => !document.querySelector('.att').textContent.includes('uploading')")
+        assert await axe(page) == []
+        for name in ("Remove empty.txt", "Remove film.mp4"):
+            await page.get_by_role("button", name=name).click()
+        await page.get_by_role("button", name="Remove image.png").first.click()
+        assert await chips.count() == 2
+        await say(page, "Look at these")
+        assert await session.prompted() == "Look at these"
+        _, file, image = session.blocks
+        assert file["resource"]["text"] == "their text"
+        assert (image["mimeType"], image["data"]) == ("image/png", picture)
+        assert await holds(page, SHOWN) == 1
+
+        await page.locator("input[type=file]").set_input_files(
+            {"name": "later.txt", "mimeType": "text/plain", "buffer": b"later"}
+        )
+        await chips.get_by_text("5 B").wait_for()
+        await field(page).fill("And this")
+        await page.keyboard.press("Enter")
+        await page.locator(".queued").get_by_text("And this").wait_for()
+        await field(page).focus()
+        await page.keyboard.press("ArrowUp")  # what was attached comes back with the text
+        await chips.filter(has_text="later.txt").wait_for()
+        assert await field(page).input_value() == "And this"
+
+        session.end()
+        await page.locator(".turnend").wait_for()
+        await page.reload()
+        assert await holds(page, SHOWN) == 1
+        async with page.expect_download() as saved:
+            await page.get_by_role("button", name="my notes.txt").click()
+        download = await saved.value
+        assert download.suggested_filename == "my notes.txt"
+        await download.save_as(tmp_path / "saved")
+        assert (tmp_path / "saved").read_bytes() == b"their text"
+
+
+class Able(WireAgent):
+    """An agent with modes, which can be steered."""
+
+    def reply(self, message: dict[str, Any], result: Any) -> None:
+        more = {"modes": MODES} if message["method"] == "session/new" else {}
+        super().reply(message, {**result, **more})
+
+
+LATER = """() => {
+    const real = Date.now;
+    Date.now = () => real() + 190_000;
+    document.dispatchEvent(new Event('visibilitychange'));
+}"""
+LIVE = "() => document.querySelector('[data-live]').textContent"
+
+
+async def test_a_session_is_steered_renamed_restarted_and_put_away(web: Web, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By keys and the menu; an agent that is quiet, or that ended, says so with what can be done."""
+    monkeypatch.setattr(web.source, "kind", Able)
+    able = {**web.source.capabilities, "_meta": {"dragoman": {"steer": "_vendor/add"}}}
+    monkeypatch.setattr(web.source, "capabilities", able)
+    async with web.page() as page:
+        session = await open_session(web, page)
+        agent = session.agent
+        await page.get_by_role("button", name="Mode: Ask").wait_for()
+        await field(page).focus()
+        await page.keyboard.press("Shift+Tab")  # the mode between them asks nothing
+        asked = await agent.next()
+        assert (asked["method"], asked["params"]["modeId"]) == ("session/set_mode", "edit")
+        agent.reply(asked, {})
+        await page.get_by_role("button", name="Mode: Edit").wait_for()
+
+        await page.evaluate(
+            "() => { dragoman.app.settings.value = {...dragoman.app.settings.value, announce: 'messages'} }"
+        )
+        await say(page, "Begin")
+        await session.prompted()
+        session.think("A long thought.")
+        session.say("First I look.", messageId="m1")
+        session.tool("ls", "execute", "completed", content=[{"type": "content", "content": words("a.txt")}])
+        await holds(page, f"() => ({LIVE})() === 'test: First I look.'")
+        await field(page).fill("use tabs")
+        await page.get_by_role("button", name="Steer").wait_for()
+        await page.keyboard.press("Control+Enter")
+        steered = await agent.next()
+        assert (steered["method"], "use tabs" in str(steered["params"])) == ("_vendor/add", True)
+        agent.reply(steered, {"accepted": True})
+        await page.locator(".queued").get_by_text("Steers:").wait_for()
+        agent.update("user_message_chunk", content=words("use tabs"), messageId="u1")
+        await page.get_by_role("log", name="Conversation").get_by_text("use tabs").wait_for()
+        await page.locator(".queued").wait_for(state="detached")
+
+        await page.get_by_role("log", name="Conversation").focus()
+        thought = page.get_by_role("button", name="Thought")
+        assert await thought.get_attribute("aria-expanded") == "false"
+        await page.keyboard.press("t")
+        await page.get_by_text("A long thought.").wait_for()
+        await page.keyboard.press("t")
+        await page.get_by_text("A long thought.").wait_for(state="detached")
+        assert await page.get_by_role("region", name="Output of ls").count() == 0
+
+        await page.evaluate(LATER)
+        await page.get_by_text("quiet for 3 min").wait_for()
+        assert await page.get_by_role("button", name="Restart the agent").is_visible()
+        assert await axe(page) == []
+        session.say("Done with it.", messageId="m2")
+        await page.get_by_text("quiet for 3 min").wait_for(state="detached")
+        session.end()
+        await holds(page, f"() => ({LIVE})() === 'test: Done with it. test has finished.'")
+
+        await page.get_by_role("button", name="More").click()
+        await page.get_by_role("menuitem", name="Rename").click()
+        await page.get_by_role("textbox", name="New title").fill("Tabs, not spaces")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("heading", name="Tabs, not spaces", level=1).wait_for()
+
+        await page.evaluate(
+            "() => { dragoman.app.settings.value = {...dragoman.app.settings.value, announce: 'turns'} }"
+        )
+        await say(page, "Go on")
+        await session.prompted()
+        session.say("Said.", messageId="m3")
+        starts = web.source.starts
+        agent.transport.close()
+        fault = page.get_by_role("region", name="test could not go on")
+        await fault.get_by_role("button", name="Restart and go on").click()
+        session.agent = await web.source.started(starts + 1)
+        await page.get_by_text("test runs again.").wait_for()
+        assert await axe(page) == []
+        await holds(page, f"() => ({LIVE})() === 'test has stopped before the end.'")
+        await page.evaluate("() => { dragoman.app.settings.value = {...dragoman.app.settings.value, announce: 'off'} }")
+        await say(page, "Once more")
+        await session.prompted()
+        session.end()
+        await page.locator(".turnend").nth(1).wait_for()
+        assert await page.evaluate(LIVE) == "test has stopped before the end."
+
+        await page.get_by_role("button", name="More").click()
+        await page.get_by_role("menuitem", name="Archive").click()
+        await page.get_by_text("Archived.").wait_for()
+        await page.get_by_role("heading", name="Tabs, not spaces").wait_for(state="detached")
+        await page.go_back()  # it is only out of the list
+        await page.get_by_role("log", name="Conversation").get_by_text("Once more").wait_for()
+        await page.get_by_role("button", name="More").click()
+        await page.get_by_role("menuitem", name="Take out of the archive").click()
+        await holds(
+            page, "id => dragoman.app.rows.value.some(r => r.sessionId === id && !r.own.archivedAt)", session.id
+        )
+
+
+async def test_a_draft_that_was_typed_right_before_a_reload_is_kept(web: Web) -> None:
+    """Also where the database has not taken it: the page that goes leaves it for the next one."""
     async with web.page() as page:
         await open_session(web, page)
-        taken = []
+        await page.evaluate("() => { IDBObjectStore.prototype.put = () => { throw new Error('too slow') } }")
+        await field(page).fill("half a thought")
+        await page.reload()
+        await holds(page, "() => document.querySelector('textarea')?.value === 'half a thought'")
+        await page.reload()  # it is in the database now, and nothing is left over
+        await holds(page, "() => document.querySelector('textarea')?.value === 'half a thought'")
+        assert await page.evaluate("localStorage.length") == 0
+        await field(page).fill("")
+        await page.reload()
+        await holds(page, "() => document.querySelector('textarea')?.value === ''")
 
-        async def answer(route: Any) -> None:
-            taken.append(route.request.headers["content-type"])
-            if len(taken) > 2:
-                await route.fulfill(status=413, json={"error": "It is too large."})
-            else:
-                await route.fulfill(json={"id": f"a{len(taken)}", "bytes": 4, "mimeType": "text/plain", "sha256": ""})
 
-        await page.route("**/attachment", answer)
-        await page.locator("input[type=file]").set_input_files(
-            {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"text"}
-        )
-        await page.locator(".att").get_by_text("notes.txt").wait_for()
-        for kind in ("paste", "drop"):
-            await page.evaluate(
-                """kind => {
-                    const data = new DataTransfer();
-                    data.items.add(new File(['text'], `${kind}.txt`, {type: 'text/plain'}));
-                    const made = kind === 'paste'
-                        ? new ClipboardEvent('paste', {clipboardData: data, bubbles: true, cancelable: true})
-                        : new DragEvent('drop', {dataTransfer: data, bubbles: true, cancelable: true});
-                    document.querySelector('.box textarea').dispatchEvent(made);
-                }""",
-                kind,
-            )
-            await page.locator(".att").get_by_text(f"{kind}.txt").wait_for()
-        await page.locator(".att").get_by_text("It is too large.").wait_for()
+async def test_the_panel_has_changed_files_limits_and_who_is_here(
+    web: Web, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """From a turn that the host followed, and another client; what is not known is left out."""
+    monkeypatch.setenv("DRAGOMAN_HOME", str(tmp_path / "home"))
+    entry = AgentEntry(name="test", command=("test", "--acp"), source="user", where="settings")
+    monkeypatch.setattr(web.host, "services", ProjectServices(find_entry=lambda name: entry))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "old.py").write_text("one\ntwo\n")
+    async with web.page() as page:
+        session = await open_session(web, page, str(project))
+        panel = page.get_by_role("complementary", name="Plan, changes and usage")
+        await say(page, "Change them")
+        await session.prompted()
+        (project / "old.py").write_text("one\n2\n3\n")
+        (project / "new.py").write_text("new\n")
+        limit = {"status": "allowed_warning", "rateLimitType": "five_hour", "utilization": 0.82}
+        session.update("usage_update", used=10, size=100, _meta={"_claude/rateLimit": limit})
+        await panel.get_by_text("Limit, five hour").wait_for()
+        await panel.get_by_text("82 %").wait_for()
+        assert await panel.get_by_role("heading", name="Changed in the last turn").count() == 0
+        session.end()
+        await panel.get_by_role("heading", name="Changed in the last turn 2").wait_for()
+        assert sorted(await panel.locator(".files").first.locator("li").all_inner_texts()) == NAMES
+        assert await panel.get_by_text("other client").count() == 0
+        async with web.wire() as other:
+            await other.request("session/resume", sessionId=session.id, cwd=str(project), mcpServers=[])
+            await panel.get_by_text("1 other client").wait_for()
+        await panel.get_by_text("1 other client").wait_for(state="detached")
+        assert "Cost" not in await panel.inner_text()
         assert await axe(page) == []
-        await page.get_by_role("button", name="Remove drop.txt").click()
-        assert await page.locator(".att .chip").count() == 2
 
 
 async def test_a_file_of_the_project_is_completed_behind_an_at_sign(web: Web) -> None:

@@ -35,6 +35,12 @@ export interface Device {
   isThis: boolean;
 }
 
+/** One answer of a search. */
+export interface Found {
+  hits: { sessionId: string; seq: number; around: string; at?: number }[];
+  before?: string | number;
+}
+
 export interface Settings {
   theme: "auto" | "light" | "dark";
   letters: boolean;
@@ -51,6 +57,8 @@ export interface App {
   hasMoreRows: ReadonlySignal<boolean>;
   /** Every open question, oldest first. */
   questions: ReadonlySignal<readonly Question[]>;
+  /** How many are open while the page is hidden, and nothing of it is drawn; null while it is shown. */
+  hiddenCount: ReadonlySignal<number | null>;
   /** How questions ended that are no longer open, by their id; kept for a while. */
   ends: ReadonlySignal<ReadonlyMap<string, QuestionEnd>>;
   settings: Signal<Settings>;
@@ -74,12 +82,15 @@ export interface App {
   stop(sessionId: string): Promise<void>;
   editWaiting(sessionId: string, promptId: string, text: string): Promise<void>;
   removeWaiting(sessionId: string, promptId: string): Promise<void>;
+  /** Takes a prompt of this page back: gives its text, and puts its attachments into the input again. */
+  takeBack(sessionId: string, promptId: string): Promise<string>;
   setMode(sessionId: string, mode: string): Promise<void>;
   setOption(sessionId: string, option: string, value: string | boolean): Promise<void>;
   setTitle(sessionId: string, title: string): Promise<void>;
   archive(sessionId: string, isArchived: boolean): Promise<void>;
   restartAgent(sessionId: string): Promise<void>;
-  search(text: string, sessionId?: string): Promise<{ sessionId: string; seq: number; around: string; at?: number }[]>;
+  /** The places where a text occurs, the last first; `before` is where to go on, if the host has not seen all. */
+  search(text: string, sessionId?: string, before?: Found["before"]): Promise<Found>;
   /** Loads the history around a place. */
   goTo(sessionId: string, seq: number): Promise<void>;
 

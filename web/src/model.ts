@@ -81,7 +81,7 @@ export type Part =
   | { kind: "image"; mimeType: string; data: string; uri?: string; attachment?: string }
   | { kind: "audio"; mimeType: string; data: string; attachment?: string }
   | { kind: "link"; uri: string; name: string; mimeType?: string; size?: number }
-  | { kind: "resource"; uri: string; text?: string; blob?: string; mimeType?: string }
+  | { kind: "resource"; uri: string; text?: string; blob?: string; mimeType?: string; attachment?: string }
   | { kind: "unknown"; value: unknown };
 
 export interface MessageItem {
@@ -252,6 +252,16 @@ export interface Command {
   hint?: string;
 }
 
+/** A limit of the provider that an agent reports; each member only if it is known. */
+export interface Quota {
+  /** Such as `five hour`. */
+  name?: string;
+  percent?: number;
+  isUsedUp: boolean;
+  isNearlyUsedUp: boolean;
+  resetsAt?: number;
+}
+
 export interface Thread {
   sessionId: string;
   /** Positions grow at both ends: history is put in front, updates behind. */
@@ -264,6 +274,10 @@ export interface Thread {
   usage: ReadonlySignal<{ used?: number; size?: number; cost?: { amount: number; currency: string } } | null>;
   title: ReadonlySignal<string | null>;
   turn: ReadonlySignal<{ promptId: string; startedAt: number } | null>;
+  /** When something came from the agent last, in milliseconds since 1970; 0 if nothing did. */
+  readonly heardAt: number;
+  /** How much of a limit of the agent's provider is used, if the agent says so. */
+  quota: ReadonlySignal<Quota | null>;
   questions: ReadonlySignal<readonly Question[]>;
   waiting: ReadonlySignal<readonly WaitingPrompt[]>;
   /** Prompts of this page that the host does not have yet. */
@@ -304,8 +318,11 @@ export type Line =
 export interface Host {
   user: string;
   device: string | null;
+  /** Of its machine, or its own if it does not give that. */
   name: string;
   version: string;
+  /** The version of the page that it serves now. */
+  page: string | null;
   rights: readonly string[];
   methods: readonly string[];
   folders: readonly string[];

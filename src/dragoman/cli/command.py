@@ -7,7 +7,7 @@ the same on every Python.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, NoReturn
 
 from dragoman.cli.exits import CliError
@@ -219,8 +219,33 @@ def _narrowed(text: str, columns: int) -> str:
     """Return a text with its own ends of lines if they fit, and filled again if one does not."""
     if all(len(line) <= columns for line in text.split("\n")):
         return text
-    paragraphs = text.split("\n\n")
-    return "\n\n".join(_filled(paragraph.replace("\n", " ").split(" "), "", columns) for paragraph in paragraphs)
+    return "\n".join(_filled(words, start, columns) for start, words in _pieces(text))
+
+
+def _pieces(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield the paragraphs of a text and the entries of its lists: how the first line begins, and the words.
+
+    An entry begins with two spaces, has its name and two spaces more in front of its words, and goes on in lines with
+    more spaces.
+    """
+    start, words = "", list[str]()
+    for line in text.split("\n"):
+        is_entry = line.startswith("  ") and not line.startswith("   ")
+        goes_on = line and not is_entry and (not start or line.startswith("   "))
+        if words and not goes_on:
+            yield start, words
+            start, words = "", []
+        if is_entry:
+            name, gap, rest = line[2:].partition("  ")
+            rest = rest.lstrip()
+            start = line[: len(line) - len(rest)] if gap else "  "
+            words = (rest if gap else name).split()
+        elif line:
+            words += line.split()
+        else:
+            yield "", []
+    if words:
+        yield start, words
 
 
 def _described(entry: CliOption | Argument) -> str:

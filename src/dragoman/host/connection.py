@@ -7,6 +7,7 @@ in `session_requests.py`. Everything here but the handlers is the in-order step 
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
@@ -268,6 +269,8 @@ class HostConnection:
                     "folders": None if self.visitor.folders is None else list(self.visitor.folders),
                     "user": self.visitor.principal,
                     "device": self.visitor.device,
+                    "machineName": os.uname().nodename,
+                    "page": None if self._host.pairing is None else self._host.pairing.page,
                 },
             )
         return self._hello

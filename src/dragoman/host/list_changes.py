@@ -27,6 +27,9 @@ class WatchesList(Protocol):
     def changed(self, id: str) -> None:
         """Take note that a session has changed, or is gone."""
 
+    def shows(self, id: str) -> bool:
+        """Whether the client was sent a session, and not that it is gone."""
+
 
 class ListChanges:
     """The changes of a host's list of sessions."""
@@ -77,6 +80,11 @@ class ListChanges:
     def clients_of(self, principal: str) -> list[HostConnection]:
         """Return the clients of a user that watch the list."""
         return list({watch.client.key: watch.client for watch in self._watches.get(principal, ())}.values())
+
+    def clients_shown(self, principal: str, id: str) -> list[HostConnection]:
+        """Return the clients of a user in whose lists a session is."""
+        watches = self._watches.get(principal, ())
+        return list({watch.client.key: watch.client for watch in watches if watch.shows(id)}.values())
 
     def since(self, principal: str, revision: str) -> list[str] | None:
         """Return the sessions of a user that have changed behind a revision; None if that is not known any more."""

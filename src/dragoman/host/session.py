@@ -90,7 +90,7 @@ class HostedSession:
         self.uploads = host.uploads
         self._paces: dict[int, TextPace] = {}
         self._host = host
-        self._listed = host.list_changes
+        self.listed = host.list_changes
         self._title = self.facts.get("title")
         self._moved_at = 0.0
 
@@ -173,7 +173,7 @@ class HostedSession:
         """Send to a client from its cursor on, open questions included."""
         self.last_used = monotonic()
         self.attachments.add(attachment)
-        self._listed.note(self)
+        self.listed.note(self)
         if self.delegate is not None:
             self.delegate.came(attachment.client)
         attachment.begin()
@@ -192,7 +192,7 @@ class HostedSession:
         """Detach a client that is gone. What it started goes on."""
         self.last_used = monotonic()
         self.attachments.discard(attachment)
-        self._listed.note(self)
+        self.listed.note(self)
         attachment.detach()
         self.questions.left(attachment.client)
         if self.delegate is not None:
@@ -211,6 +211,12 @@ class HostedSession:
     def watching_clients(self) -> list[HostConnection]:
         """Return the clients that get its questions with the list of sessions, attached or not."""
         return self._host.list_changes.clients_of(self.record.principal)
+
+    def clients_with_row(self) -> list[HostConnection]:
+        """Return the clients that have it in a list which they watch, and are not attached."""
+        attached = {attachment.client.key for attachment in self.attachments}
+        shown = self.listed.clients_shown(self.record.principal, self.id)
+        return [client for client in shown if client.key not in attached]
 
     # Events
 
@@ -251,8 +257,8 @@ class HostedSession:
                 self._note_last_line()
         for attachment in list(self.attachments):
             attachment.pump()
-        if self._listed.is_used:
-            self._listed.note(self)
+        if self.listed.is_used:
+            self.listed.note(self)
 
     def _note_last_line(self) -> None:
         """Keep the last line of a turn that has ended, for lists that are shown without the session."""
@@ -273,8 +279,8 @@ class HostedSession:
 
     def described(self, record: SessionRecord) -> SessionRecord:
         """Return the record, with what answers need after a restart."""
-        if self._listed.is_used:
-            self._listed.note(self)
+        if self.listed.is_used:
+            self.listed.note(self)
         self.facts["turns"] = self.prompts.turn_number
         moved_at = record.updated_at
         if self.facts.get("title") != self._title:  # a new title moves a session up in lists, other facts do not

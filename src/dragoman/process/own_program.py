@@ -1,4 +1,4 @@
-"""The command line that starts this program again, and how such a command line is recognised. Pure.
+"""The command line that starts this program again, and how such a command line is recognised.
 
 `python -m dragoman` alone would put the current folder in front of the places where Python looks for modules: in a
 project that has a file `queue.py` that file would run, before anything was permitted. With `-P` it does not.
@@ -18,6 +18,15 @@ _FLAGS: Final = frozenset({_SAFE, "-E", "-I", "-s"})
 def own_command(*words: str, module: str = "dragoman") -> tuple[str, ...]:
     """Return the command line of this program with these words, for any folder it may be started in."""
     return (sys.executable, _SAFE, "-m", module, *words)
+
+
+def shell_words(*words: str) -> str:
+    """Return what a user types in a shell to start this program with these words."""
+    import shlex
+    import shutil
+
+    program = "dragoman" if shutil.which("dragoman") else f"{os.path.dirname(sys.executable)}/dragoman"
+    return shlex.join((program, *words))
 
 
 def own_words(command: Sequence[str]) -> list[str] | None:

@@ -144,6 +144,15 @@ def test_the_page_of_the_local_host_from_its_first_code_to_the_host_after_an_upd
             assert "scripted" in hello["agents"]
             assert hello["user"] == "local"
             assert hello["device"].startswith("device-")
+            assert (hello["machineName"], hello["page"]) == (os.uname().nodename, "1")
+            # The scripted agent is offered to who chose it, and is ready without a key.
+            for chosen, states in ({}, None), ({"default_agent": "scripted"}, ("ready", True)):
+                place.settings(**chosen)
+                agents = browser.call(line, "_dragoman/agents")["result"]["agents"]
+                found = {row["name"]: (row["state"], row["isDefault"]) for row in agents}
+                assert found.get("scripted") == states
+                assert "dragoman" in found
+            place.settings()
             marker = tmp_path / "ran"
             for agent in (f"-- touch {marker}", f"scripted; touch {marker}", "scripted --other", "/bin/sh", ""):
                 meta = {"dragoman": {"agent": agent}}

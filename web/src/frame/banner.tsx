@@ -1,8 +1,9 @@
-/** The line above a screen that says that the host cannot be reached; nothing for the first two seconds. */
+/** The line above a screen: the host cannot be reached (nothing for the first two seconds), or has another page. */
 import { useEffect, useState } from "preact/hooks";
 import { useApp } from "../app";
 import { words } from "../words";
 import { Icon } from "./icon";
+import { useUpdate } from "./update";
 
 const PATIENCE = 2000; // milliseconds
 
@@ -10,6 +11,7 @@ export function Banner() {
   const app = useApp();
   const line = app.line.value;
   const [isLate, setLate] = useState(false);
+  const isOffered = useUpdate();
   const since = "since" in line ? line.since : 0;
   useEffect(() => {
     setLate(false);
@@ -33,6 +35,13 @@ export function Banner() {
         </section>
       );
     default:
-      return null;
+      if (!isOffered) return null;
+      return (
+        <section class="banner" aria-label={words.frame.update}>
+          <Icon name="alert" />
+          <span class="grow">{words.frame.otherVersion}</span>
+          <button type="button" class="btn quiet" onClick={() => location.reload()}>{words.frame.update}</button>
+        </section>
+      );
   }
 }

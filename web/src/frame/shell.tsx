@@ -1,4 +1,5 @@
 /** The frame around every screen: side bar or tab bar, banner, live region, notes, theme and keys. */
+import { effect } from "@preact/signals";
 import { useEffect, useLayoutEffect } from "preact/hooks";
 import { AppContext, useApp, type App } from "../app";
 import { Board } from "../board/board";
@@ -47,7 +48,7 @@ function Screen() {
 
 function titleOfPlace(app: App): string {
   const where = place.value;
-  const count = app.questions.value.length;
+  const count = app.hiddenCount.value ?? app.questions.value.length;
   const row = where.name === "session" ? app.rows.value.find((found) => found.sessionId === where.id) : undefined;
   const names = { inbox: words.frame.inbox, new: words.frame.newSession, settings: words.frame.settings, devices: words.devices.title, board: words.frame.sessions };
   const name = where.name === "session" ? (row === undefined ? words.frame.sessions : titleOf(row)) : names[where.name];
@@ -68,10 +69,10 @@ function Frame() {
   const app = useApp();
   const where = place.value;
   const path = where.name === "session" ? where.id : where.name;
-  const title = titleOfPlace(app);
-  useEffect(() => {
-    document.title = title;
-  }, [title]);
+  // Not by drawing: the title goes on in a page that is hidden.
+  useEffect(() => effect(() => {
+    document.title = titleOfPlace(app);
+  }), []);
   // At once: a key that opens something may follow before the next paint.
   useLayoutEffect(() => {
     isDrawerOpen.value = false;

@@ -11,6 +11,7 @@ import type { Thread } from "../model";
 import { words } from "../words";
 import { freshAgent } from "./choice";
 import { FolderDialog, shortPath, type Folders } from "./folders";
+import { LoginDialog } from "./login";
 import { Options } from "./options";
 
 const FEW = 5;
@@ -46,12 +47,17 @@ export function Fresh() {
   const [isChoosing, setChoosing] = useState(false);
   const [worktree, setWorktree] = useState<string | null>(null);
   const [isBusy, setBusy] = useState(false);
+  const [loggingIn, setLoggingIn] = useState<AgentFacts | null>(null);
   const [opened, setOpened] = useState<{ thread: Thread; for: string } | null>(null);
   const field = useRef<HTMLTextAreaElement>(null);
   const host = app.host.value;
   const isConnected = app.line.value.state === "connected";
   useEffect(() => {
     if (!isConnected) return;
+    load();
+    app.call<Folders>("_dragoman/folders", {}).then((found) => setFolder((before) => before || (found.recent[0]?.path ?? found.folders[0]?.path ?? "")), () => undefined);
+  }, [isConnected]);
+  const load = () => {
     // A host without a list of agents still has those of its sessions.
     const used = (): AgentFacts[] => [...new Set(app.rows.value.map((row) => row.own.agent ?? ""))].filter((name) => name !== "").map((name) => ({ name, title: name, state: "unknown" }));
     const listed = app.host.value?.methods.includes("_dragoman/agents") === true ? app.agents() : Promise.resolve(used());
@@ -59,8 +65,7 @@ export function Fresh() {
       setAgents(found);
       setAgent((before) => (found.some((one) => one.name === before && one.state !== "missing") ? before : ((found.find((one) => one.isDefault && one.state !== "missing") ?? found.find((one) => one.state === "ready") ?? found[0])?.name ?? "")));
     }, toastFailure);
-    app.call<Folders>("_dragoman/folders", {}).then((found) => setFolder((before) => before || (found.recent[0]?.path ?? found.folders[0]?.path ?? "")), () => undefined);
-  }, [isConnected]);
+  };
   useEffect(() => {
     freshAgent.value = "";
     if (!isPhone.value) field.current?.focus();
@@ -68,6 +73,8 @@ export function Fresh() {
   if (host !== null && !host.rights.includes("prompt")) {
     return <main class="main"><header class="bar"><MenuButton /><h1>{words.fresh.title}</h1></header><p class="empty">{words.fresh.notAllowed}</p></main>;
   }
+  const mayLogIn = host?.methods.includes("_dragoman/login_methods") === true && host.methods.includes("_dragoman/log_in");
+  const needsLogin = mayLogIn ? agents?.find((one) => one.name === agent && (one.state === "login" || one.state === "unknown")) : undefined;
   const wanted = `${agent}\n${folder}\n${worktree ?? ""}`;
   const current = opened?.for === wanted ? opened.thread : null;
   const create = async (): Promise<string> => {
@@ -109,10 +116,12 @@ export function Fresh() {
       </div>
       {worktree !== null && <label class="formfield"><span class="label">{words.fresh.worktreeName}</span><input class="input" dir="auto" value={worktree} placeholder={nameFrom(draft.value)} onInput={(event) => setWorktree(event.currentTarget.value)} /><span class="xs faint">{words.fresh.worktreeMore}</span></label>}
       {agents !== null && (agents.length === 0 ? <p class="s soft">{words.fresh.noAgents}</p> : <Agents agents={agents} chosen={agent} host={host?.name ?? words.fresh.host} onChoose={setAgent} />)}
+      {needsLogin !== undefined && <p><button type="button" class="btn" onClick={() => setLoggingIn(needsLogin)}>{words.login.offer(needsLogin.name)}</button></p>}
       {current !== null ? <Options thread={current} /> : <p class="xs faint"><button type="button" class="btn" disabled={!canStart} onClick={() => void offer()}>{words.fresh.modelMode}</button> {words.fresh.modelModeMore(agent || words.fresh.agent)}</p>}
       <h3 class="label">{words.fresh.before}</h3>
       <ul class="prose s">{words.fresh.facts(host?.name ?? words.fresh.host).map((fact) => <li key={fact}>{fact}</li>)}</ul>
     </div>
+    {loggingIn !== null && <LoginDialog agent={loggingIn} onClose={() => setLoggingIn(null)} onDone={() => { setLoggingIn(null); load(); }} />}
     {isChoosing && <FolderDialog start={folder} onClose={() => setChoosing(false)} onChoose={(path) => { setFolder(path); setChoosing(false); }} />}
     </div>
   );

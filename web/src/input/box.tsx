@@ -47,16 +47,14 @@ export function Box({ row }: { row: Row | undefined }) {
     if (unsent !== undefined) {
       // One that is on its way cannot be had back yet; one that is kept here can.
       if (unsent.state !== "sending") {
-        draft.value = unsent.text;
-        void app.discard(sessionId, unsent.promptId).catch(toastFailure);
+        app.takeBack(sessionId, unsent.promptId).then((whole) => (draft.value = whole), toastFailure);
       }
       return true;
     }
     const own = thread.waiting.peek().filter((prompt) => app.sentText(prompt.promptId) !== undefined);
     const last = own.at(-1);
     if (last !== undefined) {
-      const whole = app.sentText(last.promptId) ?? last.text;
-      app.removeWaiting(sessionId, last.promptId).then(() => {
+      app.takeBack(sessionId, last.promptId).then((whole) => {
         draft.value = [whole, draft.peek()].filter(Boolean).join("\n\n");
       }, toastFailure);
       return true;
@@ -71,8 +69,7 @@ export function Box({ row }: { row: Row | undefined }) {
     const own = thread.waiting.peek().filter((prompt) => app.sentText(prompt.promptId) !== undefined);
     const texts: string[] = [];
     for (const prompt of own) {
-      const whole = app.sentText(prompt.promptId) ?? prompt.text;
-      await app.removeWaiting(sessionId, prompt.promptId).then(() => texts.push(whole), () => undefined);
+      await app.takeBack(sessionId, prompt.promptId).then((whole) => texts.push(whole), () => undefined);
     }
     if (texts.length > 0) draft.value = [...texts, draft.peek()].filter(Boolean).join("\n\n");
     await app.stop(sessionId);
@@ -148,12 +145,12 @@ export function Box({ row }: { row: Row | undefined }) {
   const attach = (look: string) => (
     <button type="button" class={look} aria-label={words.input.attach} onClick={() => picker.current?.click()}><Icon name="clip" /></button>
   );
-  const chips = attached.length > 0 && <div class="att">{attached.map((one) => <Chip key={`${one.name}${one.bytes}`} one={one} isTaken={!one.mimeType.startsWith("image/") || takes.image} onRemove={() => app.detach(sessionId, one)} />)}</div>;
+  const chips = attached.length > 0 && <div class="att">{attached.map((one, at) => <Chip key={at} one={one} refusal={refusalOf(one, takes)} onRemove={() => app.detach(sessionId, one)} />)}</div>;
   if (isPhone.value) {
     return (
       <div {...drop}>
         {chips}
-        <div class="foot phonefoot"><Pickers thread={thread} />{isRunning && takes.steer && <button type="button" class="pick" disabled={!canSend} onClick={() => send("steer")}><Icon name="steer" />{words.input.steer}</button>}{isRunning && <button type="button" class="pick" onClick={pressStop}><Icon name="stop" />{words.input.stop}</button>}</div>
+        <div class="foot phonefoot">{isRunning && takes.steer && <button type="button" class="pick" disabled={!canSend} onClick={() => send("steer")}><Icon name="steer" />{words.input.steer}</button>}{isRunning && <button type="button" class="pick" onClick={pressStop}><Icon name="stop" />{words.input.stop}</button>}<Pickers thread={thread} /></div>
         <div class="entry">
           {attach("tap")}{files}
           {textField}
@@ -179,9 +176,15 @@ export function Box({ row }: { row: Row | undefined }) {
   );
 }
 
-function Chip({ one, isTaken, onRemove }: { one: Attached; isTaken: boolean; onRemove: () => void }) {
-  const isBad = one.state === "failed" || one.state === "refused" || !isTaken;
-  const said = one.state === "uploading" ? words.input.uploading : isBad ? (one.problem ?? words.input.notTaken) : size(one.bytes);
+/** Why the agent cannot take a file; empty if it can. */
+function refusalOf(one: Attached, takes: { image: boolean; audio: boolean }): string {
+  if (one.mimeType.startsWith("image/") && !takes.image) return words.input.notTaken;
+  return one.mimeType.startsWith("audio/") && !takes.audio ? words.input.noSound : "";
+}
+
+function Chip({ one, refusal, onRemove }: { one: Attached; refusal: string; onRemove: () => void }) {
+  const isBad = one.state === "failed" || one.state === "refused" || refusal !== "";
+  const said = one.state === "uploading" ? words.input.uploading : isBad ? (one.problem ?? refusal) : size(one.bytes);
   return (
     <span class={`chip${isBad ? " bad" : ""}`}>
       <Icon name={one.mimeType.startsWith("image/") ? "image" : "file"} />

@@ -3,10 +3,10 @@ import { useEffect, useState } from "preact/hooks";
 import { useApp } from "../app";
 import { Dialog } from "../frame/dialog";
 import { Icon } from "../frame/icon";
-import { money } from "../frame/times";
+import { clock, money } from "../frame/times";
 import { isPhone } from "../frame/width";
 import { fullness } from "../input/meters";
-import type { Row } from "../model";
+import type { Quota, Row } from "../model";
 import { Plain } from "../render/Plain";
 import { useTalk } from "../thread/context";
 import { PlanList } from "../thread/plan";
@@ -104,7 +104,8 @@ function Usage() {
   const full = fullness(thread);
   const turn = thread.turn.value;
   const seconds = useSeconds(turn?.startedAt, turn !== null);
-  if (full === null && usage?.cost === undefined && turn === null) return null;
+  const quota = thread.quota.value;
+  if (full === null && usage?.cost === undefined && turn === null && quota === null) return null;
   const look = full === null || full < 80 ? "v" : full < 95 ? "w" : "b";
   return (
     <section class="panel">
@@ -120,10 +121,17 @@ function Usage() {
       )}
       <dl class="facts">
         {usage?.cost !== undefined && <><dt>{words.panel.cost}</dt><dd class="num">{money(usage.cost)}</dd></>}
+        {quota !== null && <><dt>{words.panel.quota(quota.name ?? "")}</dt><dd class="num"><Plain text={quotaText(quota)} /></dd></>}
         {turn !== null && <><dt>{words.panel.turn}</dt><dd class="num">{spell(Math.floor(seconds))}</dd></>}
       </dl>
     </section>
   );
+}
+
+function quotaText(quota: Quota): string {
+  const { percent, resetsAt } = quota;
+  const used = quota.isUsedUp ? words.panel.usedUp : percent !== undefined ? words.panel.used(percent) : words.panel.nearlyUsedUp;
+  return resetsAt === undefined ? used : `${used} ${words.panel.resets(clock(resetsAt))}`;
 }
 
 function thousands(count: number): string {

@@ -4,10 +4,11 @@
  * Items are changed in place and keep their identity; `changed` and `isMoved` say what has to be drawn again, and who
  * draws clears them. No DOM, no clock, no signals.
  */
-import type { CompactionItem, BetweenItem, Item, MessageItem, PlanEntry, PlanItem, SubagentItem, ToolItem } from "../model";
+import type { CompactionItem, BetweenItem, Item, MessageItem, PlanEntry, PlanItem, Quota, SubagentItem, ToolItem } from "../model";
 import type { SessionUpdate } from "../wire/types";
 import { Outputs } from "./outputs";
 import { append } from "./parts";
+import { readQuota } from "./quota";
 import { list, number, object, present, text, type Json } from "./read";
 import { Settings } from "./settings";
 import { change, complete, isFinished, isRunning, newCall, show, type Call } from "./tools";
@@ -57,6 +58,7 @@ export class SessionFold {
   readonly children = new Map<string, SessionFold>();
   plan: PlanEntry[] = [];
   usage: Usage | null = null;
+  quota: Quota | null = null;
   title: string | null = null;
   /** The number of the last event that was folded. */
   cursor = 0;
@@ -397,6 +399,8 @@ export class SessionFold {
   }
 
   #setUsage(update: Json): void {
+    const limit = object(update["_meta"])["_claude/rateLimit"];
+    if (limit !== undefined) this.quota = readQuota(object(limit));
     const cost = object(update["cost"]);
     const amount = number(cost["amount"]);
     this.usage = present<Usage>({

@@ -40,6 +40,7 @@ export function partOf(block: unknown): Part {
         text: text(resource["text"]),
         blob: text(resource["blob"]),
         mimeType: text(resource["mimeType"]),
+        attachment,
       });
     }
   }

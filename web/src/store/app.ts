@@ -1,6 +1,6 @@
 /** Makes the app that the screens use: the line to the host, the list, the open sessions, and what is kept here. */
 import { batch, computed, effect, signal, type Signal } from "@preact/signals";
-import type { AgentFacts, App, Device, NewSession, Settings } from "../app";
+import type { AgentFacts, App, Device, Found, NewSession, Settings } from "../app";
 import { Kept } from "../kept/kept";
 import type { Answered, Attached, Host, Question, QuestionEnd, Row, Thread } from "../model";
 import { list, number, object, present, text, type Json } from "../state/read";
@@ -39,6 +39,7 @@ class Store implements App {
   readonly said = signal("");
   readonly seen = signal<ReadonlyMap<string, number>>(new Map());
   readonly questions = signal<readonly Question[]>([]);
+  readonly hiddenCount = signal<number | null>(null);
   readonly ends = signal<ReadonlyMap<string, QuestionEnd>>(new Map());
   readonly inside: Inside = { app: this, thread: (id) => this.#threads.get(id) };
   readonly #kept = new Kept();
@@ -69,7 +70,7 @@ class Store implements App {
       onUnpaired: () => this.#forget(),
     });
     document.addEventListener("visibilitychange", () => {
-      if (document.visibilityState === "visible") this.#paintThreads();
+      if (document.visibilityState === "visible") this.#paint();
       else this.#keepCursors();
     });
     addEventListener("pagehide", () => this.#keepCursors());
@@ -196,8 +197,9 @@ class Store implements App {
     this.host.value = {
       user: text(facts["user"]) ?? "",
       device: text(facts["device"]) ?? null,
-      name: text(info["title"]) ?? text(info["name"]) ?? "",
+      name: text(facts["machineName"]) ?? text(info["title"]) ?? text(info["name"]) ?? "",
       version: text(info["version"]) ?? "",
+      page: text(facts["page"]) ?? null,
       rights: list(facts["rights"]).map(String),
       methods: this.#methods,
       folders: list(facts["folders"]).map(String),
@@ -261,7 +263,8 @@ class Store implements App {
   #noteEnd(params: Json): void {
     const questionId = text(params["questionId"]);
     if (questionId === undefined) return;
-    const end = present<QuestionEnd>({ how: "answered", option: text(params["option"]), who: text(params["who"]), at: number(params["at"]) });
+    // Without a client that chose, the agent took it back, or its turn ended.
+    const end = text(params["by"]) === "" ? { how: "withdrawn" as const } : present<QuestionEnd>({ how: "answered", option: text(params["option"]), who: text(params["who"]), at: number(params["at"]) });
     this.ends.value = new Map([...[...this.ends.value].slice(-MOST_ENDS), [questionId, end]]);
   }
 
@@ -274,9 +277,15 @@ class Store implements App {
   }
 
   #paint(): void {
+    this.#attachMissing();
+    // In a page that is hidden the state goes on, and is drawn when it is shown; the title of its tab has the questions.
+    if (document.visibilityState === "hidden") {
+      this.hiddenCount.value = this.#asked.all(this.#rows.current()).length;
+      return;
+    }
     batch(() => {
+      this.hiddenCount.value = null;
       this.#rows.paint();
-      this.#attachMissing();
       const open = this.#asked.all(this.#rows.all.value);
       const before = this.questions.value;
       if (open.length !== before.length || open.some((question, at) => question !== before[at])) {
@@ -285,8 +294,7 @@ class Store implements App {
         this.questions.value = open;
         if (fresh !== undefined) this.said.value = words.store.asks(fresh.title);
       }
-      // In a page that is hidden the state goes on, and is drawn when it is shown.
-      if (document.visibilityState === "visible") this.#paintThreads();
+      this.#paintThreads();
     });
   }
 
@@ -299,13 +307,19 @@ class Store implements App {
     }
   }
 
-  /** Says how a turn ended, as far as the user wants to hear it. */
+  /** Says a message that the agent has finished, for those who want to hear each. */
+  #sayMessage(sessionId: string, message: string): void {
+    if (this.settings.value.announce !== "messages" || message === "") return;
+    this.said.value = words.store.said(this.#rows.get(sessionId)?.own.agent ?? words.store.agent, message);
+  }
+
+  /** Says how a turn ended, as far as the user wants to hear it; `last` is a message that was not said yet. */
   #sayEnd(sessionId: string, stopReason: string | undefined, last: string): void {
     const { announce } = this.settings.value;
     if (announce === "off") return;
     const agent = this.#rows.get(sessionId)?.own.agent ?? words.store.agent;
-    const isWhole = announce === "messages" && stopReason === "end_turn" && last !== "";
-    this.said.value = isWhole ? words.store.said(agent, last) : words.store.ended(agent, stopReason);
+    const end = words.store.ended(agent, stopReason);
+    this.said.value = announce === "messages" && last !== "" ? `${words.store.said(agent, last)} ${end}` : end;
   }
 
   /** Says that the line broke, once that takes longer than a moment, and that it came back. */
@@ -404,6 +418,7 @@ class Store implements App {
       unsent: this.#outbox.of(sessionId),
       sent: (promptId) => this.#outbox.blocks(promptId),
       accepted: (promptId) => this.#outbox.accepted(promptId),
+      finished: (message) => this.#sayMessage(sessionId, message),
       ended: (stopReason, last) => this.#sayEnd(sessionId, stopReason, last),
     });
     this.#threads.set(sessionId, thread);
@@ -508,6 +523,14 @@ class Store implements App {
     await this.call("_dragoman/queue/remove", { sessionId, promptId });
   }
 
+  async takeBack(sessionId: string, promptId: string): Promise<string> {
+    const whole = this.#outbox.get(promptId)?.text ?? this.sentText(promptId) ?? "";
+    if (this.#outbox.get(promptId) === undefined) await this.removeWaiting(sessionId, promptId);
+    else this.#outbox.remove(promptId);
+    this.#attachments.putBack(sessionId, this.#outbox.attached(promptId));
+    return whole;
+  }
+
   async setMode(sessionId: string, modeId: string): Promise<void> {
     await this.call("session/set_mode", { sessionId, modeId });
     this.#threads.get(sessionId)?.setMode(modeId);
@@ -531,17 +554,18 @@ class Store implements App {
     await this.call("_dragoman/restart_agent", { sessionId });
   }
 
-  async search(words: string, sessionId?: string): Promise<{ sessionId: string; seq: number; around: string; at?: number }[]> {
-    const answer = object(await this.call("_dragoman/search", present({ text: words, sessionId })));
-    return list(answer["hits"]).map((one) => {
+  async search(words: string, sessionId?: string, before?: Found["before"]): Promise<Found> {
+    const answer = object(await this.call("_dragoman/search", present({ text: words, sessionId, before })));
+    const hits = list(answer["hits"]).map((one) => {
       const hit = object(one);
-      return present<{ sessionId: string; seq: number; around: string; at?: number }>({
+      return present<Found["hits"][number]>({
         sessionId: text(hit["sessionId"]) ?? "",
         seq: number(hit["seq"]) ?? 0,
         around: text(hit["around"]) ?? "",
         at: number(hit["at"]),
       });
     });
+    return present<Found>({ hits, before: text(answer["before"]) ?? number(answer["before"]) });
   }
 
   // Questions

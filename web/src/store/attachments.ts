@@ -5,6 +5,17 @@ import { object, present, text } from "../state/read";
 import { words } from "../words";
 import { get, post } from "../wire/door";
 
+/** What the host takes at most (`MOST_BYTES` of its uploads). */
+const MOST_BYTES = 16 * 1024 * 1024;
+const LONGEST_REASON = 200;
+
+/** Why the host refused something: a sentence of its own, or the number. */
+async function reasonOf(answer: Response): Promise<string> {
+  const isPlain = (answer.headers.get("Content-Type") ?? "").startsWith("text/plain");
+  const said = isPlain ? (await answer.text().catch(() => "")).trim() : "";
+  return said === "" || said.length > LONGEST_REASON ? words.store.refused(answer.status) : said;
+}
+
 export class Attachments {
   readonly #half: () => string | null;
   readonly #bySession = new Map<string, Signal<readonly Attached[]>>();
@@ -28,6 +39,12 @@ export class Attachments {
     const first: Attached = { name: file.name, mimeType: type, bytes: file.size, state: "uploading" };
     const shown = this.of(sessionId);
     shown.value = [...shown.value, first];
+    if (file.size > MOST_BYTES) {
+      // The host would close the line in the middle of it, and the reason would not arrive.
+      const refused: Attached = { ...first, state: "refused", problem: words.store.tooLarge(MOST_BYTES / 1024 / 1024) };
+      shown.value = shown.value.map((one) => (one === first ? refused : one));
+      return refused;
+    }
     void this.#upload(file, type).then((found) => {
       shown.value = shown.value.map((one) => (one === first ? { ...first, ...found } : one));
     });
@@ -37,6 +54,12 @@ export class Attachments {
   remove(sessionId: string, attached: Attached): void {
     const shown = this.of(sessionId);
     shown.value = shown.value.filter((one) => one !== attached);
+  }
+
+  /** Puts back what was sent with a prompt that is taken back: the host still has it. */
+  putBack(sessionId: string, attached: readonly Attached[]): void {
+    const shown = this.of(sessionId);
+    shown.value = [...attached, ...shown.value];
   }
 
   /** Gives what is ready to be sent, and keeps the rest. */
@@ -75,11 +98,11 @@ export class Attachments {
   async #upload(file: File, type: string): Promise<Partial<Attached>> {
     try {
       const answer = await post("/attachment", file, this.#half(), type);
+      if (!answer.ok) return { state: "refused", problem: await reasonOf(answer) };
       const found = object(await answer.json().catch(() => null));
       const id = text(found["id"]);
-      if (answer.ok && id !== undefined) return present<Partial<Attached>>({ id, mimeType: text(found["mimeType"]), state: "ready" });
-      const problem = text(found["error"]) ?? text(found["message"]) ?? words.store.refused(answer.status);
-      return { state: "refused", problem };
+      if (id === undefined) return { state: "refused", problem: words.store.refused(answer.status) };
+      return present<Partial<Attached>>({ id, mimeType: text(found["mimeType"]), state: "ready" });
     } catch {
       return { state: "failed", problem: words.store.notUploaded };
     }

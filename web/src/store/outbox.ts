@@ -18,6 +18,7 @@ export class Outbox {
   readonly #signals = new Map<string, Signal<readonly Unsent[]>>();
   readonly #prompts = new Map<string, KeptPrompt>();
   readonly #blocks = new Map<string, unknown[]>();
+  readonly #attached = new Map<string, readonly Attached[]>();
 
   constructor(kept: Kept, ended: Ended) {
     this.#kept = kept;
@@ -48,6 +49,11 @@ export class Outbox {
     return this.#blocks.get(promptId);
   }
 
+  /** What was attached to a prompt that this page sent. */
+  attached(promptId: string): readonly Attached[] {
+    return this.#attached.get(promptId) ?? [];
+  }
+
   /** The host has other blocks for a prompt of this page. */
   edited(promptId: string, blocks: unknown[]): void {
     if (this.#blocks.has(promptId)) this.#blocks.set(promptId, blocks);
@@ -57,6 +63,7 @@ export class Outbox {
     const promptId = newId();
     const prompt: KeptPrompt = { promptId, sessionId, text, attachments, how, state: "kept", at: Date.now() };
     this.#prompts.set(promptId, prompt);
+    if (attachments.length > 0) this.#attached.set(promptId, attachments);
     this.#show(sessionId);
     await this.#kept.set(`unsent:${promptId}`, prompt);
     return promptId;

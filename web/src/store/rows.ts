@@ -5,6 +5,8 @@ import { list, number, object, present, text, type Json } from "../state/read";
 import type { Rpc } from "../wire/rpc";
 
 const WATCH = "_dragoman/sessions/watch";
+// Archived sessions too: they can be opened by a link, and brought back; the screens leave them out of their lists.
+const ALL = { archived: "include" };
 
 export class Rows {
   readonly all = signal<readonly Row[]>([]);
@@ -21,6 +23,11 @@ export class Rows {
     return this.#byId.get(sessionId);
   }
 
+  /** Every row as it is now, drawn or not. */
+  current(): Row[] {
+    return [...this.#byId.values()];
+  }
+
   get isWatched(): boolean {
     return this.#isWatched;
   }
@@ -32,7 +39,7 @@ export class Rows {
   async begin(rpc: Rpc, methods: readonly string[]): Promise<void> {
     this.#isWatched = methods.includes(WATCH);
     const after = this.#isWatched && this.#revision !== undefined ? { after: this.#revision } : {};
-    await rpc.request(this.#isWatched ? WATCH : "session/list", after, (answer) => {
+    await rpc.request(this.#isWatched ? WATCH : "session/list", { ...ALL, ...after }, (answer) => {
       if (answer["isPart"] !== true) {
         this.#byId.clear();
         this.#next = text(answer["nextCursor"]);
@@ -57,7 +64,7 @@ export class Rows {
     if (cursor === undefined) return;
     this.#next = undefined;
     try {
-      await rpc.request(this.#isWatched ? WATCH : "session/list", { cursor }, (answer) => {
+      await rpc.request(this.#isWatched ? WATCH : "session/list", { ...ALL, cursor }, (answer) => {
         this.#next = text(answer["nextCursor"]);
         this.#take(answer);
       });

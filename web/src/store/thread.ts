@@ -1,6 +1,6 @@
 /** One session that is open in the page: its place on the line, and the signals that are drawn from its state. */
 import { batch, computed, signal, type ReadonlySignal, type Signal } from "@preact/signals";
-import type { Command, Item, LiveItem, Option, Output, PlanEntry, Question, Row, Thread, Unsent, WaitingPrompt } from "../model";
+import type { Command, Item, LiveItem, MessageItem, Option, Output, PlanEntry, Question, Quota, Row, Thread, Unsent, WaitingPrompt } from "../model";
 import { readEnd, SessionFold, type Usage } from "../state/fold";
 import { list, number, object, own, text, type Json } from "../state/read";
 import type { Modes } from "../state/settings";
@@ -22,8 +22,14 @@ export interface ThreadParts {
   sent: (promptId: string) => unknown[] | undefined;
   /** The host has this prompt. */
   accepted: (promptId: string) => void;
-  /** A turn has ended; `last` is the agent's last message of it. */
+  /** The agent has finished a message, and does something else. */
+  finished: (message: string) => void;
+  /** A turn has ended; `last` is the agent's message that ended with it. */
   ended: (stopReason: string | undefined, last: string) => void;
+}
+
+function textOf(message: MessageItem): string {
+  return message.parts.map((part) => (part.kind === "text" ? part.text : "")).join("");
 }
 
 export class ThreadStore implements Thread {
@@ -34,6 +40,7 @@ export class ThreadStore implements Thread {
   readonly options = signal<readonly Option[]>([]);
   readonly commands = signal<readonly Command[]>([]);
   readonly usage = signal<Usage | null>(null);
+  readonly quota = signal<Quota | null>(null);
   readonly input = signal(NO_INPUT);
   readonly hasOlder = signal(false);
   readonly isLoading = signal(true);
@@ -56,6 +63,9 @@ export class ThreadStore implements Thread {
   #isLoaded = false;
   #isAttached = false;
   #running: string | null = null;
+  #heardAt = 0;
+  /** The agent's message that may still grow. */
+  #writing: MessageItem | null = null;
   /** The first number that is loaded; what is before it comes by pages. */
   #start = 0;
   #olderNow: Promise<void> | null = null;
@@ -159,6 +169,7 @@ export class ThreadStore implements Thread {
         this.#turn.value = { promptId: this.#running, startedAt: number(turn["startedAt"]) ?? Date.now() };
       }
       length = fold.timeline.length;
+      this.#writing = null;
       this.#live = new WeakMap();
       this.#fold = fold;
       this.#loading = null;
@@ -231,6 +242,21 @@ export class ThreadStore implements Thread {
     if (child === null) fold.fold(update, first, at);
     else fold.foldChild(child, update, first, at);
     if (seq > fold.cursor) fold.cursor = seq;
+    this.#heardAt = this.#loading === null ? Date.now() : Math.min(at ?? 0, Date.now());
+    if (this.#loading === null) this.#noteMessage();
+  }
+
+  /** When something came from the agent last. */
+  get heardAt(): number {
+    return this.#heardAt;
+  }
+
+  #noteMessage(): void {
+    const last = this.#fold.timeline.at(-1);
+    if (last === this.#writing) return;
+    const before = this.#writing;
+    this.#writing = last?.kind === "message" && last.role === "agent" && this.#running !== null ? last : null;
+    if (before !== null) this.#parts.finished(textOf(before));
   }
 
   /** Whether this frame came before: of each event every frame is taken once. */
@@ -287,12 +313,12 @@ export class ThreadStore implements Thread {
     const end = readEnd(found);
     const begun = this.#turn.value?.startedAt;
     const seconds = end.seconds ?? (begun === undefined || end.at === undefined ? undefined : Math.max(0, (end.at - begun) / 1000));
-    const last = this.#fold.timeline.findLast((item) => item.kind === "message" && item.role === "agent");
+    const last = this.#writing;
+    this.#writing = null;
     this.#fold.endTurn(seconds === undefined ? end : { ...end, seconds });
     this.#running = null;
     this.#turn.value = null;
-    const parts = last?.kind === "message" ? last.parts : [];
-    this.#parts.ended(end.stopReason, parts.map((part) => (part.kind === "text" ? part.text : "")).join(""));
+    this.#parts.ended(end.stopReason, last === null ? "" : textOf(last));
   }
 
   /** Takes the tool call of a question: some agents do not report it otherwise. */
@@ -342,6 +368,7 @@ export class ThreadStore implements Thread {
       this.options.value = fold.settings.options;
       this.commands.value = fold.settings.commands;
       this.usage.value = fold.usage;
+      this.quota.value = fold.quota;
       this.#title.value = fold.title;
     });
   }

@@ -8,6 +8,9 @@ import { batch, computed, signal, type ReadonlySignal, type Signal } from "@prea
 import type { Item, LiveItem, MessageItem, Part, ToolItem } from "../model";
 import { Cutter, type Block } from "../render/blocks";
 
+/** The keys of thoughts and outputs, which one press unfolds together. */
+const LONG = /\/(?:thought|out)$/;
+
 export interface Cell {
   readonly key: string;
   readonly kind: "block" | "part" | "you" | "thought" | "tool" | "note";
@@ -70,6 +73,7 @@ export class Cells {
   readonly #perItem = new WeakMap<LiveItem, ReadonlySignal<readonly Cell[]>>();
   readonly #cells = new WeakMap<Item, Map<string, Cell>>();
   readonly #open = new Map<string, Signal<boolean>>();
+  #areAllOpen: boolean | null = null;
 
   constructor(items: ReadonlySignal<readonly LiveItem[]>) {
     this.list = computed(() => {
@@ -90,18 +94,19 @@ export class Cells {
   isOpen(key: string, first: () => boolean): Signal<boolean> {
     let found = this.#open.get(key);
     if (found === undefined) {
-      found = signal(first());
+      found = signal(LONG.test(key) ? (this.#areAllOpen ?? first()) : first());
       this.#open.set(key, found);
     }
     return found;
   }
 
-  /** Unfolds everything that the user can unfold, or folds it if something was open. */
+  /** Unfolds thoughts and outputs, also those that are not drawn yet; folds them if all are open. */
   toggleAll(): void {
-    const all = [...this.#open].filter(([key]) => !key.endsWith("/in")).map(([, open]) => open);
-    const isAny = all.some((open) => open.peek());
+    const all = [...this.#open].filter(([key]) => LONG.test(key)).map(([, open]) => open);
+    const areOpen = !all.every((open) => open.peek());
+    this.#areAllOpen = areOpen;
     batch(() => {
-      for (const open of all) open.value = !isAny;
+      for (const open of all) open.value = areOpen;
     });
   }
 

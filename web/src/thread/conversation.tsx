@@ -59,7 +59,7 @@ function Opened({ thread }: { thread: Thread }) {
   const parts = {
     list: (
       <ThreadList aim={aim}>
-        <Foot />
+        <Foot row={row} />
       </ThreadList>
     ),
     more: <MoreMenu row={row} onSearch={() => (isSearching.value = true)} />,
@@ -138,7 +138,7 @@ function PhoneHeader({ row, onPanel, more }: { row: Row | undefined; onPanel: ()
 }
 
 /** What stands behind the last item: a problem, an agent that is quiet, a turn that has not said anything yet. */
-function Foot() {
+function Foot({ row }: { row: Row | undefined }) {
   const app = useApp();
   const { sessionId, thread, agent } = useTalk();
   const problem = thread.problem.value;
@@ -146,11 +146,13 @@ function Foot() {
   const items = thread.items.value;
   const last = items.at(-1);
   void last?.revision.value;
-  const changed = useMemo(() => Date.now(), [last?.revision.value, items.length, turn?.promptId]);
   if (problem !== null) return <Fault text={problem} isLast={true} />;
+  // An agent that ended between two turns; the next prompt starts it, and so does the button.
+  const lost = row?.own.state === "lost" ? row.own.error : undefined;
+  if (turn === null && lost != null && !(last?.item.kind === "turn" && last.item.error !== undefined)) return <Fault text={lost.message} isLast={true} />;
   if (turn === null) return items.length === 0 && !thread.isLoading.value ? <p class="empty s soft">{words.thread.empty(agent)}</p> : null;
   if (thread.questions.value.length > 0) return null;
-  const quiet = now.value - Math.max(changed, turn.startedAt);
+  const quiet = now.value - Math.max(thread.heardAt, turn.startedAt);
   if (quiet < QUIET_MS) return <p class="working xs faint"><Icon name="run" tone="run" />{words.thread.working(agent)}</p>;
   const host = app.host.value;
   return (
@@ -162,6 +164,17 @@ function Foot() {
       )}
     </p>
   );
+}
+
+/** Return the first cell of the item that an event belongs to: the last one that began before it. */
+function cellAt(cells: readonly Cell[], seq: number): Cell | null {
+  let best: Cell | null = null;
+  for (const cell of cells) {
+    const at = cell.item.seq;
+    // The end of a turn of the history has no number.
+    if (cell.isFirst && at > 0 && at <= seq && (best === null || at > best.item.seq)) best = cell;
+  }
+  return best;
 }
 
 /** Goes to the place that the address names: `#/s/ID/SEQ`. */
@@ -179,8 +192,8 @@ function useAim({ sessionId, thread, cells, viewport }: Talk): Cell | null {
       .catch(toastFailure)
       .then(() => {
         if (isGone) return;
-        const found = cells.list.peek().findLast((cell) => cell.isFirst && cell.live.item.seq <= seq);
-        if (found === undefined) return;
+        const found = cellAt(cells.list.peek(), seq);
+        if (found === null) return;
         setAim(found);
         viewport.show(found);
         // The place stays in the address until the view is moved on: a second press on the same link works.

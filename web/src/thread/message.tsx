@@ -43,7 +43,7 @@ export function Acts({ text, seq }: { text: () => string; seq: number }) {
   return (
     <div class="acts2">
       <button type="button" class="btn quiet icon" aria-label={words.thread.copyMessage} onClick={() => void copy(text()).then(copied)}><Icon name="copy" /></button>
-      <button type="button" class="btn quiet icon" aria-label={words.thread.copyLink} onClick={() => void copy(address()).then(copied)}><Icon name="clip" /></button>
+      {seq > 0 && <button type="button" class="btn quiet icon" aria-label={words.thread.copyLink} onClick={() => void copy(address()).then(copied)}><Icon name="clip" /></button>}
     </div>
   );
 }

@@ -13,7 +13,7 @@ import { useTalk } from "./context";
 
 export function MoreMenu({ row, onSearch }: { row: Row | undefined; onSearch: () => void }) {
   const app = useApp();
-  const { sessionId, thread } = useTalk();
+  const { sessionId, thread, agent } = useTalk();
   const [isNaming, setNaming] = useState(false);
   const host = app.host.value;
   const has = (method: string): boolean => host?.methods.includes(method) ?? false;
@@ -27,7 +27,7 @@ export function MoreMenu({ row, onSearch }: { row: Row | undefined; onSearch: ()
   const choose = (id: string): void => {
     if (id === "search") onSearch();
     else if (id === "rename") setNaming(true);
-    else if (id === "restart") void app.restartAgent(sessionId).catch(toastFailure);
+    else if (id === "restart") app.restartAgent(sessionId).then(() => toast(words.thread.restarted(agent)), toastFailure);
     else if (id === "link") {
       const address = `${location.origin}${location.pathname}#${pathOf(sessionId)}`;
       void copy(address).then((isDone) => toast(isDone ? words.thread.copied : words.thread.notCopied));

@@ -1,7 +1,8 @@
 /** Rows that are neither messages nor tool calls: notices, ends of turns, failures, plans, subagents. */
+import { useState } from "preact/hooks";
 import { useApp } from "../app";
 import { Icon } from "../frame/icon";
-import { toastFailure } from "../frame/toasts";
+import { toast, toastFailure } from "../frame/toasts";
 import type { Item, MessageItem, Part, TurnEndItem } from "../model";
 import { cut } from "../render/blocks";
 import { Plain } from "../render/Plain";
@@ -82,7 +83,14 @@ function answerBefore(items: readonly Item[], end: TurnEndItem): string {
 export function Fault({ text, isLast }: { text: string; isLast: boolean }) {
   const app = useApp();
   const { sessionId, agent } = useTalk();
+  const [isBusy, setBusy] = useState(false);
   const host = app.host.value;
+  const restart = (): void => {
+    setBusy(true);
+    app.restartAgent(sessionId)
+      .then(() => toast(words.thread.restarted(agent)), toastFailure)
+      .finally(() => setBusy(false));
+  };
   const [cause = "", ...rest] = text.split("\n");
   const canRestart = isLast && host !== null && host.methods.includes("_dragoman/restart_agent") && host.rights.includes("prompt");
   return (
@@ -94,7 +102,7 @@ export function Fault({ text, isLast }: { text: string; isLast: boolean }) {
         {rest.length > 0 && <pre class="out tailx" tabIndex={0} role="region" aria-label={words.thread.lastLines}><Plain text={rest.slice(-12).join("\n")} /></pre>}
         {isLast && (
           <div class="row wrap">
-            {canRestart && <button type="button" class="btn solid" onClick={() => void app.restartAgent(sessionId).catch(toastFailure)}>{words.thread.restart}</button>}
+            {canRestart && <button type="button" class="btn solid" aria-disabled={isBusy} onClick={() => isBusy || restart()}>{words.thread.restart}</button>}
             <a class="btn" href="#/new">{words.thread.otherAgent}</a>
           </div>
         )}

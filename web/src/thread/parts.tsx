@@ -2,6 +2,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { useApp } from "../app";
 import { Icon } from "../frame/icon";
+import { toastFailure } from "../frame/toasts";
 import type { Part } from "../model";
 import { Code } from "../render/Code";
 import { isPicture, dataAddress, sizeOf } from "../render/pictures";
@@ -23,6 +24,7 @@ export function PartView({ part }: { part: Part }) {
     case "link":
       return <LinkChip uri={part.uri} name={part.name} bytes={part.size} />;
     case "resource":
+      if (part.attachment !== undefined) return <AttachedFile id={part.attachment} name={nameOf(part.uri)} />;
       return part.text === undefined ? <FileChip name={nameOf(part.uri)} /> : <Resource uri={part.uri} text={part.text} />;
     default:
       return <FileChip name={words.thread.unknownPart} />;
@@ -30,7 +32,31 @@ export function PartView({ part }: { part: Part }) {
 }
 
 function nameOf(uri: string | undefined): string {
-  return uri === undefined ? "" : (uri.replace(/[?#].*$/, "").split("/").at(-1) ?? uri);
+  if (uri === undefined) return "";
+  const last = uri.replace(/^attachment:/, "").replace(/[?#].*$/, "").split("/").at(-1) ?? uri;
+  try {
+    return decodeURIComponent(last);
+  } catch {
+    return last;
+  }
+}
+
+/** A file that was sent with a prompt: the host has its bytes. */
+function AttachedFile({ id, name }: { id: string; name: string }) {
+  const app = useApp();
+  const save = (): void => {
+    app.attachmentAddress(id).then((address) => {
+      const link = document.createElement("a");
+      link.href = address;
+      link.download = plain(name);
+      link.click();
+    }, toastFailure);
+  };
+  return (
+    <button type="button" class="filechip xs faint btn quiet" dir="auto" title={words.thread.download(plain(name))} onClick={save}>
+      <Icon name="file" /><Plain text={name} care="exact" />
+    </button>
+  );
 }
 
 function Picture({ part }: { part: Extract<Part, { kind: "image" }> }) {

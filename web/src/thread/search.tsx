@@ -1,6 +1,6 @@
 /** Search in this session: the host looks through the whole history, not only what is loaded. */
-import { useEffect, useState } from "preact/hooks";
-import { useApp } from "../app";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useApp, type Found } from "../app";
 import { Dialog } from "../frame/dialog";
 import { go, pathOf } from "../frame/router";
 import { clock } from "../frame/times";
@@ -9,25 +9,46 @@ import { Plain } from "../render/Plain";
 import { words } from "../words";
 import { useTalk } from "./context";
 
-type Hits = { seq: number; around: string; at?: number }[];
+interface Places {
+  of: string;
+  hits: Found["hits"];
+  before?: Found["before"];
+  problem?: string;
+}
 
 export function Search({ onClose }: { onClose: () => void }) {
   const app = useApp();
   const { sessionId } = useTalk();
   const [text, setText] = useState("");
-  const [found, setFound] = useState<{ of: string; hits: Hits; problem?: string } | null>(null);
+  const [found, setFound] = useState<Places | null>(null);
+  const [isBusy, setBusy] = useState(false);
+  const wantedNow = useRef("");
+  /** Asks the host, and again as long as it has read only a part of the history and found nothing in it. */
+  const look = async (wanted: string, known: Places | null): Promise<void> => {
+    setBusy(true);
+    let hits = known?.hits ?? [];
+    let before = known?.before;
+    try {
+      do {
+        const answer = await app.search(wanted, sessionId, before);
+        if (wantedNow.current !== wanted) return;
+        hits = [...hits, ...answer.hits];
+        before = answer.before;
+      } while (before !== undefined && hits.length === (known?.hits.length ?? 0));
+      setFound({ of: wanted, hits, before });
+    } catch (error) {
+      if (wantedNow.current === wanted) setFound({ of: wanted, hits, before, problem: error instanceof Error ? error.message : String(error) });
+    } finally {
+      if (wantedNow.current === wanted) setBusy(false);
+    }
+  };
   useEffect(() => {
     const wanted = text.trim();
+    wantedNow.current = wanted;
     if (wanted.length < 2) return setFound(null);
-    let isGone = false;
-    const timer = window.setTimeout(() => {
-      app.search(wanted, sessionId).then(
-        (hits) => isGone || setFound({ of: wanted, hits }),
-        (error: unknown) => isGone || setFound({ of: wanted, hits: [], problem: error instanceof Error ? error.message : String(error) }),
-      );
-    }, 200);
+    const timer = window.setTimeout(() => void look(wanted, null), 200);
     return () => {
-      isGone = true;
+      wantedNow.current = "";
       window.clearTimeout(timer);
     };
   }, [text]);
@@ -35,7 +56,7 @@ export function Search({ onClose }: { onClose: () => void }) {
     <Dialog label={words.thread.search} look={isPhone.value ? "sheetp" : "palette"} onClose={onClose}>
       <div class="finding">
         <input class="input" type="search" value={text} placeholder={words.thread.searchHere} aria-label={words.thread.searchHere} dir="auto" autoFocus onInput={(event) => setText(event.currentTarget.value)} />
-        <p class="xs faint" role="status">{found === null ? words.thread.searchHint : (found.problem ?? words.thread.hits(found.hits.length))}</p>
+        <p class="xs faint" role="status">{found === null ? words.thread.searchHint : (found.problem ?? words.thread.hits(found.hits.length, found.before !== undefined))}</p>
         <ul class="hits">
           {found?.hits.map((hit) => (
             <li key={hit.seq}>
@@ -53,6 +74,7 @@ export function Search({ onClose }: { onClose: () => void }) {
             </li>
           ))}
         </ul>
+        {found?.before !== undefined && <button type="button" class="btn" aria-disabled={isBusy} onClick={() => isBusy || void look(found.of, found)}>{isBusy ? words.thread.searching : words.thread.moreHits}</button>}
       </div>
     </Dialog>
   );

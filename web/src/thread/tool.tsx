@@ -36,7 +36,8 @@ export function Tool({ cell }: { cell: Cell }) {
   const isFlat = FLAT.has(item.toolKind) && diffs.length === 0;
   const hasBody = item.content.length > 0 || item.toolKind === "execute" || (item.toolKind === "other" && item.rawInput !== undefined);
   // What changes something or runs is open; what was only looked at is not. A history of many calls is not unfolded.
-  const [isOpen, press] = useFold(item.key, () => !isFlat && (item.toolKind === "execute" || diffs.length > 0));
+  const key = item.toolKind === "execute" ? `${item.key}/out` : item.key;
+  const [isOpen, press] = useFold(key, () => !isFlat && (item.toolKind === "execute" || diffs.length > 0));
   const [isInside, pressInside] = useFold(`${item.key}/in`, () => isRunning(item));
   return (
     <section class={`tool ${isFlat ? "flat" : ""}`} aria-label={plain(item.title) || words.thread.toolCall} data-status={item.status}>

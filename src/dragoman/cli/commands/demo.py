@@ -173,9 +173,9 @@ def _describe_agents() -> str:
 
 def _program() -> str:
     """Return how a shell starts this program."""
-    import shutil
+    from dragoman.process.own_program import shell_words
 
-    return "dragoman" if shutil.which("dragoman") else f"{Path(sys.executable).parent}/dragoman"
+    return shell_words()
 
 
 def _show(call: CliCall) -> int:

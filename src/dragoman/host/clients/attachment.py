@@ -26,7 +26,7 @@ from dragoman.host.history.frames import notice_frame, stored_update, update_fra
 from dragoman.host.history.joined_text import TextJoiner
 from dragoman.host.history.replay import blocks_of, message_id_of
 from dragoman.host.history.terminal_items import logged_output, renamed, reported_output, terminals_in
-from dragoman.host.working.asking import FROM
+from dragoman.host.working.asking import answered_frame
 from dragoman.host.working.prompts import TAKEN
 from dragoman.host.working.served_terminals import LOOK_SECONDS
 from dragoman.host.working.uploads import REFERENCE
@@ -279,7 +279,7 @@ class Attachment:
             case "question":
                 self.session.questions.show(msgspec.json.decode(event.body).get("questionId"), self.client)
             case "answer":
-                self._notify("_dragoman/answered", event, without=("answer", FROM))
+                self._answered(event)
             case "end" | "queue":
                 self._ended(event)
             case "setting":
@@ -370,11 +370,13 @@ class Attachment:
         params = {"sessionId": child or self.session.id, **found.get("params", {})}
         self.client.peer.post(write_notification(str(found.get("method")), msgspec.json.encode(params)))
 
-    def _notify(self, method: str, event: LogEvent, without: tuple[str, ...] = ()) -> None:
+    def _answered(self, event: LogEvent) -> None:
         if self.client.kind.knows_us:
-            found = msgspec.json.decode(event.body)
-            body = {"sessionId": self.session.id, "seq": event.number}
-            body |= {name: value for name, value in found.items() if name not in without}
+            self.client.peer.post(answered_frame(self.session.id, event))
+
+    def _notify(self, method: str, event: LogEvent) -> None:
+        if self.client.kind.knows_us:
+            body = {"sessionId": self.session.id, "seq": event.number, **msgspec.json.decode(event.body)}
             self.client.peer.post(write_notification(method, msgspec.json.encode(body)))
 
 

@@ -177,8 +177,11 @@ class LocalHost(Host):
         from dragoman.settings import find_project
 
         settings = load_settings(config_dir(), None if cwd is None else find_project(Path(cwd)))
-        found = load_agents(settings, data_dir(), cache_dir()).entries()
-        return [(entry.name, entry) for entry in found if not entry.is_scripted]
+        agents = load_agents(settings, data_dir(), cache_dir())
+        # The scripted agent is for trying things out: who chose it as the default does that.
+        return [
+            (entry.name, entry) for entry in agents.entries() if not entry.is_scripted or entry.name == agents.default
+        ]
 
     def find_source(self, name: str) -> AgentSource | None:
         found = self._agents.get(name)

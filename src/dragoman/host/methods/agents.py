@@ -6,13 +6,17 @@ import asyncio
 import os
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from dragoman.errors import ConfigError, RequestError
 from dragoman.host.clients.admission import admit_folder
 from dragoman.host.clients.capabilities import auth_methods
 from dragoman.host.clients.request_scope import RequestScope
 from dragoman.host.methods.params import find_session, read_params
+from dragoman.schema import decode, v1
 
 if TYPE_CHECKING:
+    from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.connection import HostConnection
     from dragoman.host.host import Host
     from dragoman.registry.agents import AgentEntry
@@ -45,7 +49,7 @@ def _described(host: Host, entries: list[tuple[str, AgentEntry | None]], cwd: ob
     found = []
     for name, entry in entries:
         row: dict[str, Any] = {"name": name, "title": name, "isDefault": name == default}
-        if entry is None:  # it runs in this process
+        if entry is None or entry.is_scripted:  # it runs in this process, or calls no model
             found.append({**row, "state": "ready"})
             continue
         known = None if entry.source == "built-in" else recognise(entry.name, entry.command)
@@ -96,7 +100,27 @@ async def list_login_methods(host: Host, client: HostConnection, call: Call) -> 
     agent = host.require_agent(read_params(call.params).get("agent"), client.visitor)
     described = await host.describe_agents(agent, client.env)
     known = {agent: described[agent]}
-    return {"authMethods": auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)}
+    methods = auth_methods(client.kind, known, agent, is_local=client.visitor.is_local)
+    return {"authMethods": methods, "commands": _login_commands(agent, described[agent])}
+
+
+def _login_commands(agent: str, described: AgentDescription | None) -> list[dict[str, Any]]:
+    """Return the methods that need a terminal of this machine, as what a user types there.
+
+    An agent that offers no method, or could not be started, has one command, which shows what is wrong.
+    """
+    from dragoman.client.login import login_methods
+    from dragoman.process.own_program import shell_words
+
+    if described is None or not described.auth_methods:
+        return [{"name": agent, "command": shell_words("login", "-a", agent)}]
+    methods: list[Any] = [decode(v1.AuthMethod, msgspec.json.encode(method)) for method in described.auth_methods]
+    offered = login_methods(methods, ("agent",))  # `dragoman login` finds the words of the command again
+    return [
+        {"id": method.id, "name": method.name, "command": shell_words("login", "-a", agent, method.id)}
+        for method in offered
+        if method.kind in ("terminal", "environment")
+    ]
 
 
 async def log_in(host: Host, client: HostConnection, call: Call) -> object:

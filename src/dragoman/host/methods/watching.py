@@ -56,6 +56,9 @@ class ListWatch:
         self._changed[id] = None
         self._send_later()
 
+    def shows(self, id: str) -> bool:
+        return id in self._sent
+
     def keep(self, rows: list[Row]) -> None:
         """Note what the client has been sent."""
         self._sent.update({row["sessionId"]: _state_of(row) for row in rows})

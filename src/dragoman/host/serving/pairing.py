@@ -141,6 +141,8 @@ class Pairing:
         self.codes = codes
         self.address: str | None = None
         """Where a browser opens the page; None if that is not known."""
+        self.page: str | None = None
+        """The version of the page that is served; None if it is not complete."""
         self.on_removed: Callable[[], None] = lambda: None
         """Called when a device was removed, to end its connections at once."""
 

@@ -179,6 +179,8 @@ class HostServer:
         self._served: dict[asyncio.Task[None], _Served | None] = {}
         self._chats = UiStreamEndpoint(host, self._opened, self._chat_user, most_turns=limits.connections)
         self.page = page or PageFiles() if options.web else None
+        if self.pairing is not None and self.page is not None and self.page.is_complete:
+            self.pairing.page = self.page.version
         self.routes = RouteTable(self._routes())
         self._sweep: asyncio.TimerHandle | None = None
         self._is_draining = False

@@ -34,6 +34,14 @@ _ANSWERS: Final = 256  # of one session, for clients that answer late or again
 _URLS: Final = 256  # elicitations of one session whose completion may still be reported
 
 
+def answered_frame(session: str, event: LogEvent) -> bytes:
+    """Return the notification of how a question ended; not what was typed into a form."""
+    found: dict[str, Any] = msgspec.json.decode(event.body)
+    members = {name: value for name, value in found.items() if name not in ("answer", FROM)}
+    body = {"sessionId": session, "seq": event.number, **members}
+    return write_notification("_dragoman/answered", msgspec.json.encode(body))
+
+
 class GivenAnswer(NamedTuple):
     """How a question was decided."""
 
@@ -170,6 +178,8 @@ class SessionQuestions:
     def note(self, event: LogEvent) -> None:
         """Pass on a question to the clients, or an answer to the agent, now that it is committed."""
         found: dict[str, Any] = msgspec.json.decode(event.body)
+        if event.kind == "answer" and self._session.listed.is_used:
+            self._report_answer(event, found)
         question = self._open.get(str(found.get("questionId")))
         if question is None:
             return
@@ -177,6 +187,17 @@ class SessionQuestions:
             question.number = event.number
         elif not question.answer.done():
             question.answer.set_result(found["answer"])
+
+    def _report_answer(self, event: LogEvent, found: dict[str, Any]) -> None:
+        """Send how a question ended to the clients that have it in a list only; attached ones get it with the events.
+
+        It is a courtesy: one that reads nothing at this time sees in its list that the question is gone.
+        """
+        if found.get("questionId") is None:  # a rule decided, and nothing was asked
+            return
+        for client in self._session.clients_with_row():
+            if client.kind.knows_us and client.peer.is_open and not client.peer.outbox.is_full:
+                client.peer.post(answered_frame(self._session.id, event))
 
     # From a question
 
