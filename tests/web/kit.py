@@ -53,6 +53,14 @@ OPTIONS: Final = [
     {"optionId": "always", "name": "Always", "kind": "allow_always"},
     {"optionId": "no", "name": "Reject", "kind": "reject_once"},
 ]
+# Each context would get a process for the buttons of a window that has none, and one in reserve. Of several such lists
+# the last one counts, so the first lines repeat what Playwright turns off.
+WITHOUT: Final = (
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades", "LensOverlay"),
+    *("HttpsFirstBalancedModeAutoEnable", "MediaRouter", "PaintHolding", "ThirdPartyStoragePartitioning"),
+    *("AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints", "NetworkTimeServiceQuerying", "AimEnabled"),
+    *("PreconnectToSearch", "PreloadTopChromeWebUI", "SpareRendererForSitePerProcess"),
+)
 _names = itertools.count(1)
 
 
@@ -370,6 +378,8 @@ async def _open(stack: AsyncExitStack, folder: Path, page: PageFiles) -> Web:
     stack.push_async_callback(web.server.close)
     proxy.target = int((await web.server.listen("127.0.0.1:0")).address.rpartition(":")[2])
     playwright = await stack.enter_async_context(async_playwright())
-    web.browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=list(FLAGS))
+    web.browser = await playwright.chromium.launch(
+        executable_path=CHROMIUM, args=[*FLAGS, f"--disable-features={','.join(WITHOUT)}"]
+    )
     stack.push_async_callback(web.browser.close)
     return web

@@ -112,7 +112,8 @@ async def test_every_screen_is_without_a_finding_of_axe_and_without_scrolling_si
 
 
 @pytest.mark.parametrize("size", ["desktop", "phone"])
-async def test_sessions_are_grouped_by_what_they_need_and_found_by_folder_agent_and_words(web: Web, size: str) -> None:
+async def test_sessions_are_grouped_found_stopped_restarted_renamed_and_archived(web: Web, size: str) -> None:
+    """By what they need; by folder, agent and words; each from the list."""
     async with web.page(user=new_user(), size=size) as page:
         await fill(page)
         groups = [text.split("\n")[0] for text in await page.locator("main h2.group").all_inner_texts()]
@@ -132,11 +133,6 @@ async def test_sessions_are_grouped_by_what_they_need_and_found_by_folder_agent_
         assert len(await titles(page)) == 7
         await page.get_by_role("button", name="Show 1 archived").click()
         assert (await titles(page))[-1] == "Put away"
-
-
-@pytest.mark.parametrize("size", ["desktop", "phone"])
-async def test_sessions_are_stopped_restarted_renamed_and_archived_from_the_list(web: Web, size: str) -> None:
-    async with web.page(user=new_user(), size=size) as page:
         await fill(page)
         await page.get_by_role("button", name="Stop Runs").click()
         await page.get_by_role("button", name="Restart").click()
