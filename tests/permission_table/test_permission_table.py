@@ -11,6 +11,7 @@ from tests.permission_table.rule_sets import SETS
 from tests.permission_table.table import CHANGED, REQUESTS, differences
 
 SHOWN = 5
+PARTS = 8  # so that the workers of a test run share them
 
 
 def test_the_table_is_large_enough_to_notice_a_change() -> None:
@@ -19,8 +20,9 @@ def test_the_table_is_large_enough_to_notice_a_change() -> None:
 
 
 @pytest.mark.skipif(os.path.realpath("/tmp") != "/tmp", reason="cut texts depend on the length of the folder's path")
-def test_every_request_is_decided_as_before_by_every_set_of_rules() -> None:
-    found = differences()
+@pytest.mark.parametrize("first", range(PARTS))
+def test_every_request_is_decided_as_before_by_every_set_of_rules(first: int) -> None:
+    found = differences(slice(first, None, PARTS))
     shown = "\n".join(json.dumps(change, indent=1) for change in found[:SHOWN])
     assert not found, f"{len(found)} outcomes differ, see tests/permission_table/table.py:\n{shown}"
 

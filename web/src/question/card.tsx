@@ -84,7 +84,7 @@ export function useObstacle(question: Question): string | null {
 export function CardHead({ question, agent, title, heading, at, all, isOdd, place }: { question: Question; agent: string; title: string; heading: { current: HTMLHeadingElement | null }; at?: number | undefined; all?: number | undefined; isOdd?: boolean; place: CardPlace }) {
   const Heading = place === "page" ? "h2" : "h3";
   return (
-    <header>
+    <header role="presentation">
       <Icon name={isOdd ? "alert" : "need"} />
       <Heading ref={heading} tabIndex={-1} class="grow">{title}</Heading>
       <span class="xs soft num">{words.question.asks(agent, age(question.askedAt))}</span>
