@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -148,25 +151,37 @@ async def test_the_colours_of_the_terminal_are_left_to_it(
         assert not any(name.startswith("#") for name in fronts)
 
 
+async def becomes(pilot: Any, is_true: Callable[[], bool]) -> None:
+    """Waits until something is so: the settings are written and read in a thread, which a busy machine may hold up."""
+    async with asyncio.timeout(60):
+        while not is_true():
+            await pilot.pause()
+
+
 @pytest.mark.convention("theme", "full screen")
 async def test_a_theme_paints_every_cell_and_is_remembered(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     path = home / "config" / "settings.json"
     async with opened(monkeypatch) as (app, pilot):
+
+        def is_painted(background: str) -> bool:
+            return background in colours_of(app)[1]
+
+        def is_stored(members: dict[str, Any]) -> bool:
+            return bool(json.loads(path.read_text()) == members)
+
         for name, background in (("light", "#ffffff"), ("dark", "#191918")):
             await pilot.press(*f"/theme {name}", "enter")
-            await pilot.pause()
+            await becomes(pilot, partial(is_painted, background))
             fronts, backs = colours_of(app)
             assert background in backs
             assert len(backs) <= 2  # the other is that of the cursor
             assert all(front.startswith("#") for front in fronts)
-            assert json.loads(path.read_text()) == {"ui": {"theme": name}}
+            await becomes(pilot, partial(is_stored, {"ui": {"theme": name}}))
         await pilot.press(*"/theme pink", "enter")
-        await pilot.pause()
-        assert "no theme is called pink; there are auto, dark, light" in "\n".join(grid(app))
+        await becomes(pilot, lambda: "no theme is called pink; there are auto, dark, light" in "\n".join(grid(app)))
         await pilot.press(*"/theme auto", "enter")
-        await pilot.pause()
-        assert "default" in colours_of(app)[1]
-        assert json.loads(path.read_text()) == {}
+        await becomes(pilot, partial(is_painted, "default"))
+        await becomes(pilot, partial(is_stored, {}))
 
 
 async def test_a_remembered_value_is_forgotten_with_r(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

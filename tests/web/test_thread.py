@@ -398,9 +398,11 @@ async def test_files_are_attached_by_press_paste_and_drop_and_reach_the_agent(we
             {"name": "later.txt", "mimeType": "text/plain", "buffer": b"later"}
         )
         await chips.get_by_text("5 B").wait_for()
+        await holds(page, "() => !document.querySelector('.att').textContent.includes('uploading')")
         await field(page).fill("And this")
         await page.keyboard.press("Enter")
         await page.locator(".queued").get_by_text("And this").wait_for()
+        await holds(page, "id => dragoman.thread(id).waiting.value.length === 1", session.id)  # the host has it
         await field(page).focus()
         await page.keyboard.press("ArrowUp")  # what was attached comes back with the text
         await chips.filter(has_text="later.txt").wait_for()
