@@ -504,7 +504,7 @@ async def test_a_session_is_steered_renamed_restarted_and_put_away(web: Web, mon
         session.say("Said.", messageId="m3")
         starts = web.source.starts
         agent.transport.close()
-        fault = page.get_by_role("region", name="test could not go on")
+        fault = page.get_by_role("group", name="test could not go on")
         await fault.get_by_role("button", name="Restart and go on").click()
         session.agent = await web.source.started(starts + 1)
         await page.get_by_text("test runs again.").wait_for()

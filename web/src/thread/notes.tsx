@@ -94,7 +94,7 @@ export function Fault({ text, isLast }: { text: string; isLast: boolean }) {
   const [cause = "", ...rest] = text.split("\n");
   const canRestart = isLast && host !== null && host.methods.includes("_dragoman/restart_agent") && host.rights.includes("prompt");
   return (
-    <section class="fault" aria-label={words.thread.faultOf(agent)}>
+    <div role="group" class="fault" aria-label={words.thread.faultOf(agent)}>
       <Icon name="fail" tone="fail" />
       <div class="grow">
         <b class="strong">{words.thread.faultOf(agent)}</b>
@@ -107,7 +107,7 @@ export function Fault({ text, isLast }: { text: string; isLast: boolean }) {
           </div>
         )}
       </div>
-    </section>
+    </div>
   );
 }
 
