@@ -33,12 +33,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installation:
 
 
 @contextmanager
-def held(installed: Installation, place: HostPlaceKit, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`dragoman web` in the foreground, and the line that it printed."""
+def held(
+    installed: Installation, place: HostPlaceKit, *words: str, command: tuple[str, ...] = ("web",), **env: str
+) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`dragoman web`, or another command that opens the page, in the foreground, and the line that it printed."""
     with subprocess.Popen(
-        installed.words("web", *words),
+        installed.words(*command, *words),
         cwd=place.project,
-        env=place.environment,
+        env={**place.environment, **env},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -266,25 +268,13 @@ def test_the_tour_of_the_demo_opens_in_a_browser_and_nothing_of_it_stays(
     build_page(installed.package / PAGE)
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    with subprocess.Popen(
-        installed.words("demo", "--web"),
-        cwd=place.project,
-        env={**place.environment, "TMPDIR": str(temporary), "BROWSER": "true"},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert process.stdout is not None
-            line = process.stdout.readline().strip()
-            assert line.startswith("http://127.0.0.1:"), process.communicate(timeout=SECONDS)
-            [folder] = temporary.glob("demo-*")
-            assert (folder / "greeting" / "README.md").is_file()
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=SECONDS)
-            assert process.returncode in (0, 130), errors  # 130 if it came before the page waits
-            assert "A tour with a scripted model in your browser" in errors
-        finally:
-            process.kill()
+    command = ("demo", "--web")
+    with held(installed, place, command=command, TMPDIR=str(temporary), BROWSER="true") as (process, line):
+        assert line.startswith("http://127.0.0.1:")
+        [folder] = temporary.glob("demo-*")
+        assert (folder / "greeting" / "README.md").is_file()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=SECONDS)
+        assert process.returncode in (0, 130), errors  # 130 if it came before the page waits
+        assert "A tour with a scripted model in your browser" in errors
     assert not folder.exists()

@@ -214,6 +214,11 @@ def default_model(env: Mapping[str, str]) -> str | None:
     return next(iter(offered_models(env)), None)
 
 
+def has_key(env: Mapping[str, str]) -> bool:
+    """Whether a variable with the key of a provider that users choose is set."""
+    return any(env.get(name) for provider in CHOSEN for name in provider.variables)
+
+
 def offered_models(env: Mapping[str, str]) -> list[str]:
     """Return the main models of the providers whose keys are set. A base URL alone offers none: its models are not
     known."""

@@ -63,15 +63,14 @@ def _described(host: Host, entries: list[tuple[str, AgentEntry | None]], cwd: ob
 
 def _built_in() -> Readiness:
     """Return whether the built-in agent has a model: a setting, a stored key, or a variable with a key."""
-    from dragoman.builtin.models.providers import CHOSEN
+    from dragoman.builtin.models.providers import has_key
     from dragoman.registry.presence import Readiness
     from dragoman.settings import load_settings
     from dragoman.settings.credentials import Credentials
     from dragoman.settings.places import config_dir
 
-    has_model = any(os.environ.get(name) for provider in CHOSEN for name in provider.variables)
     try:
-        has_model = has_model or bool(load_settings(config_dir()).model or Credentials(config_dir()).keys())
+        has_model = has_key(os.environ) or bool(load_settings(config_dir()).model or Credentials(config_dir()).keys())
     except (ConfigError, OSError) as error:
         return Readiness("unknown", str(error))
     how = "it needs the key of a model: dragoman login, or a variable such as ANTHROPIC_API_KEY"

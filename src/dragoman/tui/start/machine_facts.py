@@ -43,7 +43,7 @@ def agents_here() -> str:
 
 def _built_in() -> str:
     """Return what the built-in agent would use."""
-    from dragoman.builtin.models.providers import CHOSEN
+    from dragoman.builtin.models.providers import has_key
     from dragoman.errors import ConfigError
     from dragoman.settings import load_settings
     from dragoman.settings.credentials import Credentials
@@ -59,8 +59,7 @@ def _built_in() -> str:
             return "logged in"
     except (ConfigError, OSError):
         return "settings cannot be read"
-    has_key = any(os.environ.get(name) for provider in CHOSEN for name in provider.variables)
-    return "model key found" if has_key else "no model key"
+    return "model key found" if has_key(os.environ) else "no model key"
 
 
 def problems_here(folder: str) -> list[str]:
