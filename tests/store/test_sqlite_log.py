@@ -153,12 +153,23 @@ async def test_equal_large_bodies_are_one_file_that_stays_while_it_is_named(tmp_
     await owned["b"].replace(2, [])
     assert list(folder.iterdir()) == []
     assert [event.body for event in await log.read("b", 0, 9)] == [b"3"]
-    owned["b"].append([NewEvent("update", body)], ignore)
+    owned["b"].append([NewEvent("update", b"4"), NewEvent("update", body)], ignore)
     await owned["b"].settle()
+    await log.surplus("b", before=0.0, size_bytes=1)
     (blob,) = folder.iterdir()
+    content = blob.read_bytes()
     blob.unlink()
-    with pytest.raises(StoreError, match="is missing"):
-        await log.read("b", 0, 9)
+    lost = await log.read("b", 0, 9)
+    assert [(event.number, event.kind) for event in lost] == [(3, "update"), (4, "update"), (5, "notice")]
+    assert b"The events 5 to 5 of this session are lost." in lost[2].body
+    with pytest.raises(StoreError, match="is missing"):  # nothing is written over what a backup may bring back
+        await owned["b"].replace(4, [])
+    blob.write_bytes(content[:-1])
+    assert [event.kind for event in await log.read("b", 0, 9)] == ["update", "update", "notice"]
+    owned["b"].append([NewEvent("update", body)], ignore)  # the same body again mends the file
+    await owned["b"].settle()
+    await log.surplus("b", before=0.0, size_bytes=1)
+    assert [event.body for event in await log.read("b", 0, 9)] == [b"3", b"4", body, body]
     await log.close()
 
 
