@@ -38,7 +38,11 @@ COMMANDS = {
     "wrap": "serve a function, framework agent, endpoint or command as an ACP agent",
 }
 
-NESTED = {"agent import": "carry over what you have set up for other coding agents"}
+NESTED = {
+    "agent import": "carry over what you have set up for other coding agents",
+    "serve backup": "save the sessions, tokens and files of a host, also while it runs",
+    "serve restore": "put a backup into the data folder of a host",
+}
 """Actions of a verb that have arguments, options and a help of their own."""
 
 FORMER = {"methods": ("version", "--methods")}

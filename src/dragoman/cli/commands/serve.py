@@ -49,7 +49,9 @@ COMMAND = CliCommand(
         "  token add NAME     make a token and print it; it is kept as a hash\n"
         "  token list         list the tokens\n"
         "  token pair         print a code that pairs one browser with a host that runs with --web\n"
-        "  token revoke NAME  remove a token; open connections end too"
+        "  token revoke NAME  remove a token; open connections end too\n"
+        "  backup DEST        save sessions, tokens and files, also while the host runs\n"
+        "  restore SOURCE     put a backup into the data folder of a host that does not run"
     ),
     arguments=(
         Argument("what", "token, to change the tokens instead of serving", choices=("token",), is_optional=True),

@@ -2,8 +2,8 @@
 
 Prompts become messages of the user, neighbouring pieces of one message are joined, a tool call is sent once in its last
 state at its first place, and of plan, title, commands and usage only the last remains. Notices, modes and options are
-left out: the answer to `session/load` has the latter. Events that are lost are a line of text in their place. Of a turn only what follows its first tool call is held in
-memory, because the call may still change.
+left out: the answer to `session/load` has the latter. Events that are lost are a line of text in their place. Of a turn
+only what follows its first tool call is held in memory, because the call may still change.
 """
 
 from __future__ import annotations
