@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.host.serving.watched_requests import WatchedRequests
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
@@ -121,6 +122,8 @@ class Host:
     """Whether it begins no turn and no session any more: those are for the host after it."""
     pairing: Pairing | None = None
     """How browsers become devices of it; None where no page is served."""
+    request_watch: WatchedRequests | None = None
+    """What follows the requests of clients to their answers."""
 
     def __init__(
         self,
@@ -181,6 +184,11 @@ class Host:
             await connection.serve()
         finally:
             self._connections.discard(connection)
+
+    @property
+    def has_broken_log(self) -> bool:
+        """Whether events cannot be committed now."""
+        return self._has_broken_log
 
     @property
     def is_idle(self) -> bool:
