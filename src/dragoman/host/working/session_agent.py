@@ -200,6 +200,8 @@ class SessionAgent:
                 run = await self._start()
                 try:
                     await self._come_back(run)
+                    if self._session.is_ending:  # its agent was ended while this one started
+                        raise session_lost("it was closed meanwhile")
                 except BaseException:
                     await _close(run)
                     raise
