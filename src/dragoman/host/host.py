@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.host.serving.watched_requests import WatchedRequests
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
     from dragoman.runs.agent_run import GuardedRun
@@ -119,8 +120,12 @@ class Host:
     """Whether its files are of another version than what it has loaded."""
     is_retiring = False
     """Whether it begins no turn and no session any more: those are for the host after it."""
+    ends_because: str = ""
+    """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
     pairing: Pairing | None = None
     """How browsers become devices of it; None where no page is served."""
+    request_watch: WatchedRequests | None = None
+    """What follows the requests of clients to their answers."""
 
     def __init__(
         self,
@@ -231,6 +236,18 @@ class Host:
     def is_looked_at_by(self, user: str) -> bool:
         """Whether a page of this user is in sight, so that no notification is needed."""
         return any(connection.visitor.principal == user and connection.is_visible for connection in self._connections)
+
+    def require_work(self, what: str) -> None:
+        """Refuse what would begin something in a host that ends.
+
+        Args:
+            what: The beginning of the sentence for the client, such as "no prompt is taken".
+
+        Raises:
+            RequestError: with the reason `draining`.
+        """
+        if self.ends_because:
+            raise RequestError(-32603, f"{what} now: {self.ends_because}", {"reason": "draining"})
 
     def now(self) -> float:
         """Return the time, in seconds since 1970."""

@@ -21,8 +21,9 @@ from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings, collect_rarely
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
+from dragoman.host.serving.counting_log import counting_log
 from dragoman.host.serving.limits import ServeLimits
-from dragoman.host.serving.metrics import HostMetrics, counting_log
+from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.programs import ProgramAgent
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
@@ -96,7 +97,7 @@ class _Serving:
         self._signals = asyncio.Queue[signal.Signals]()
 
     async def run(self) -> int:
-        metrics = HostMetrics()
+        metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
         log = SqliteLog(self._places.log)
         settings = HostSettings(
             default_agent=self._agents[0].name,
@@ -131,7 +132,7 @@ class _Serving:
             loop.add_signal_handler(number, self._signals.put_nowait, number)
         self._introduce(endpoints, first)
         await self._signals.get()
-        write_note(f"no more connections; waiting up to {self._options.drain_seconds:g} s for turns to end")
+        write_note(f"no more prompts; waiting up to {self._options.drain_seconds:g} s for turns to end")
         draining = asyncio.ensure_future(server.drain())
         again = asyncio.ensure_future(self._signals.get())
         await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)

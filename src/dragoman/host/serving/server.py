@@ -9,8 +9,9 @@ expired is cancelled, which ends its connection. Sessions belong to the user of 
 
 With the web page, a browser is paired by a code and is a token of the kind `device` from then on (`pairing.py`).
 
-The end: `drain` closes the listening sockets, so that a second server can take the port, notifies the open sessions,
-and waits for turns. `close` cancels what still runs, with an answer to its clients.
+The end: `drain` notifies the open sessions and waits for turns. The ports stay open meanwhile: a client whose line
+breaks comes back to its turn, answers are taken, history is read; prompts and new sessions are refused with the reason
+`draining`. `close` cancels what still runs, with an answer to its clients.
 """
 
 from __future__ import annotations
@@ -18,16 +19,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
+from dragoman._version import __version__
 from dragoman.agent.serving import as_header, bind_port, is_loopback, known_names, read_address
-from dragoman.errors import ConfigError, StoreError
+from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
-from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
+from dragoman.host.serving.metrics import (
+    CONTENT_TYPE,
+    OTHER,
+    CountingTransport,
+    DataSize,
+    LoopLag,
+    watch_sessions,
+)
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import Pairing, PairingCodes, read_title
 from dragoman.host.serving.routes import EVERYWHERE, Route, RouteTable, names_with_ports, own_origins, safe_headers
@@ -36,6 +46,7 @@ from dragoman.host.serving.ui_stream.endpoint import PATH as UI_STREAM
 from dragoman.host.serving.ui_stream.endpoint import ChatUser, UiStreamEndpoint
 from dragoman.host.serving.upload_pages import PATH as ATTACHMENT
 from dragoman.host.serving.upload_pages import UploadPages
+from dragoman.host.serving.watched_requests import WatchedRequests
 from dragoman.policy.paths import is_below
 from dragoman.rpc.transport import ClosesWithCode
 from dragoman.transports import _close_codes as close_codes
@@ -77,6 +88,8 @@ _COOKIE_SECONDS: Final = 400 * 86400
 _WRONG_CODE: Final = "This code is wrong, used, or too old. Make another one: dragoman web pair"
 _PAIRING_ENDED: Final = "The pairing or the token of this client has ended."
 _DRAINING_WORDS: Final = "The host is shutting down."
+ROOM_BYTES: Final = 64 * 1024 * 1024
+"""A host with less room than this on its disk is not ready: one turn with pictures may need so much."""
 _TURN_LOOK_SECONDS: Final = 0.05
 _CANCEL_SECONDS: Final = 5.0
 
@@ -184,8 +197,16 @@ class HostServer:
         self.routes = RouteTable(self._routes())
         self._sweep: asyncio.TimerHandle | None = None
         self._is_draining = False
+        self._lag = LoopLag(metrics)
+        self._data_size = DataSize(metrics, host.log.folder)
+        metrics.gauge("dragoman_info", lambda: {(__version__,): 1})
+        metrics.gauge("dragoman_draining", lambda: int(self._is_draining))
+        metrics.gauge("dragoman_store_ok", lambda: int(host.store_error is None))
+        self._is_leaving = False
+        self.room_bytes = ROOM_BYTES
         metrics.gauge("dragoman_connections", lambda: len(self._served))
-        metrics.gauge("dragoman_sessions_running", lambda: len(self._busy()))
+        watch_sessions(metrics, host.live_sessions)
+        host.request_watch = WatchedRequests(metrics)
 
     # Listening
 
@@ -197,6 +218,7 @@ class HostServer:
         """
         if self._sweep is None:
             self._sweep = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+            self._lag.start()
         if address.startswith(_UNIX):
             path = os.path.abspath(address.removeprefix(_UNIX))  # noqa: ASYNC240 - does not touch the disk
             self._unix.append((UnixServer(bind_unix(path), self._unix_opened), path))
@@ -343,7 +365,7 @@ class HostServer:
         if token is None:  # it was revoked while the socket waited for initialize
             _end(opened.transport, close_codes.ENDED, _PAIRING_ENDED)
             return
-        if self._is_draining:
+        if self._is_leaving:
             _end(opened.transport, close_codes.DRAINING, _DRAINING_WORDS)
             return
         self._note_use(token.name)
@@ -421,13 +443,30 @@ class HostServer:
     # Pages
 
     async def _health(self, entered: Entered, body: bytes) -> HttpReply:
-        return text_answer(503, "draining\n") if self._is_draining else text_answer(200, "ok\n")
+        """Answer that the process lives, also while it ends: what restarts a dead one must not end this one sooner."""
+        return text_answer(200, "ok\n")
 
     async def _ready(self, entered: Entered, body: bytes) -> HttpReply:
-        is_ready = not self._is_draining and self._host.store_error is None
-        return text_answer(200, "ready\n") if is_ready else text_answer(503, "not ready\n")
+        """Answer whether it takes work, and why not."""
+        why = self._why_not_ready()
+        return text_answer(503, f"not ready: {why}\n") if why else text_answer(200, "ready\n")
+
+    def _why_not_ready(self) -> str:
+        if self._is_draining:
+            return "draining"
+        if self._host.store_error is not None:
+            return f"the log cannot be written ({self._host.store_error})"
+        folder = self._host.log.folder
+        if folder is None:
+            return ""
+        try:
+            free = shutil.disk_usage(folder).free
+        except OSError as error:
+            return f"the data folder cannot be read ({error.strerror})"
+        return f"no room on disk ({free} bytes are free)" if free < self.room_bytes else ""
 
     async def _metrics_page(self, entered: Entered, body: bytes) -> HttpReply:
+        await self._data_size.look()
         return HttpReply(200, self._metrics.text(), CONTENT_TYPE)
 
     async def _ticket_page(self, entered: Entered, body: bytes) -> HttpReply:
@@ -483,10 +522,12 @@ class HostServer:
         )
 
     def _answered(self, exchange: AnsweredRequest) -> None:
-        status = f'status="{exchange.status}"'
-        self._metrics.count("dragoman_requests_total", labels=status)
+        status = str(exchange.status)
+        self._metrics.count("dragoman_requests_total", 1, status)
         if exchange.status >= 400:
-            self._metrics.count("dragoman_refusals_total", labels=status)
+            self._metrics.count("dragoman_refusals_total", 1, status)
+        path = "/acp" if exchange.path.startswith("/acp") else self.routes.find_path(exchange.path) or OTHER
+        self._metrics.histogram("dragoman_http_seconds", path).observe(exchange.seconds)
         for folder in (UI_STREAM, ATTACHMENT):
             if exchange.path.startswith(f"{folder}/"):
                 exchange = exchange._replace(path=f"{folder}/...")  # it has the id of a chat or attachment in it
@@ -498,15 +539,9 @@ class HostServer:
         return [session for session in self._host.live_sessions() if session.is_busy]
 
     async def drain(self) -> int:
-        """Accept nothing new and wait for turns; gives how many sessions were still busy when the time was over."""
+        """Begin nothing new and wait for turns; gives how many sessions were still busy when the time was over."""
         self._is_draining = True
-        for server in self._servers:
-            server.stop_listening()
-        for unix, path in self._unix:
-            unix.close()
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        self._host.store_error = StoreError("the host is shutting down")
+        self._host.ends_because = "the host is shutting down"
         for session in self._host.live_sessions():
             if not session.is_closed and session.attachments:
                 session.notice("The host is shutting down; it takes no more prompts.")
@@ -539,9 +574,10 @@ class HostServer:
 
     async def leave(self, why: str) -> None:
         """End every connection and socket of this server, and leave the host and its sessions as they are."""
-        self._is_draining = True
+        self._is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
+        self._lag.stop()
         await self._chats.close()
         for task, served in list(self._served.items()):
             if served is not None and isinstance(served.transport, ClosesWithCode):
@@ -551,9 +587,10 @@ class HostServer:
 
     async def close(self) -> None:
         """End every session, connection and socket."""
-        self._is_draining = True
+        self._is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
+        self._lag.stop()
         await self._cancel_turns()
         await self._chats.close()
         await self._host.close("The host was shut down.")
