@@ -53,10 +53,10 @@ UNFINISHED: Final = "restore.unfinished"
 """The file in a data folder in which a restore has begun and not ended."""
 _DATA: Final = "data"
 _ATTACHMENTS: Final = "attachments"
-_STAGE: Final = ".restoring"
+_NEW: Final = ".restoring"
 _BEFORE: Final = "before-restore"
 _LEFT_OUT: Final = frozenset(
-    (LOG, f"{LOG}-wal", f"{LOG}-shm", f"{LOG}-journal", "lock", "codes.json", "first.token", UNFINISHED, _STAGE)
+    (LOG, f"{LOG}-wal", f"{LOG}-shm", f"{LOG}-journal", "lock", "codes.json", "first.token", UNFINISHED, _NEW)
 )
 _PAGES: Final = 1024  # of the database in one step; between two of them the progress is shown
 _CHUNK: Final = 1024 * 1024
@@ -412,22 +412,22 @@ def restore_backup(backup: Path, manifest: Manifest, data: Path, report: Report)
         ConfigError: the backup has changed since. Nothing was changed.
         OSError: a file cannot be written; a host refuses the folder if that was in the middle.
     """
-    marker, stage = data / UNFINISHED, data / _STAGE
+    marker, new = data / UNFINISHED, data / _NEW
     there = _entries(data)
-    shutil.rmtree(stage, ignore_errors=True)
-    stage.mkdir(0o700)
+    shutil.rmtree(new, ignore_errors=True)
+    new.mkdir(0o700)
     try:
         done, total = 0, manifest.bytes
         for file in manifest.files:
-            found = _copied(backup / _DATA / file.path, stage / file.path, file.path)
+            found = _copied(backup / _DATA / file.path, new / file.path, file.path)
             if found is None or found.sha256 != file.sha256:
                 raise ConfigError(f"{backup} changes while it is restored: {file.path}")
-            os.chmod(stage / file.path, file.mode & 0o777)
+            os.chmod(new / file.path, file.mode & 0o777)
             done += file.bytes
             report("restored", done, total)
-        _give_to_owner(stage, data)
+        _give_to_owner(new, data)
     except BaseException:
-        shutil.rmtree(stage, ignore_errors=True)
+        shutil.rmtree(new, ignore_errors=True)
         raise
     # From here on a host refuses the folder. One that was killed here is ended by the next restore.
     if marker.exists():
@@ -441,9 +441,9 @@ def restore_backup(backup: Path, manifest: Manifest, data: Path, report: Report)
             _remove(data / name)
         else:
             os.rename(data / name, before / name)
-    for name in sorted(os.listdir(stage)):
-        os.rename(stage / name, data / name)
-    stage.rmdir()
+    for name in sorted(os.listdir(new)):
+        os.rename(new / name, data / name)
+    new.rmdir()
     _sync_folder(data)
     marker.unlink()
     _sync_folder(data)
@@ -454,7 +454,7 @@ def restore_backup(backup: Path, manifest: Manifest, data: Path, report: Report)
 
 def _entries(data: Path) -> list[str]:
     """Return what is in a data folder besides what a restore leaves alone."""
-    kept = ("lock", UNFINISHED, _STAGE, "lost+found")
+    kept = ("lock", UNFINISHED, _NEW, "lost+found")
     return sorted(name for name in os.listdir(data) if name not in kept and not name.startswith(_BEFORE))
 
 
