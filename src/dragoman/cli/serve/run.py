@@ -102,7 +102,7 @@ class _Serving:
         self._note = write_note
 
     async def run(self) -> int:
-        spans = _spans()  # what is wrong with its variables is said before anything is opened
+        spans = _spans()  # wrong variables are reported before anything is opened
         metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
         audit = AuditLog(self._places.audit, shared={"host": metrics.host}, keep_days=_days(self._given.audit_days))
         metrics.gauge("dragoman_audit_ok", lambda: int(not audit.problem))
