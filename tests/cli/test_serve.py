@@ -9,6 +9,8 @@ import signal
 import stat
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -228,6 +230,23 @@ def test_tokens_are_made_listed_and_revoked_while_the_host_runs(hosted: tuple[Ho
     assert (found["user"], found["rights"], found["isExpired"]) == ("ada", ["view"], False)
     assert secret not in json.dumps(listed)
     assert "ci" in home.run("serve", "token", "list").out
+    usual, operator = home.run("serve", "token", "add", "usual"), ("--right", "view", "--right", "admin")
+    made = home.run("serve", "token", "add", "operator", *operator, "--json")
+    rights = {token["name"]: token["rights"] for token in json.loads(home.run("serve", "token", "list", "--json").out)}
+    assert rights["usual"] == rights["first"] == ["view", "prompt", "answer"]
+    assert rights["operator"] == ["view", "admin"]
+    page = url.replace("ws", "http", 1).replace("/acp", "/metrics")
+    for token, status in ((home.token, 403), (usual.out.strip(), 403), (json.loads(made.out)["token"], 200)):
+        request = urllib.request.Request(page, headers={"Authorization": f"Bearer {token}"})
+        try:
+            with urllib.request.urlopen(request, timeout=SECONDS) as answer:
+                found = answer.status
+        except urllib.error.HTTPError as error:
+            found = error.code
+            error.close()
+        assert found == status
+    paired = home.run("serve", "token", "pair", "--json")
+    assert json.loads(paired.out)["rights"] == ["view", "prompt", "answer"]
     refused = home.run("exec", "--url", url, "x", DRAGOMAN_TOKEN=secret)
     assert "may not prompt" in refused.err
     assert home.run("serve", "token", "revoke", "ci").code == 0

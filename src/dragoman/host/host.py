@@ -119,6 +119,8 @@ class Host:
     """Whether its files are of another version than what it has loaded."""
     is_retiring = False
     """Whether it begins no turn and no session any more: those are for the host after it."""
+    ends_because: str = ""
+    """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
     pairing: Pairing | None = None
     """How browsers become devices of it; None where no page is served."""
 
@@ -226,6 +228,18 @@ class Host:
     def is_looked_at_by(self, user: str) -> bool:
         """Whether a page of this user is in sight, so that no notification is needed."""
         return any(connection.visitor.principal == user and connection.is_visible for connection in self._connections)
+
+    def require_work(self, what: str) -> None:
+        """Refuse what would begin something in a host that ends.
+
+        Args:
+            what: The beginning of the sentence for the client, such as "no prompt is taken".
+
+        Raises:
+            RequestError: with the reason `draining`.
+        """
+        if self.ends_because:
+            raise RequestError(-32603, f"{what} now: {self.ends_because}", {"reason": "draining"})
 
     def now(self) -> float:
         """Return the time, in seconds since 1970."""

@@ -18,7 +18,7 @@ from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics, counting_log
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
-from dragoman.host.serving.tokens import HostToken, HostTokens
+from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
 from dragoman.store.event_log import EventLog
 from tests.host.kit import InProcess, make_log
 
@@ -66,7 +66,7 @@ async def served(
 ) -> AsyncIterator[Served]:
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
-    secret = tokens.add(HostToken(name="tests", digest="", user="tests"))
+    secret = tokens.add(HostToken(name="tests", digest="", user="tests", rights=RIGHTS))
     kept = counting_log(log or make_log(), metrics)
     host = Host(
         kept,

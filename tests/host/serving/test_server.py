@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import io
+import re
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from dragoman.errors import StoreError
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.server import ServeOptions
+from dragoman.store.sqlite_log import SqliteLog
 from tests.host.serving.kit import FREELY, SECONDS, served
 from tests.host.serving.test_security import Raw, client
 from tests.host.test_sessions import Steps
@@ -35,10 +38,18 @@ async def test_a_turn_that_runs_may_end_while_the_host_drains(tmp_path: Path) ->
         notice = await line.update()
         assert notice["sessionUpdate"] == "notice"
         assert "shutting down" in str(notice)
-        with pytest.raises(ConnectionRefusedError):
-            await asyncio.open_connection("127.0.0.1", host.port)
-        refused = await line.error("session/prompt", sessionId=session, prompt=[{"type": "text", "text": "more"}])
-        assert "shutting down" in refused["message"]
+        more = {"sessionId": session, "prompt": [{"type": "text", "text": "more"}]}
+        for method, params in (("session/prompt", more), ("session/new", {"cwd": str(tmp_path), "mcpServers": []})):
+            refused = await line.error(method, **params)
+            assert "shutting down" in refused["message"]
+            assert refused["data"] == {"reason": "draining"}
+        # The port is open, the process is alive, and it is not the place for more work.
+        raw = Raw(host)
+        assert (await raw.ask("GET", path="/healthz", authorization=""))[::2] == (200, b"ok\n")
+        assert (await raw.ask("GET", path="/readyz", authorization=""))[::2] == (503, b"not ready: draining\n")
+        async with client(host, host.secret) as other:  # a client that comes back finds its turn
+            history, _ = await other.load(session, str(tmp_path))
+            assert [update["content"]["text"] for update in history] == ["wait", "one "]
         assert not draining.done()
         steps.go.set()
         _, answer = await line.answer_to(request)
@@ -67,6 +78,7 @@ async def test_health_is_open_and_counters_need_an_administrator(tmp_path: Path)
         status, _, body = await raw.ask("GET", path="/healthz", authorization="")
         assert (status, body) == (200, b"ok\n")
         assert (await raw.ask("POST", path="/healthz"))[0] == 405
+        assert (await raw.ask("GET", path="/readyz", authorization=""))[::2] == (200, b"ready\n")
         assert (await raw.ask("GET", path="/metrics", authorization=f"Bearer {viewer}"))[0] == 403
         async with client(host, host.secret) as line:
             session = await line.open(str(tmp_path))
@@ -84,6 +96,24 @@ async def test_health_is_open_and_counters_need_an_administrator(tmp_path: Path)
         assert found['dragoman_refusals_total{status="403"}'] == "1"
         assert found['dragoman_refusals_total{status="405"}'] == "1"
         assert found['dragoman_requests_total{status="101"}'] == "1"
+
+
+async def test_a_host_is_not_ready_without_room_or_a_log_and_lives_all_the_same(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "sessions.sqlite")
+    async with served(Steps(), tmp_path, log=log) as host:
+        raw = Raw(host)
+        host.server.room_bytes = 1 << 62
+        status, _, body = await raw.ask("GET", path="/readyz", authorization="")
+        assert status == 503
+        assert re.fullmatch(rb"not ready: no room on disk \(\d+ bytes are free\)\n", body)
+        host.server.room_bytes = 1
+        assert (await raw.ask("GET", path="/readyz", authorization=""))[0] == 200
+        host.host.store_error = StoreError("the disk is full")
+        answer = await raw.ask("GET", path="/readyz", authorization="")
+        assert answer[::2] == (503, b"not ready: the log cannot be written (the disk is full)\n")
+        assert (await raw.ask("GET", path="/healthz", authorization=""))[::2] == (200, b"ok\n")
+        host.host.store_error = None
+    await log.close()
 
 
 @pytest.mark.parametrize("format", ["json", "text"])

@@ -116,7 +116,7 @@ COMMAND = CliCommand(
         ),
         CliOption(
             "--right",
-            "with token add and pair: what it may do (default: everything)",
+            "with token add and pair: what it may do (default: view, prompt, answer); admin runs the host",
             value="RIGHT",
             choices=("view", "prompt", "answer", "admin"),
             is_repeatable=True,
@@ -133,6 +133,7 @@ COMMAND = CliCommand(
         "dragoman serve -a claude --sandbox require --deny 'read:**/.env'",
         "dragoman serve token add laptop --user ada --expires 30d",
         "dragoman serve token add dashboard --user ada --right view",
+        "dragoman serve token add operator --right view --right admin",
         "dragoman serve token revoke laptop",
         "dragoman serve -a claude --web --behind-proxy --host agents.example",
         "dragoman serve token pair --user ada --right view --right answer",

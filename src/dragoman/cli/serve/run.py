@@ -131,7 +131,7 @@ class _Serving:
             loop.add_signal_handler(number, self._signals.put_nowait, number)
         self._introduce(endpoints, first)
         await self._signals.get()
-        write_note(f"no more connections; waiting up to {self._options.drain_seconds:g} s for turns to end")
+        write_note(f"no more prompts; waiting up to {self._options.drain_seconds:g} s for turns to end")
         draining = asyncio.ensure_future(server.drain())
         again = asyncio.ensure_future(self._signals.get())
         await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from dragoman.cli.console import write_json, write_note, write_table
 from dragoman.cli.exits import OK, CliError
 from dragoman.cli.serve.places import ServePlaces
-from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens, checked_user
+from dragoman.host.serving.tokens import USUAL_RIGHTS, HostToken, HostTokens, checked_user
 
 if TYPE_CHECKING:
     from typing import Any
@@ -46,7 +46,7 @@ def _add(tokens: HostTokens, given: Any) -> int:
         name=name,
         digest="",
         user=given.user or name,
-        rights=tuple(dict.fromkeys(given.right)) or RIGHTS,
+        rights=tuple(dict.fromkeys(given.right)) or USUAL_RIGHTS,
         folders=folders,
         may_start_programs=given.programs,
         expires_at=None if given.expires is None else time.time() + read_duration(given.expires),
@@ -64,7 +64,7 @@ def _pair(given: Any) -> int:
     """Print a code that pairs a browser with the host that uses this folder."""
     from dragoman.host.serving.pairing import CODE_SECONDS, NewDevice, PairingCodes
 
-    rights = tuple(dict.fromkeys(given.right)) or RIGHTS
+    rights = tuple(dict.fromkeys(given.right)) or USUAL_RIGHTS
     if "view" not in rights:
         raise CliError("a browser without the right view could not show anything", hint="add --right view")
     if given.programs:

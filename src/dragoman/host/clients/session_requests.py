@@ -90,6 +90,7 @@ class SessionRequests:
     async def _new(self, call: Call) -> object:
         client, request = self._client, read(call, v1.NewSessionRequest)
         client.require("prompt")
+        self._host.require_work("no session is opened")
         if self._host.is_retiring:
             await self._hold(call, "")
         meta = own_meta(request.meta)
@@ -195,6 +196,7 @@ class SessionRequests:
         client, request = self._client, read(call, v1.ForkSessionRequest)
         parent = await self.find(request.session_id)
         client.require("prompt", parent.id)
+        self._host.require_work("no session is opened")
         if self._host.is_retiring:
             await self._hold(call, "")
         may_fork = client.kind.forks and (client.settings.unstable or client.settings.forks)

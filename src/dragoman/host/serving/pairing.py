@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from dragoman.errors import ConfigError
-from dragoman.host.serving.tokens import RIGHTS, HostToken
+from dragoman.host.serving.tokens import USUAL_RIGHTS, HostToken
 from dragoman.workspace.private import make_private_folder, open_private, write_private
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class NewDevice(msgspec.Struct, frozen=True, rename="camel"):
 
     user: str
     """Whose sessions it sees."""
-    rights: tuple[str, ...] = RIGHTS
+    rights: tuple[str, ...] = USUAL_RIGHTS
     folders: tuple[str, ...] | None = None
     expires_at: float | None = None
     """When the device is over, in seconds since 1970; None for as long as it is used."""

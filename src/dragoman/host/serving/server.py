@@ -9,8 +9,9 @@ expired is cancelled, which ends its connection. Sessions belong to the user of 
 
 With the web page, a browser is paired by a code and is a token of the kind `device` from then on (`pairing.py`).
 
-The end: `drain` closes the listening sockets, so that a second server can take the port, notifies the open sessions,
-and waits for turns. `close` cancels what still runs, with an answer to its clients.
+The end: `drain` notifies the open sessions and waits for turns. The ports stay open meanwhile: a client whose line
+breaks comes back to its turn, answers are taken, history is read; prompts and new sessions are refused with the reason
+`draining`. `close` cancels what still runs, with an answer to its clients.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 
 from dragoman.agent.serving import as_header, bind_port, is_loopback, known_names, read_address
-from dragoman.errors import ConfigError, StoreError
+from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
@@ -77,6 +79,8 @@ _COOKIE_SECONDS: Final = 400 * 86400
 _WRONG_CODE: Final = "This code is wrong, used, or too old. Make another one: dragoman web pair"
 _PAIRING_ENDED: Final = "The pairing or the token of this client has ended."
 _DRAINING_WORDS: Final = "The host is shutting down."
+ROOM_BYTES: Final = 64 * 1024 * 1024
+"""A host with less room than this on its disk is not ready: one turn with pictures may need so much."""
 _TURN_LOOK_SECONDS: Final = 0.05
 _CANCEL_SECONDS: Final = 5.0
 
@@ -184,6 +188,8 @@ class HostServer:
         self.routes = RouteTable(self._routes())
         self._sweep: asyncio.TimerHandle | None = None
         self._is_draining = False
+        self._is_leaving = False
+        self.room_bytes = ROOM_BYTES
         metrics.gauge("dragoman_connections", lambda: len(self._served))
         metrics.gauge("dragoman_sessions_running", lambda: len(self._busy()))
 
@@ -343,7 +349,7 @@ class HostServer:
         if token is None:  # it was revoked while the socket waited for initialize
             _end(opened.transport, close_codes.ENDED, _PAIRING_ENDED)
             return
-        if self._is_draining:
+        if self._is_leaving:
             _end(opened.transport, close_codes.DRAINING, _DRAINING_WORDS)
             return
         self._note_use(token.name)
@@ -421,11 +427,27 @@ class HostServer:
     # Pages
 
     async def _health(self, entered: Entered, body: bytes) -> HttpReply:
-        return text_answer(503, "draining\n") if self._is_draining else text_answer(200, "ok\n")
+        """Answer that the process lives, also while it ends: what restarts a dead one must not end this one sooner."""
+        return text_answer(200, "ok\n")
 
     async def _ready(self, entered: Entered, body: bytes) -> HttpReply:
-        is_ready = not self._is_draining and self._host.store_error is None
-        return text_answer(200, "ready\n") if is_ready else text_answer(503, "not ready\n")
+        """Answer whether it takes work, and why not."""
+        why = self._why_not_ready()
+        return text_answer(503, f"not ready: {why}\n") if why else text_answer(200, "ready\n")
+
+    def _why_not_ready(self) -> str:
+        if self._is_draining:
+            return "draining"
+        if self._host.store_error is not None:
+            return f"the log cannot be written ({self._host.store_error})"
+        folder = self._host.log.folder
+        if folder is None:
+            return ""
+        try:
+            free = shutil.disk_usage(folder).free
+        except OSError as error:
+            return f"the data folder cannot be read ({error.strerror})"
+        return f"no room on disk ({free} bytes are free)" if free < self.room_bytes else ""
 
     async def _metrics_page(self, entered: Entered, body: bytes) -> HttpReply:
         return HttpReply(200, self._metrics.text(), CONTENT_TYPE)
@@ -498,15 +520,9 @@ class HostServer:
         return [session for session in self._host.live_sessions() if session.is_busy]
 
     async def drain(self) -> int:
-        """Accept nothing new and wait for turns; gives how many sessions were still busy when the time was over."""
+        """Begin nothing new and wait for turns; gives how many sessions were still busy when the time was over."""
         self._is_draining = True
-        for server in self._servers:
-            server.stop_listening()
-        for unix, path in self._unix:
-            unix.close()
-            with suppress(FileNotFoundError):
-                os.unlink(path)
-        self._host.store_error = StoreError("the host is shutting down")
+        self._host.ends_because = "the host is shutting down"
         for session in self._host.live_sessions():
             if not session.is_closed and session.attachments:
                 session.notice("The host is shutting down; it takes no more prompts.")
@@ -539,7 +555,7 @@ class HostServer:
 
     async def leave(self, why: str) -> None:
         """End every connection and socket of this server, and leave the host and its sessions as they are."""
-        self._is_draining = True
+        self._is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
         await self._chats.close()
@@ -551,7 +567,7 @@ class HostServer:
 
     async def close(self) -> None:
         """End every session, connection and socket."""
-        self._is_draining = True
+        self._is_draining = self._is_leaving = True
         if self._sweep is not None:
             self._sweep.cancel()
         await self._cancel_turns()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RIGHTS: Final = ("view", "prompt", "answer", "admin")
+USUAL_RIGHTS: Final = ("view", "prompt", "answer")
+"""What a token may do unless it was made with other rights: everything but to run the host."""
 _PREFIX: Final = "dgm_"
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _SEEN_SECONDS: Final = 600.0
@@ -47,7 +49,7 @@ class HostToken(msgspec.Struct, frozen=True, rename="camel"):
     """SHA-256 of the token, in hexadecimal digits."""
     user: str
     """Whose sessions it sees; tokens of one user see the same ones."""
-    rights: tuple[str, ...] = RIGHTS
+    rights: tuple[str, ...] = USUAL_RIGHTS
     folders: tuple[str, ...] | None = None
     """Where its sessions may work; None for all folders of the host."""
     may_start_programs: bool = False

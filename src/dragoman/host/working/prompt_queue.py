@@ -135,6 +135,7 @@ class PromptQueue:
             raise RequestError.not_found("the session is being closed")
         if session.is_read_only:
             raise session_lost("its agent ended, and can neither resume nor load it")
+        self._host.require_work("no prompt is taken")
         if self._host.store_error is not None:
             raise _no_store(self._host.store_error)
         if len(self._all()) > QUEUED:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from dragoman.tui.interface import Interface
     from dragoman.tui.local_host.loaded_turns import LoadedTurns
 
-_NOT_RUN: Final = ("agent_lost", "agent_start", "store", "servers_missing")
+_NOT_RUN: Final = ("agent_lost", "agent_start", "store", "servers_missing", "draining")
 """Reasons with which the host refuses a prompt that a new session could run."""
 _MAY_HAVE_RUN: Final = ("interrupted", "agent_exited")
 

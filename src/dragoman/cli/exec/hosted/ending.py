@@ -39,6 +39,7 @@ _USAGE = {
     "busy": "--queue waits behind it; dragoman sessions watch shows it, dragoman sessions cancel ends it",
     "queue_full": "try again later; dragoman sessions cancel ends the turn that runs",
     "store": "see the log of the host: dragoman sessions --host",
+    "draining": "it was not begun; send it again when the host, or the one after it, takes work",
 }
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dragoman.uistream.from_updates import SdkVersion
 
 _SETTLE_SECONDS: Final = 0.05
-_STATUSES: Final = {"forbidden": 403, "limit": 429, "busy": 409, "store": 503, "agent_lost": 409}
+_STATUSES: Final = {"forbidden": 403, "limit": 429, "busy": 409, "store": 503, "draining": 503, "agent_lost": 409}
 DONE: Final = b"data: [DONE]\n\n"
 NOT_ASKED: Final = "Clients of version 5 of the AI SDK cannot be asked for permission, so it was refused"
 
