@@ -16,6 +16,7 @@ from dragoman.host.services import HostServices
 from dragoman.host.serving.access_log import AccessLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics, counting_log
+from dragoman.host.serving.oidc.logins import Logins
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions
 from dragoman.host.serving.tokens import RIGHTS, HostToken, HostTokens
@@ -63,6 +64,7 @@ async def served(
     services: HostServices | None = None,
     page: PageFiles | None = None,
     tls: ssl.SSLContext | None = None,
+    logins: Logins | None = None,
 ) -> AsyncIterator[Served]:
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
@@ -76,7 +78,9 @@ async def served(
         clock=lambda: float(next(ticks)),
     )
     chosen = options or ServeOptions(limits=limits or FREELY, drain_seconds=1.0)
-    server = HostServer(host, tokens, chosen, metrics=metrics, access_log=access_log or AccessLog(None), page=page)
+    server = HostServer(
+        host, tokens, chosen, metrics=metrics, access_log=access_log or AccessLog(None), page=page, logins=logins
+    )
     endpoint = await server.listen("127.0.0.1:0", tls)
     running = Served(server, endpoint, tokens, secret, source)
     running.metrics, running.host, running.log = metrics, host, kept

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from functools import cache
 from typing import Any
 
@@ -71,3 +75,52 @@ def sign_with_secret(header: Any, body: Any, secret: bytes) -> str:
 def good(key: str = "rsa", alg: str = "RS256", kid: str = "k1", **changed: Any) -> str:
     """Return a good token, with changed claims."""
     return sign({"alg": alg, "kid": kid, "typ": "at+jwt"}, claims(**changed), key)
+
+
+class PlayedProvider:
+    """A provider on loopback that answers with two documents, and can be made to fail."""
+
+    def __init__(self) -> None:
+        self.issuer = ""
+        self.keys: list[dict[str, Any]] = [jwk("rsa", kid="k1", use="sig", alg="RS256")]
+        self.document: dict[str, Any] = {}
+        self.status = 200
+        self.asked: list[str] = []
+        self.hold: asyncio.Event | None = None
+        """Answers wait for it."""
+        self.held = asyncio.Event()
+        self._server: asyncio.Server
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.split(b" ")[1].decode()
+        self.asked.append(path)
+        if self.hold is not None:
+            self.held.set()
+            await self.hold.wait()
+        if path.startswith("/.well-known/"):
+            found = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys", **self.document}
+        else:
+            found = {"keys": self.keys}
+        body = json.dumps(found).encode()
+        writer.write(b"HTTP/1.1 %d X\r\ncontent-length: %d\r\nconnection: close\r\n\r\n" % (self.status, len(body)))
+        writer.write(body)
+        await writer.drain()
+        writer.close()
+
+    @classmethod
+    @asynccontextmanager
+    async def run(cls) -> AsyncIterator[PlayedProvider]:
+        played = cls()
+        played._server = await asyncio.start_server(played._answer, "127.0.0.1", 0)
+        played.issuer = f"http://127.0.0.1:{played._server.sockets[0].getsockname()[1]}"
+        try:
+            yield played
+        finally:
+            played._server.close()
+            await played._server.wait_closed()
+
+    def token(self, kid: str = "k1", key: str = "rsa", **changed: Any) -> str:
+        """Return a good token of this provider that is valid for some minutes."""
+        now = time.time()
+        return good(key, kid=kid, **{"iss": self.issuer, "exp": now + 600, "iat": now, "nbf": now, **changed})
