@@ -300,7 +300,7 @@ async def test_how_to_log_in_is_read_without_a_token(tmp_path: Path) -> None:
         found = json.loads(body)
         assert (status, found["authorization_servers"]) == (200, [played.issuer])
         assert found["resource"] == f"http://127.0.0.1:{host.port}/acp"
-        assert found["dragoman"] == {"client_id": "cli", "audience": AUDIENCE, "token": "access"}
+        assert found["dragoman"] == {"client_id": "cli", "audience": AUDIENCE, "token": "access", "parameters": {}}
         assert (await Http(host.port).ask("POST", b"", path=METADATA))[0] == 405
         assert (await Http(host.port).ask("GET", b"", path=METADATA, host="evil.example"))[0] == 403
 

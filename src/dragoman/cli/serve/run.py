@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
+    from dragoman.host.serving.oidc.logins import Logins, LoginSettings
     from dragoman.registry.agents import AgentEntry
     from dragoman.runs.terms import SessionTerms
 
@@ -60,7 +61,8 @@ def serve(call: CliCall) -> int:
             from dragoman.agent.serving import read_address
 
             check_open_address(address, read_address(address)[0], tls, options)
-    for flag, is_given in (("--ui-stream", given.ui_stream), ("--web", given.web)):
+    by_http = (("--ui-stream", given.ui_stream), ("--web", given.web), ("--oidc-issuer", options.login is not None))
+    for flag, is_given in by_http:
         if is_given and all(address.startswith("unix:") for address in addresses):
             raise CliError(f"{flag} needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
@@ -96,6 +98,17 @@ class _Serving:
         self._signals = asyncio.Queue[signal.Signals]()
 
     async def run(self) -> int:
+        if self._options.login is None:
+            return await self._run(None)
+        from dragoman.cli.serve.login import open_logins
+
+        logins = await open_logins(self._options.login)
+        try:
+            return await self._run(logins)
+        finally:
+            await logins.provider.close()
+
+    async def _run(self, logins: Logins | None) -> int:
         metrics = HostMetrics()
         log = SqliteLog(self._places.log)
         settings = HostSettings(
@@ -110,7 +123,7 @@ class _Serving:
         host = Host(counting_log(log, metrics), self._agents, settings=settings, services=services, ledger=ledger)
         host.keeps_traffic = self._given.traffic
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
-        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
+        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log, logins=logins)
         try:
             with shown_log():
                 return await self._serve(server)
@@ -177,6 +190,8 @@ class _Serving:
         else:
             write_note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
         write_note("another token for each user and device: dragoman serve token add NAME")
+        if self._options.login is not None and not url.startswith("unix:"):
+            write_note(f"users log in at {self._options.login.issuer} with: dragoman login --url {url}")
 
 
 def _agents(call: CliCall) -> list[ProgramAgent]:
@@ -231,7 +246,21 @@ def _options(given: Any) -> ServeOptions:
         drain_seconds=_number("--drain", given.drain, ServeOptions().drain_seconds),
         ui_stream=given.ui_stream,
         web=given.web,
+        login=_login_settings(given),
     )
+
+
+def _login_settings(given: Any) -> LoginSettings | None:
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import config_dir
+
+    stored = load_settings(config_dir()).user.serve_oidc
+    flags = ("issuer", "audience", "client_id", "user_claim", "right", "rules")
+    if not stored and not any(getattr(given, f"oidc_{name}") for name in flags):
+        return None
+    from dragoman.cli.serve.login import read_login_settings
+
+    return read_login_settings(given, stored)
 
 
 def _limits(given: Any) -> ServeLimits:

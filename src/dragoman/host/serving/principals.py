@@ -118,6 +118,7 @@ class Principals:
                 "client_id": settings.client_id or settings.audience[0],
                 "audience": settings.audience[0],
                 "token": settings.token,
+                "parameters": settings.parameters,
             },
         }
         return HttpReply(200, msgspec.json.encode(document), JSON, ((b"cache-control", b"no-store"),))

@@ -30,6 +30,7 @@ from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import CONTENT_TYPE, CountingTransport
+from dragoman.host.serving.oidc.logins import LoginSettings
 from dragoman.host.serving.page_files import PageFiles
 from dragoman.host.serving.pairing import Pairing, PairingCodes, read_title
 from dragoman.host.serving.principals import LOGIN_PATH, Principals
@@ -102,6 +103,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     """AI SDK clients are served too."""
     web: bool = False
     """The web page is served too, and devices can be paired."""
+    login: LoginSettings | None = None
+    """Which provider logs users in; None for none."""
 
 
 class ListeningAddress(NamedTuple):

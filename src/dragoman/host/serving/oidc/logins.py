@@ -63,6 +63,8 @@ class LoginSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What clients ask the provider for."""
     token: Literal["access", "id"] = "access"
     """Which of the provider's tokens clients send: some give no access tokens that others can check."""
+    parameters: dict[str, str] = {}
+    """What clients send besides when they ask for a device code: `audience` or `resource`, as the provider wants it."""
     user_claim: str = "sub"
     group_claim: str = "groups"
     rules: tuple[LoginRule, ...] = ()
