@@ -21,8 +21,9 @@ from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings, collect_rarely
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
+from dragoman.host.serving.counting_log import counting_log
 from dragoman.host.serving.limits import ServeLimits
-from dragoman.host.serving.metrics import HostMetrics, counting_log
+from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.programs import ProgramAgent
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
@@ -109,7 +110,7 @@ class _Serving:
             await logins.provider.close()
 
     async def _run(self, logins: Logins | None) -> int:
-        metrics = HostMetrics()
+        metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
         log = SqliteLog(self._places.log)
         settings = HostSettings(
             default_agent=self._agents[0].name,
