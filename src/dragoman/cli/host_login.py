@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 FILE_NAME: Final = "host-logins.json"
 METADATA: Final = "/.well-known/oauth-protected-resource/acp"
-DEVICE_GRANT: Final = "urn:ietf:params:oauth:grant-type:device_code"
+_DEVICE_FLOW: Final = "urn:ietf:params:oauth:grant-type:device_code"
 _ANSWER_BYTES: Final = 256 * 1024
 _REQUEST_SECONDS: Final = 30.0
 _INTERVAL_SECONDS: Final = 5.0
@@ -312,7 +312,7 @@ async def _ask_tokens(
     show(_shown_code(started, offer.issuer))
     interval = max(started.interval, 1.0)
     until = time.monotonic() + min(started.expires_in, _LONGEST_SECONDS)
-    question = {"grant_type": DEVICE_GRANT, "device_code": started.device_code, "client_id": offer.client_id}
+    question = {"grant_type": _DEVICE_FLOW, "device_code": started.device_code, "client_id": offer.client_id}
     while time.monotonic() + interval < until:
         await asyncio.sleep(interval)
         try:

@@ -15,7 +15,7 @@ import pytest
 from dragoman.errors import ConfigError, ConnectionClosed
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.oidc.logins import LoginRefused, LoginRule, Logins, LoginSettings
-from dragoman.host.serving.oidc.provider import Provider, ProviderAway, check_issuer
+from dragoman.host.serving.oidc.provider import LoginProvider, ProviderAway, check_issuer
 from dragoman.host.serving.server import ServeOptions
 from dragoman.host.serving.tokens import HostToken
 from tests.host.serving.kit import SECONDS, Served, served
@@ -47,7 +47,7 @@ async def login_host(
 
     ticks, clock = Clock(1000.0), Clock(time.time())
     async with PlayedProvider.run() as played:
-        provider = Provider(played.issuer, clock=ticks)
+        provider = LoginProvider(played.issuer, clock=ticks)
         await provider.prepare()
         settings = LoginSettings(issuer=played.issuer, audience=(AUDIENCE,), **members)
         logins = Logins(settings, provider, clock=clock)
@@ -98,7 +98,7 @@ ROLE = LoginRule(is_="boss", claim="realm_access.roles", rights=("view", "admin"
 def test_claims_become_a_user_and_rights(
     members: dict[str, Any], more: dict[str, Any], user: str, rights: str | None
 ) -> None:
-    logins = Logins(settings(**members), Provider("https://login.example"))
+    logins = Logins(settings(**members), LoginProvider("https://login.example"))
     login = logins._login({"sub": "ada", "exp": 2000.0, **more}, "login:x")
     assert (login.user, login.expires_at) == (user, 2030.0)
     assert rights is None or " ".join(login.rights) == rights
@@ -132,7 +132,7 @@ def test_claims_become_a_user_and_rights(
 def test_login_without_a_rule_or_a_clear_user_is_refused(
     members: dict[str, Any], more: dict[str, Any], why: str
 ) -> None:
-    logins = Logins(settings(**members), Provider("https://login.example"))
+    logins = Logins(settings(**members), LoginProvider("https://login.example"))
     with pytest.raises(LoginRefused, match=why):
         logins._login({"sub": "ada", "exp": 2000.0, **more}, "login:x")
 
@@ -175,7 +175,7 @@ def test_issuer_is_an_address_with_tls(issuer: str) -> None:
 async def test_unknown_key_is_fetched_once_for_all_and_then_not_again_for_a_while() -> None:
     clock = Clock(0.0)
     async with PlayedProvider.run() as played:
-        provider = Provider(played.issuer, clock=clock)
+        provider = LoginProvider(played.issuer, clock=clock)
         await provider.prepare()
         assert [key.kid for key in provider.keys] == ["k1"]
         assert provider.ask_again() is None  # just fetched
@@ -195,7 +195,7 @@ async def test_unknown_key_is_fetched_once_for_all_and_then_not_again_for_a_whil
 async def test_keys_are_kept_for_a_day_while_the_provider_is_away() -> None:
     clock = Clock(0.0)
     async with PlayedProvider.run() as played:
-        provider = Provider(played.issuer, clock=clock)
+        provider = LoginProvider(played.issuer, clock=clock)
         await provider.prepare()
         played.status = 503
         for _ in range(3):
@@ -228,22 +228,22 @@ async def test_keys_are_kept_for_a_day_while_the_provider_is_away() -> None:
 async def test_document_that_leads_elsewhere_is_refused(document: dict[str, Any], why: str) -> None:
     async with PlayedProvider.run() as played:
         played.document = document
-        provider = Provider(played.issuer)
+        provider = LoginProvider(played.issuer)
         with pytest.raises(ConfigError, match=why):
             await provider.prepare()
         await provider.close()
 
 
 @pytest.mark.parametrize(("status", "kind"), [(302, ConfigError), (404, ConfigError), (500, ProviderAway)])
-async def test_provider_that_does_not_answer_is_no_provider(status: int, kind: type[Exception]) -> None:
+async def test_provider_that_does_not_answer_is_refused(status: int, kind: type[Exception]) -> None:
     async with PlayedProvider.run() as played:
         played.status = status
-        provider = Provider(played.issuer)
+        provider = LoginProvider(played.issuer)
         with pytest.raises(kind, match=f"HTTP {status}"):
             await provider.prepare()
         await provider.close()
         played.status, played.keys = 200, [{"kty": "oct", "k": "AA"}]
-        provider = Provider(played.issuer)
+        provider = LoginProvider(played.issuer)
         with pytest.raises(ConfigError, match="no key"):
             await provider.prepare()
         await provider.close()
@@ -305,7 +305,7 @@ async def test_how_to_log_in_is_read_without_a_token(tmp_path: Path) -> None:
         assert (await Http(host.port).ask("GET", b"", path=METADATA, host="evil.example"))[0] == 403
 
 
-async def test_host_without_a_provider_knows_no_signed_tokens(tmp_path: Path) -> None:
+async def test_host_without_a_provider_refuses_signed_tokens(tmp_path: Path) -> None:
     async with PlayedProvider.run() as played, served(Steps(), tmp_path) as host:
         status, headers, _ = await ask(host, played.token())
         assert (status, headers["www-authenticate"]) == (401, 'Bearer realm="acp"')
@@ -339,7 +339,7 @@ async def test_provider_that_was_never_reached_is_tried_again(tmp_path: Path) ->
     async with PlayedProvider.run() as played:
         played.status = 500
         ticks = Clock(0.0)
-        provider = Provider(played.issuer, clock=ticks)
+        provider = LoginProvider(played.issuer, clock=ticks)
         with pytest.raises(ProviderAway):
             await provider.prepare()
         logins = Logins(LoginSettings(issuer=played.issuer, audience=(AUDIENCE,)), provider)

@@ -15,7 +15,7 @@ from dragoman.cli.exits import CliError
 from dragoman.errors import ConfigError
 from dragoman.extras import install_command
 from dragoman.host.serving.oidc.logins import LoginRule, Logins, LoginSettings
-from dragoman.host.serving.oidc.provider import Provider, ProviderAway, check_issuer
+from dragoman.host.serving.oidc.provider import LoginProvider, ProviderAway, check_issuer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -35,7 +35,7 @@ def read_login_settings(given: Any, stored: Mapping[str, Any]) -> LoginSettings:
         CliError, ConfigError: something about it is wrong.
     """
     try:
-        import jwt  # noqa: F401 - what is missing is said now, and not to the first user
+        import jwt  # noqa: F401 - what is missing is reported now, and not to the first user
     except ImportError:
         raise CliError("logins need one more package", hint=install_command("login")) from None
     members = dict(stored)
@@ -109,7 +109,7 @@ async def open_logins(settings: LoginSettings) -> Logins:
         from dragoman.transports.remote.http_client import trust
 
         tls = trust(settings.ca)
-    provider = Provider(settings.issuer, tls=tls)
+    provider = LoginProvider(settings.issuer, tls=tls)
     try:
         await provider.prepare()
     except ProviderAway as error:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from dragoman.host.serving.oidc.provider import Provider
+    from dragoman.host.serving.oidc.provider import LoginProvider
 
 _log = logging.getLogger("dragoman.host")
 PREFIX: Final = "oidc:"
@@ -114,7 +114,9 @@ class LoginRefused(Exception):
 class Logins:
     """The door for tokens of the provider."""
 
-    def __init__(self, settings: LoginSettings, provider: Provider, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, settings: LoginSettings, provider: LoginProvider, *, clock: Callable[[], float] = time.time
+    ) -> None:
         self.settings = settings.check()
         self.provider = provider
         self._clock = clock

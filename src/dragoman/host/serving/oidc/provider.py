@@ -43,7 +43,7 @@ class ProviderAway(Exception):
     """The provider cannot be reached, or fails; it may be back later."""
 
 
-class Provider:
+class LoginProvider:
     """The keys of one provider."""
 
     def __init__(
