@@ -19,14 +19,14 @@ from dragoman.transports.remote.answers import JSON, HttpReply
 from dragoman.transports.remote.gate import ALL_RIGHTS, Entered, GateRefusal, Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from dragoman.host.serving.oidc.logins import Logins
     from dragoman.host.serving.tokens import HostTokens
 
 _log = logging.getLogger("dragoman.host")
 LOGIN_PATH: Final = "/.well-known/oauth-protected-resource/acp"
 """Where clients read how users log in: the metadata of the resource `/acp`, RFC 9728."""
+_LOGIN: Final = ":"
+"""In the digest of a login, and never in that of a token."""
 _NOT_ACCEPTED: Final = GateRefusal(401, "The login is not accepted.")
 _NO_KEYS: Final = GateRefusal(
     503, "The provider of logins cannot be reached; try again later.", ((b"retry-after", b"10"),)
@@ -46,7 +46,11 @@ class Principals:
     def find(self, secret: str) -> Principal | GateRefusal | None:
         """Return the principal of a bearer token, of this host or of its provider."""
         if self._logins is None or not is_signed_form(secret):
-            return _principal(self._read(lambda: self._tokens.find(secret)))
+            try:
+                return _principal(self._tokens.find(secret))
+            except ConfigError as error:
+                _log.error("%s", error)
+                return None
         try:
             found = self._logins.find(secret)
         except LoginRefused as refused:
@@ -59,7 +63,11 @@ class Principals:
 
     def find_device(self, cookie: str, half: str) -> Principal | None:
         """Return the principal of a paired browser."""
-        return _principal(self._read(lambda: self._tokens.find_device(cookie, half)))
+        try:
+            return _principal(self._tokens.find_device(cookie, half))
+        except ConfigError as error:
+            _log.error("%s", error)
+            return None
 
     def issue_ticket(self, entered: Entered) -> str:
         """Return a new ticket for the page that has sent a request."""
@@ -84,14 +92,14 @@ class Principals:
 
     def is_valid(self, token: HostToken) -> bool:
         """Whether what a connection came with is still valid."""
-        if is_login(token):
+        if _LOGIN in token.digest:
             return self._logins is not None and not self._logins.is_over(token)
         known = self._named(token.name)
         return known is not None and known.digest == token.digest
 
     def note_use(self, token: HostToken) -> None:
         """Note that it is used now; of a login nothing is kept."""
-        if is_login(token):
+        if _LOGIN in token.digest:
             return
         try:
             self._tokens.note_use(token.name)
@@ -124,20 +132,11 @@ class Principals:
         return HttpReply(200, msgspec.json.encode(document), JSON, ((b"cache-control", b"no-store"),))
 
     def _named(self, name: str) -> HostToken | None:
-        return self._read(lambda: self._tokens.get(name))
-
-    @staticmethod
-    def _read(look: Callable[[], HostToken | None]) -> HostToken | None:
         try:
-            return look()
+            return self._tokens.get(name)
         except ConfigError as error:  # no client enters while the file is broken
             _log.error("%s", error)
             return None
-
-
-def is_login(token: HostToken) -> bool:
-    """Whether it is a login; the digests of tokens have no colon."""
-    return ":" in token.digest
 
 
 def _principal(token: HostToken | None, key: str = "") -> Principal | None:
