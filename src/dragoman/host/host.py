@@ -397,8 +397,12 @@ class Host:
         is_named = isinstance(agent, str)
         name = self.require_agent(agent if is_named else self.default_agent(cwd), visitor if is_named else Visitor())
         most = self.settings.sessions_per_principal
-        if len((await self.log.page(visitor.principal, limit=most)).records) >= most:
-            raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})
+        if len((await self.log.page(visitor.principal, limit=max(1, most))).records) >= most:
+            from dragoman.host.retention import make_room
+
+            if not await make_room(self, visitor, most):
+                text = "there are too many sessions, and all of them are in use; delete some"
+                raise RequestError(-32603, text, {"reason": "limit"})
         now = self._clock()
         record = SessionRecord(new_id(), visitor.principal, name, None, cwd, b"{}", now, now, 0, 1)
         return HostedSession(self, record)
