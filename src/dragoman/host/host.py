@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     from dragoman.host.agent_descriptions import AgentDescription
     from dragoman.host.agents import AgentSource
+    from dragoman.host.quotas import Quotas
     from dragoman.host.serving.pairing import Pairing
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
@@ -121,6 +122,8 @@ class Host:
     """Whether it begins no turn and no session any more: those are for the host after it."""
     ends_because: str = ""
     """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
+    quotas: Quotas | None = None
+    """What its users may use; None where there is one user, who may use everything."""
     pairing: Pairing | None = None
     """How browsers become devices of it; None where no page is served."""
 
@@ -163,6 +166,9 @@ class Host:
         self._locks: dict[str, asyncio.Lock] = {}
         self._connections: set[HostConnection] = set()
         self._principals: set[str] = set()
+        self._being_opened: dict[str, set[str]] = {}
+        """Ids of sessions that are being opened, by user."""
+        self._opened_count = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = clock
         self._sweeper: asyncio.TimerHandle | None = None
@@ -180,6 +186,8 @@ class Host:
         self._principals.add(visitor.principal)
         self._sweep_later()
         try:
+            if self.quotas is not None:
+                await self.quotas.load(visitor.principal)
             await connection.serve()
         finally:
             self._connections.discard(connection)
@@ -200,6 +208,8 @@ class Host:
         if self._sweeper is not None:
             self._sweeper.cancel()
         self.uploads.close()
+        if self.quotas is not None:
+            self.quotas.close()
         await asyncio.gather(*(session.close(why, kind) for session in list(self._sessions.values())))
         self._sessions.clear()
         for connection in list(self._connections):
@@ -322,9 +332,11 @@ class Host:
         if bound is None:
             return self.known_agents()
         if self.description_of(bound) is None:
-            with suppress(RequestError):
-                async with self.logins.short_agent(bound, None, env):
-                    pass
+            async with self._alone(f"description of {bound}"):  # once, however many connect at the same time
+                if self.description_of(bound) is None:
+                    with suppress(RequestError):
+                        async with self.logins.short_agent(bound, None, env):
+                            pass
         return {**self.known_agents(), bound: self.description_of(bound)}
 
     def may_log_in(self, visitor: Visitor) -> bool:
@@ -376,8 +388,9 @@ class Host:
 
     # Sessions
 
-    async def make_session(self, visitor: Visitor, *, agent: object, cwd: str) -> HostedSession:
-        """Make a session that is not open yet.
+    @asynccontextmanager
+    async def opening(self, visitor: Visitor, *, agent: object, cwd: str) -> AsyncIterator[HostedSession]:
+        """Make a session, which is opened in this block; meanwhile it counts as one of its user's.
 
         Raises:
             RequestError: the agent is not known, or the visitor has too many sessions.
@@ -385,12 +398,37 @@ class Host:
         # The one that is used if none is named is the choice of the host's user, whatever it is.
         is_named = isinstance(agent, str)
         name = self.require_agent(agent if is_named else self.default_agent(cwd), visitor if is_named else Visitor())
-        most = self.settings.sessions_per_principal
-        if len((await self.log.page(visitor.principal, limit=most)).records) >= most:
-            raise RequestError(-32603, "there are too many sessions; delete some", {"reason": "limit"})
-        now = self._clock()
-        record = SessionRecord(new_id(), visitor.principal, name, None, cwd, b"{}", now, now, 0, 1)
-        return HostedSession(self, record)
+        user, now = visitor.principal, self._clock()
+        record = SessionRecord(new_id(), user, name, None, cwd, b"{}", now, now, 0, 1)
+        await self._find_room(user)
+        opening = self._being_opened.setdefault(user, set())
+        opening.add(record.id)  # in the step in which there was room
+        try:
+            yield HostedSession(self, record)
+        finally:
+            self._opened_count += 1
+            opening.discard(record.id)
+            if not opening:
+                self._being_opened.pop(user, None)
+
+    async def _find_room(self, user: str) -> None:
+        """Return if a user may have one more session. Raises: RequestError."""
+        if self.quotas is not None:
+            self.quotas.admit_session(user)
+        while True:
+            most = self.settings.sessions_per_principal if self.quotas is None else self.quotas.of(user).sessions
+            if most is None:
+                return
+            before = self._opened_count
+            kept = {record.id for record in (await self.log.page(user, limit=max(1, most))).records}
+            # One that was opened while the log was read may be neither there nor among those that are being opened.
+            if self._opened_count == before:
+                break
+        used = len(kept | self._being_opened.get(user, set()))
+        if used >= most:
+            from dragoman.host.quotas import refusal
+
+            raise refusal(user, "sessions", most, used)
 
     async def open_session(self, session: HostedSession, meta: Mapping[str, Any] | None) -> None:
         """Start the agent of a new session, and enter the session in the log. Raises: RequestError."""
@@ -573,7 +611,8 @@ class Host:
                 if run is not None:
                     await run.agent.delete_session(id)
                 else:
-                    async with self.logins.short_agent(name, None, session.env) as started:
+                    user = session.record.principal
+                    async with self.logins.short_agent(name, None, session.env, user) as started:
                         await started.delete_session(id)
             except DragomanError as error:
                 _log.warning("the agent did not delete its copy of a session: %s", error)
@@ -581,6 +620,8 @@ class Host:
         await self.log.delete(session.id)
         self.list_changes.note(session)
         await self.uploads.forget_session(session.id)
+        if self.quotas is not None:
+            await self.quotas.measure(session.record.principal)
 
     # Time
 
@@ -594,7 +635,7 @@ class Host:
         oldest = monotonic() - self.settings.agent_idle_seconds
         for session in self._sessions.values():
             is_unused = not session.attachments and not session.is_busy and session.last_used < oldest
-            if session.agent.is_running and self._can_be_ended(session) and is_unused:
+            if session.agent.is_running and self.can_be_ended(session) and is_unused:
                 _ = self.run(session.agent.end())
         if monotonic() - self._joined_at > _JOIN_SECONDS:
             self._joined_at = monotonic()
@@ -602,7 +643,8 @@ class Host:
         if self._sessions:
             self._sweep_later()
 
-    def _can_be_ended(self, session: HostedSession) -> bool:
+    def can_be_ended(self, session: HostedSession) -> bool:
+        """Whether its agent may be ended while it is idle: the next prompt starts it again."""
         return session.agent.can_come_back and self.kept_seconds(session) is None
 
     async def join_old_events(self) -> None:

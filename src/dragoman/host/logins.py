@@ -75,11 +75,24 @@ class AgentLogins:
 
     @asynccontextmanager
     async def short_agent(
-        self, name: str, scope: RequestScope | None, env: Mapping[str, str] | None
+        self, name: str, scope: RequestScope | None, env: Mapping[str, str] | None, user: str = ""
     ) -> AsyncIterator[RemoteAgent]:
-        """Start an agent without a session, for a client with this environment, and end it. Raises: RequestError."""
+        """Start an agent without a session, for a client with this environment, and end it.
+
+        Args:
+            name: Of the agent.
+            scope: The request that it is for, whose client is asked what the agent asks.
+            env: Of the client.
+            user: Among whose agents it counts; by default that of the request, or none.
+
+        Raises:
+            RequestError: it cannot be started.
+        """
         host = self._host
         async with AsyncExitStack() as stack:
+            if host.quotas is not None:
+                user = scope.principal if scope is not None else user
+                await stack.enter_async_context(host.quotas.places.short(user))
             try:
                 source = host.source(name)
                 options: Any = host.services.options_without_session(scope)
