@@ -101,7 +101,10 @@ COMMAND = CliCommand(
             "--origin", "pages that may use it, such as https://agents.example", value="ORIGIN", is_repeatable=True
         ),
         CliOption(
-            "--limit", "how much one token may use, such as connections=16", value="NAME=NUMBER", is_repeatable=True
+            "--limit",
+            "how much a token, a user or the host may use, such as turns=4; see docs/remote-security.md",
+            value="NAME=NUMBER",
+            is_repeatable=True,
         ),
         CliOption("--ui-stream", "serve AI SDK clients (useChat) as well, at /ui-stream; see docs/agents-as-tools.md"),
         CliOption("--web", "serve the web page as well, and let devices pair; see docs/web.md"),
