@@ -334,7 +334,8 @@ async def test_a_turn_that_reaches_the_cost_of_the_day_is_cancelled_with_all_oth
         apart = other.prompt(theirs, "wait")
         await begun(source, 2)
         requests.append(line.prompt(second, "cost, then wait"))
-        answers, notices = {}, []
+        answers: dict[int, dict[str, Any]] = {}
+        notices: list[str] = []
         while len(answers) < 3:
             message = await line.next()
             if "method" not in message:
@@ -409,7 +410,7 @@ async def test_idle_agents_end_for_others_and_a_turn_that_waits_can_be_cancelled
         again = ada.prompt(sessions[0], "when there is room")
         await waits(lambda: quotas.places.waiting == 1)
         source.go.set()
-        answers = {}
+        answers: dict[int, dict[str, Any]] = {}
         while len(answers) < 2:
             message = await ada.next()
             if "method" not in message:
