@@ -209,10 +209,13 @@ async def test_no_limit_is_passed_however_many_clients_try_at_once(
         # They tried: something was refused, and something ran.
         assert refused["sessions"] + refused["turns"] + refused["agents"] > 0, refused
         assert ended > 0
-        running = sum(session.agent.is_running for session in host.host.live_sessions())
-        assert quotas.places.running == running == source.agents.total()
-        assert quotas.places.waiting == 0
-        assert quotas.turns_of("ada") == quotas.turns_of("bob") == 0
+
+        def counted() -> bool:
+            running = sum(session.agent.is_running for session in host.host.live_sessions())
+            turns = quotas.turns_of("ada") + quotas.turns_of("bob")
+            return quotas.places.running == running == source.agents.total() and not quotas.places.waiting + turns
+
+        await waits(counted)  # nothing is held by what is over, also not by clients that went away
 
 
 # Each limit

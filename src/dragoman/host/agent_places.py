@@ -100,12 +100,13 @@ class AgentPlaces:
         """
         ticket = _Ticket(user, session)
         self._queue.append(ticket)
-        is_turn = session is not None and session.prompts.running is not None
-        until = None if is_turn else monotonic() + _NEW_SECONDS
+        prompt = None if session is None else session.prompts.running
+        until = monotonic() + _NEW_SECONDS if prompt is None else None
         is_noted = False
         try:
             while not self._take_now(ticket, key, user):
-                if ticket.is_given_up:
+                # The cancel may have come before there was a ticket.
+                if ticket.is_given_up or (prompt is not None and prompt.is_cancelled):
                     raise RequestError(-32603, "it was cancelled while it waited for an agent", {"reason": WAITED})
                 if self._has_most(user):
                     await self._make_own_room(ticket, user)
@@ -114,7 +115,7 @@ class AgentPlaces:
                     continue
                 if until is not None and monotonic() >= until:
                     raise self._full()
-                if is_turn and session is not None and not is_noted:
+                if prompt is not None and session is not None and not is_noted:
                     is_noted = True
                     session.notice(f"This turn waits for an agent: {self.running} of {self.most} run.", "waits")
                 await self._wait(ticket, until)

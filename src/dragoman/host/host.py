@@ -20,7 +20,7 @@ import msgspec
 
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
-from dragoman.host.clients.opening_keys import FACT, OpeningKeys
+from dragoman.host.clients.opening_keys import FACT, OpeningKeys, OpeningRoom
 from dragoman.host.clients.session_list import SessionPlaces
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
@@ -159,6 +159,7 @@ class Host:
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
         self.opening_keys = OpeningKeys(self)
+        self._room = OpeningRoom(self)
         self.list_changes = ListChanges()
         self.places = SessionPlaces()
         self._sessions: dict[str, HostedSession] = {}
@@ -166,9 +167,6 @@ class Host:
         self._locks: dict[str, asyncio.Lock] = {}
         self._connections: set[HostConnection] = set()
         self._principals: set[str] = set()
-        self._being_opened: dict[str, set[str]] = {}
-        """Ids of sessions that are being opened, by user."""
-        self._opened_count = 0
         self._tasks: set[asyncio.Task[Any]] = set()
         self._clock = clock
         self._sweeper: asyncio.TimerHandle | None = None
@@ -234,6 +232,10 @@ class Host:
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             _log.error("work of a session failed", exc_info=task.exception())
+
+    def visitors(self) -> list[Visitor]:
+        """Return who is connected, each connection by itself."""
+        return [connection.visitor for connection in self._connections]
 
     def is_looked_at_by(self, user: str) -> bool:
         """Whether a page of this user is in sight, so that no notification is needed."""
@@ -400,35 +402,8 @@ class Host:
         name = self.require_agent(agent if is_named else self.default_agent(cwd), visitor if is_named else Visitor())
         user, now = visitor.principal, self._clock()
         record = SessionRecord(new_id(), user, name, None, cwd, b"{}", now, now, 0, 1)
-        await self._find_room(user)
-        opening = self._being_opened.setdefault(user, set())
-        opening.add(record.id)  # in the step in which there was room
-        try:
+        async with self._room.held(user, record.id):
             yield HostedSession(self, record)
-        finally:
-            self._opened_count += 1
-            opening.discard(record.id)
-            if not opening:
-                self._being_opened.pop(user, None)
-
-    async def _find_room(self, user: str) -> None:
-        """Return if a user may have one more session. Raises: RequestError."""
-        if self.quotas is not None:
-            self.quotas.admit_session(user)
-        while True:
-            most = self.settings.sessions_per_principal if self.quotas is None else self.quotas.of(user).sessions
-            if most is None:
-                return
-            before = self._opened_count
-            kept = {record.id for record in (await self.log.page(user, limit=max(1, most))).records}
-            # One that was opened while the log was read may be neither there nor among those that are being opened.
-            if self._opened_count == before:
-                break
-        used = len(kept | self._being_opened.get(user, set()))
-        if used >= most:
-            from dragoman.host.quotas import refusal
-
-            raise refusal(user, "sessions", most, used)
 
     async def open_session(self, session: HostedSession, meta: Mapping[str, Any] | None) -> None:
         """Start the agent of a new session, and enter the session in the log. Raises: RequestError."""

@@ -288,10 +288,6 @@ class Quotas:
 
     # Admission: each raises RequestError, and counts in the same step
 
-    def admit_session(self, user: str) -> None:
-        """Refuse a new session of a user who may keep or spend nothing more. Their number is checked by the host."""
-        self.require_spending(user)
-
     def admit_prompt(self, session: HostedSession, size: int) -> None:
         """Refuse a prompt that passes a limit of its user, or count it."""
         user = session.record.principal

@@ -446,7 +446,8 @@ class SessionRequests:
         if session is not None:
             if session.is_busy:
                 raise RequestError.invalid_request("the session works; cancel its turn first")
-            await self._host.delete(session)
+            # To its end also if the client goes away: half of it would leave an agent that no request finds any more.
+            await asyncio.shield(self._host.run(self._host.delete(session)))
         return {}
 
     async def _close(self, call: Call) -> object:
@@ -465,7 +466,7 @@ class SessionRequests:
                 session.prompts.cancel_all_of(client)
                 self._leave(session)
                 return {}
-        await self._host.close_session(session, "The session was closed.")
+        await asyncio.shield(self._host.run(self._host.close_session(session, "The session was closed.")))
         return {}
 
     async def _detach(self, call: Call) -> object:
