@@ -12,7 +12,7 @@ import gc
 import logging
 import secrets
 import time
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -342,11 +342,7 @@ class Host:
         if bound is None:
             return self.known_agents()
         if self.description_of(bound) is None:
-            async with self._alone(f"description of {bound}"):  # once, however many connect at the same time
-                if self.description_of(bound) is None:
-                    with suppress(RequestError):
-                        async with self.logins.short_agent(bound, None, env):
-                            pass
+            await self.logins.describe(bound, env)
         return {**self.known_agents(), bound: self.description_of(bound)}
 
     def may_log_in(self, visitor: Visitor) -> bool:

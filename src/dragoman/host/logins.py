@@ -8,7 +8,7 @@ method that worked is used again when a new process asks for a login.
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,14 @@ class AgentLogins:
             method, key = self._methods[name]
             await agent.authenticate(method, key=key)
             return await work()
+
+    async def describe(self, name: str, env: Mapping[str, str] | None) -> None:
+        """Start an agent that was never seen, to learn what it can do: once, however many connect at the same time."""
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            if self._host.description_of(name) is None:
+                with suppress(RequestError):
+                    async with self.short_agent(name, None, env):
+                        pass
 
     @asynccontextmanager
     async def short_agent(
