@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from dragoman.host.agents import AgentSource
     from dragoman.host.quotas import Quotas
     from dragoman.host.serving.pairing import Pairing
+    from dragoman.host.serving.turn_spans import TurnSpans
     from dragoman.host.serving.watched_requests import WatchedRequests
     from dragoman.registry.agents import AgentEntry
     from dragoman.rpc import Call, Transport
@@ -129,6 +130,8 @@ class Host:
     """How browsers become devices of it; None where no page is served."""
     request_watch: WatchedRequests | None = None
     """What follows the requests of clients to their answers."""
+    spans: TurnSpans | None = None
+    """The spans of turns, whose ids agents get with their prompts."""
 
     def __init__(
         self,

@@ -22,13 +22,16 @@ from dragoman.host.host import Host, HostSettings, collect_rarely
 from dragoman.host.quotas import Quotas, default_agents
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
-from dragoman.host.serving.counting_log import counting_log
+from dragoman.host.serving.acts import HostActs
+from dragoman.host.serving.counting_log import EventListener, counting_log
+from dragoman.host.serving.host_log import AuditTaker, HostLog
 from dragoman.host.serving.limits import ServeLimits
 from dragoman.host.serving.metrics import HostMetrics
 from dragoman.host.serving.programs import ProgramAgent
 from dragoman.host.serving.server import HostServer, ListeningAddress, ServeOptions, check_open_address
 from dragoman.host.serving.tls import server_tls
 from dragoman.host.serving.tokens import HostToken, HostTokens
+from dragoman.proxy.audit.log import AuditLog
 from dragoman.runs.terms import SessionTerms
 from dragoman.store.ledger import FILE_NAME, Ledger
 from dragoman.store.sqlite_log import SqliteLog
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
+    from dragoman.host.serving.turn_spans import TurnSpans
     from dragoman.registry.agents import AgentEntry
     from dragoman.runs.terms import SessionTerms
 
@@ -96,9 +100,18 @@ class _Serving:
         self._terms = terms
         self._tokens = HostTokens(places.tokens)
         self._signals = asyncio.Queue[signal.Signals]()
+        self._note = write_note
 
     async def run(self) -> int:
+        spans = _spans()  # wrong variables are reported before anything is opened
         metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
+        audit = AuditLog(self._places.audit, shared={"host": metrics.host}, keep_days=_days(self._given.audit_days))
+        metrics.gauge("dragoman_audit_ok", lambda: int(not audit.problem))
+        lines = None if self._given.log_format != "json" else HostLog(sys.stderr)
+        if lines is not None:
+            self._note = lines.note
+        acts = HostActs([AuditTaker(audit), *([] if lines is None else [lines])])
+        listeners: list[EventListener] = [acts, *([] if spans is None else [spans])]
         log = SqliteLog(self._places.log)
         settings = HostSettings(
             default_agent=self._agents[0].name,
@@ -108,17 +121,22 @@ class _Serving:
         ledger = _open_ledger()
         entries = {agent.name: agent.entry for agent in self._agents}
         services = ProjectServices(self._terms, entries.get)
-        host = Host(counting_log(log, metrics), self._agents, settings=settings, services=services, ledger=ledger)
+        counted = counting_log(log, metrics, listeners=listeners)
+        host = Host(counted, self._agents, settings=settings, services=services, ledger=ledger)
+        host.spans = spans
         host.keeps_traffic = self._given.traffic
         limits = self._options.limits
         Quotas(host, limits.quota(), most_agents=limits.agent_processes or default_agents())
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
-        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log)
+        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts)
         try:
-            with shown_log():
+            with shown_log() if lines is None else lines.shown():
                 return await self._serve(server)
         finally:
             await server.close()
+            if spans is not None:
+                spans.close()
+            await asyncio.to_thread(audit.close)
             if ledger is not None:
                 ledger.close()
             await log.close()
@@ -134,7 +152,7 @@ class _Serving:
             loop.add_signal_handler(number, self._signals.put_nowait, number)
         self._introduce(endpoints, first)
         await self._signals.get()
-        write_note(f"no more prompts; waiting up to {self._options.drain_seconds:g} s for turns to end")
+        self._note(f"no more prompts; waiting up to {self._options.drain_seconds:g} s for turns to end")
         draining = asyncio.ensure_future(server.drain())
         again = asyncio.ensure_future(self._signals.get())
         await asyncio.wait([draining, again], return_when=asyncio.FIRST_COMPLETED)
@@ -143,7 +161,7 @@ class _Serving:
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
-        write_note("turns that still ran are cancelled" if left else "every turn has ended")
+        self._note("turns that still ran are cancelled" if left else "every turn has ended")
         return OK
 
     def _first_token(self) -> str | None:
@@ -159,27 +177,27 @@ class _Serving:
         for endpoint in endpoints:
             sys.stdout.write(f"{endpoint.url}\n")
         sys.stdout.flush()
-        write_note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
+        self._note(f"agents: {', '.join(agent.name for agent in self._agents)}; data in {self._places.folder}")
         folders = self._options.folders
-        write_note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
+        self._note(f"sessions may work in {', '.join(folders) if folders else 'every folder'}")
         for note in guard_notes(self._terms, folders, [agent.entry for agent in self._agents]):
-            write_note(note)
+            self._note(note)
         for endpoint in endpoints if self._options.ui_stream else ():
             if endpoint.kind != "unix":
-                write_note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")
+                self._note(f"AI SDK clients post chats to {endpoint.ui_stream_url}")
         for endpoint in endpoints if self._options.web else ():
             if endpoint.kind != "unix":
-                write_note(f"the web page is at {endpoint.page_url(self._options)}")
+                self._note(f"the web page is at {endpoint.page_url(self._options)}")
         if self._options.web:
-            write_note("a code for a browser: dragoman serve token pair --user NAME")
+            self._note("a code for a browser: dragoman serve token pair --user NAME")
         url = endpoints[0].url
         if url.startswith("unix:"):
-            write_note(f"connect an editor with: dragoman connect {url}")
+            self._note(f"connect an editor with: dragoman connect {url}")
         elif first is not None:
-            write_note(f"connect an editor with: dragoman connect {url} --token-file {first}")
+            self._note(f"connect an editor with: dragoman connect {url} --token-file {first}")
         else:
-            write_note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
-        write_note("another token for each user and device: dragoman serve token add NAME")
+            self._note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
+        self._note("another token for each user and device: dragoman serve token add NAME")
 
 
 def _agents(call: CliCall) -> list[ProgramAgent]:
@@ -195,6 +213,28 @@ def _agents(call: CliCall) -> list[ProgramAgent]:
             raise CliError(f"the agent {entry.name!r} is named twice", hint=_SEE_HELP)
         agents[entry.name] = ProgramAgent(entry)
     return list(agents.values())
+
+
+def _spans() -> TurnSpans | None:
+    """Return the spans of turns, as OpenTelemetry's variables say."""
+    if not os.environ.get("OTEL_TRACES_EXPORTER"):
+        return None
+    from dragoman.telemetry.environment import provider_from_environment
+
+    provider = provider_from_environment()
+    if provider is None:
+        return None
+    from dragoman.host.serving.turn_spans import TurnSpans
+
+    return TurnSpans(provider)
+
+
+def _days(given: str | None) -> int | None:
+    if given is None:
+        return None
+    if not given.isdecimal() or not 0 < int(given) <= 36_500:
+        raise CliError(f"--audit-days takes a number of days, not {given!r}", hint=_SEE_HELP)
+    return int(given)
 
 
 def _open_ledger() -> Ledger | None:

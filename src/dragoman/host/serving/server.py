@@ -29,6 +29,7 @@ from dragoman._version import __version__
 from dragoman.agent.serving import as_header, bind_port, is_loopback, known_names, read_address
 from dragoman.errors import ConfigError
 from dragoman.host.host import Visitor
+from dragoman.host.serving.acts import HostActs
 from dragoman.host.serving.limits import Buckets, ServeLimits
 from dragoman.host.serving.metrics import (
     CONTENT_TYPE,
@@ -159,6 +160,7 @@ class HostServer:
         *,
         metrics: HostMetrics,
         access_log: AccessLog,
+        acts: HostActs | None = None,
         page: PageFiles | None = None,
     ) -> None:
         """Prepare a server; `listen` opens it.
@@ -169,6 +171,7 @@ class HostServer:
             options: Where it listens, and for whom.
             metrics: What counts.
             access_log: Where requests and connections are noted.
+            acts: Where it is noted who did what.
             page: The web page, if `options` wants one; by default that of this installation.
         """
         self._host = host
@@ -176,6 +179,7 @@ class HostServer:
         self._options = options
         self._metrics = metrics
         self._access_log = access_log
+        self._acts = acts or HostActs()
         self._tickets = Tickets()
         limits = options.limits
         self._in_flight = InFlightBytes(limits.in_flight_bytes)
@@ -206,7 +210,7 @@ class HostServer:
         self.room_bytes = ROOM_BYTES
         metrics.gauge("dragoman_connections", lambda: len(self._served))
         watch_sessions(metrics, host.live_sessions)
-        host.request_watch = WatchedRequests(metrics)
+        host.request_watch = WatchedRequests(metrics, (self._acts,))
 
     # Listening
 
@@ -388,6 +392,7 @@ class HostServer:
         self._metrics.count("dragoman_connections_total")
         facts = {"peer": peer, "token": "" if served is None else served.name, "agent": visitor.agent or ""}
         self._access_log.connection("opened", **facts)
+        self._acts.connection("connected", visitor, peer)
         started = asyncio.get_running_loop().time()
 
         async def serve() -> None:
@@ -400,6 +405,7 @@ class HostServer:
                 _log.error("serving a connection failed", exc_info=task.exception())
             seconds = round(asyncio.get_running_loop().time() - started, 3)
             self._access_log.connection("closed", **facts, seconds=seconds)
+            self._acts.connection("disconnected", visitor, peer, seconds=seconds)
 
         task = asyncio.get_running_loop().create_task(serve())
         self._served[task] = served
@@ -493,6 +499,7 @@ class HostServer:
         agent = entered.headers.get(b"user-agent", b"").decode("latin-1")
         token, key = self.pairing.pair(tried.device, title, "".join(filter(str.isprintable, agent)))
         _log.info("%s was paired from %s, for %s: %s", token.name, entered.peer, token.user, ", ".join(token.rights))
+        self._acts.note("paired", token.user, device=token.name, peer=entered.peer, rights=list(token.rights))
         answer = {
             "half": key.half,
             "device": token.name,
@@ -510,6 +517,7 @@ class HostServer:
             return _not_kept(403, "This is not a paired device; a token is revoked with: dragoman serve token revoke")
         self.pairing.remove(token.name)
         _log.info("%s has unpaired itself", token.name)
+        self._acts.note("unpaired", token.user, device=token.name)
         value = join_cookie(cookie_of(entered), remove=token)
         return HttpReply(200, b"{}", JSON, (_NOT_KEPT, self._cookie(entered, value, _COOKIE_SECONDS if value else 0)))
 
