@@ -221,7 +221,7 @@ async def test_no_limit_is_passed_however_many_clients_try_at_once(
 # Each limit
 
 
-async def test_turns_are_counted_over_all_connections_and_a_prompt_behind_one_that_runs_is_no_other_turn() -> None:
+async def test_turns_are_counted_over_all_connections_and_a_prompt_behind_one_that_runs_adds_none() -> None:
     source = Counted()
     async with limited(source, Quota(turns=1)) as (host, quotas):
         one, two = [await host.client(OURS, visitor=visitor("ada")) for _ in range(2)]
@@ -375,7 +375,7 @@ async def test_stored_bytes_refuse_prompts_and_attachments_and_end_a_turn_that_f
 # The agents of the host
 
 
-async def test_a_turn_waits_for_an_agent_of_the_host_and_a_new_session_not_for_ever(
+async def test_a_turn_waits_for_an_agent_of_the_host_and_a_new_session_for_half_a_minute(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     source = Counted(loads=False)

@@ -19,7 +19,6 @@ from dragoman.host.history.facts import kept_state
 from dragoman.host.host import Visitor
 from dragoman.host.methods.params import read_params, text_member
 from dragoman.host.quotas import LIMITS
-from dragoman.host.serving.tokens import checked_user
 from dragoman.host.working.prompts import milliseconds
 from dragoman.store.event_log import ListPlace
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
 
 _PAGE: Final = 100
 _MOST: Final = 1000
+_LONGEST_USER: Final = 256
 
 
 async def list_hosts(host: Host, client: HostConnection, call: Call) -> object:
@@ -140,10 +140,11 @@ async def change_quota(host: Host, client: HostConnection, call: Call) -> object
     """Answer with the limits of a user and what is used of each, after changing some."""
     quotas, params = _quotas(host, call), read_params(call.params)
     user, values = text_member(params, "user"), params.get("set")
+    if not user.isprintable() or len(user) > _LONGEST_USER:  # of a token, or of a login, which has other letters
+        raise RequestError.invalid_params(f"user must be a name of up to {_LONGEST_USER} characters", path="$.user")
     if values is not None and not isinstance(values, dict):
         raise RequestError.invalid_params("set must be an object of limits", path="$.set")
     try:
-        checked_user(user)
         if values is not None or params.get("reset") is True:
             quotas.change(user, values or {}, resets=params.get("reset") is True)
     except ConfigError as error:
