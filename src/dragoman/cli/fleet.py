@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from dragoman.cli import exits
-from dragoman.cli.commands.fleet import DEFAULT_URL, LIMITS
 from dragoman.cli.connect import Remote, check_url, read_token
 from dragoman.cli.console import write_json, write_note, write_table
 from dragoman.cli.exits import OK, CliError
 from dragoman.cli.times import ago
 from dragoman.errors import METHOD_NOT_FOUND, ConfigError, ConnectionClosed, DragomanError, RequestError
+from dragoman.host.quotas import LIMITS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -25,15 +25,15 @@ _ADMIN: Final = (
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 
 
-def run_fleet(given: Any) -> int:
-    """Do what the command line says.
+def run_fleet(given: Any, where: str) -> int:
+    """Do what the command line says, at the host with this URL.
 
     Raises:
         CliError: an option is wrong, the host cannot be reached, or refuses.
     """
     from dragoman.text.secrets import known_keys
 
-    url = check_url(given.url or DEFAULT_URL)
+    url = check_url(where)
     token = None if url.startswith("unix:") else read_token(given.token_env, given.token_file)
     if token is not None:
         known_keys.add({"TOKEN": token})

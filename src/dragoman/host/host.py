@@ -610,8 +610,7 @@ class Host:
                 if run is not None:
                     await run.agent.delete_session(id)
                 else:
-                    user = session.record.principal
-                    async with self.logins.short_agent(name, None, session.env, user) as started:
+                    async with self.logins.short_agent(name, None, session.env, session.record.principal) as started:
                         await started.delete_session(id)
             except DragomanError as error:
                 _log.warning("the agent did not delete its copy of a session: %s", error)

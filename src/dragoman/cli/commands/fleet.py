@@ -10,8 +10,7 @@ from dragoman.cli.masked_streams import mask_stored_keys
 
 _SEE_HELP: Final = "see dragoman fleet --help"
 _NAMED: Final = {"show": "the id of a session", "end": "the id of a session", "quota": "the name of a user"}
-LIMITS: Final = ("sessions", "agents", "turns", "prompts_per_hour", "stored_bytes", "cost_per_day")
-DEFAULT_URL: Final = "ws://127.0.0.1:8787/acp"
+_DEFAULT_URL: Final = "ws://127.0.0.1:8787/acp"
 
 
 def run(call: CliCall) -> int:
@@ -31,7 +30,13 @@ def run(call: CliCall) -> int:
             raise exits.CliError(f"{flag} goes with fleet {action}", hint=_SEE_HELP)
     from dragoman.cli.fleet import run_fleet
 
-    return run_fleet(given)
+    return run_fleet(given, given.url or _DEFAULT_URL)
+
+
+def _limits() -> tuple[str, ...]:
+    from dragoman.host.quotas import LIMITS
+
+    return tuple(f"{name}=" for name in LIMITS)
 
 
 COMMAND = CliCommand(
@@ -56,11 +61,11 @@ COMMAND = CliCommand(
             "quota: limits to change, such as turns=4",
             is_optional=True,
             is_repeatable=True,
-            suggest=lambda: tuple(f"{name}=" for name in LIMITS),
+            suggest=_limits,
         ),
     ),
     options=(
-        CliOption("--url", f"the host, wss://HOST/acp or unix:PATH (default: {DEFAULT_URL})", value="URL"),
+        CliOption("--url", f"the host, wss://HOST/acp or unix:PATH (default: {_DEFAULT_URL})", value="URL"),
         CliOption("--token-env", "the variable that holds the token (default: DRAGOMAN_TOKEN)", value="NAME"),
         CliOption("--token-file", "the file that holds the token", value="FILE"),
         CliOption("--ca", "certificates to trust, a PEM file, for a host with a certificate of its own", value="FILE"),
