@@ -20,7 +20,7 @@ import msgspec
 
 from dragoman.errors import ConfigError, DragomanError, RequestError, StoreError
 from dragoman.host.agent_descriptions import AgentDescriptions
-from dragoman.host.clients.opening_keys import FACT, OpeningKeys, OpeningRoom
+from dragoman.host.clients.opening_keys import FACT, OpeningKeys
 from dragoman.host.clients.session_list import SessionPlaces
 from dragoman.host.connection import HostConnection
 from dragoman.host.foreign_sessions import ForeignSessions
@@ -165,7 +165,6 @@ class Host:
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
         self.opening_keys = OpeningKeys(self)
-        self._room = OpeningRoom(self)
         self.list_changes = ListChanges()
         self.places = SessionPlaces()
         self._sessions: dict[str, HostedSession] = {}
@@ -191,8 +190,6 @@ class Host:
         self._principals.add(visitor.principal)
         self._sweep_later()
         try:
-            if self.quotas is not None:
-                await self.quotas.load(visitor.principal)
             await connection.serve()
         finally:
             self._connections.discard(connection)
@@ -409,7 +406,7 @@ class Host:
         name = self.require_agent(agent if is_named else self.default_agent(cwd), visitor if is_named else Visitor())
         user, now = visitor.principal, self._clock()
         record = SessionRecord(new_id(), user, name, None, cwd, b"{}", now, now, 0, 1)
-        async with self._room.held(user, record.id):
+        async with self.opening_keys.room.held(user, record.id):
             yield HostedSession(self, record)
 
     async def open_session(self, session: HostedSession, meta: Mapping[str, Any] | None) -> None:
@@ -655,8 +652,11 @@ class Host:
                 await self.settle()
                 if not self._is_in_use(record.id):
                     size = self.settings.kept_bytes
-                    surplus = await self.log.surplus(record.id, before=before, size_bytes=size)
-                    await self._join(record, surplus)
+                    try:
+                        surplus = await self.log.surplus(record.id, before=before, size_bytes=size)
+                        await self._join(record, surplus)
+                    except StoreError as error:  # of this session: the others are joined all the same
+                        _log.warning("old turns of the session %s are not joined: %s", record.id, error)
             place = page.next
             if place is None:
                 return

@@ -50,6 +50,8 @@ COMMAND = CliCommand(
         "  token list         list the tokens\n"
         "  token pair         print a code that pairs one browser with a host that runs with --web\n"
         "  token revoke NAME  remove a token; open connections end too\n"
+        "  backup DEST        save sessions, tokens and files, also while the host runs\n"
+        "  restore SOURCE     put a backup into the data folder of a host that does not run\n"
         "  audit              print who did what; see dragoman serve audit --help"
     ),
     arguments=(

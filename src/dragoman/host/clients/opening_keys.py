@@ -28,6 +28,7 @@ class OpeningKeys:
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self.room = OpeningRoom(host)
         self._opening: dict[tuple[str, str], asyncio.Event] = {}
 
     @asynccontextmanager
