@@ -7,29 +7,31 @@ wait or a client on it is never removed.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from dragoman.host.history.facts import ARCHIVED
+from dragoman.host.host import Visitor
 
 if TYPE_CHECKING:
-    from dragoman.host.host import Host, Visitor
+    from collections.abc import Collection
+
+    from dragoman.host.host import Host
     from dragoman.store.event_log import SessionRecord
 
 _log = logging.getLogger("dragoman.host")
+_MOST: Final = 1_000_000
 
 
-async def make_room(host: Host, visitor: Visitor, most: int) -> bool:
-    """Remove sessions of a user that are not in use until there is room for one more; False if there is none."""
-    records = (await host.log.page(visitor.principal, limit=1_000_000)).records
-    left = len(records)
+async def remove_one(host: Host, user: str, opening: Collection[str]) -> bool:
+    """Remove a session of a user that is not in use, nor being opened; False if there is none."""
+    visitor = Visitor(principal=user)
+    records = (await host.log.page(user, limit=_MOST)).records
     for record in sorted(records, key=_rank):
-        if left < most:
-            break
-        if await _remove(host, visitor, record):
-            left -= 1
-    return left < most
+        if record.id not in opening and await _remove(host, visitor, record):
+            return True
+    return False
 
 
 def _rank(record: SessionRecord) -> tuple[bool, float, str]:

@@ -32,7 +32,8 @@ async def test_a_user_has_so_many_sessions(tmp_path: Path) -> None:
         for _ in range(2):
             await line.open(str(tmp_path))
         error = await line.error("session/new", cwd=str(tmp_path), mcpServers=[])
-        assert "too many sessions" in error["message"]
+        assert "the limit sessions of this host (2 of 2)" in error["message"]
+        assert error["data"] == {"reason": "limit", "limit": "sessions", "value": 2, "used": 2}
 
 
 async def test_at_the_limit_archived_and_then_the_oldest_idle_sessions_go_first(tmp_path: Path) -> None:
@@ -52,7 +53,7 @@ async def test_at_the_limit_archived_and_then_the_oldest_idle_sessions_go_first(
             assert gone not in {row["sessionId"] for row in rows}
             assert len(rows) == 3
         error = await line.error("session/new", cwd=str(tmp_path), mcpServers=[])  # each has a client now
-        assert "too many sessions" in error["message"]
+        assert error["data"]["reason"] == "limit"
         for _ in range(5):  # as many as a user likes, one after the other
             await line.result("_dragoman/detach", sessionId=kept)
             kept = await line.open(str(tmp_path))
