@@ -350,6 +350,24 @@ async def test_modes_that_ask_nothing_are_amber_and_need_a_second_press(web: Web
         amber = page.get_by_role("button", name="Mode: Bypass permissions")
         await amber.wait_for()
         assert "amber" in (await amber.get_attribute("class") or "")
+        # Nothing that an agent names covers the buttons next to it, or makes the page wider.
+        long = {"id": "b", "name": "B" * 200, "type": "boolean", "currentValue": True}
+        await page.evaluate(script, {"id": session.id, "answer": {"configOptions": [long]}})
+        await page.get_by_role("switch").wait_for()
+        await say(page, "Go")
+        await session.prompted()
+        await page.get_by_role("button", name="Stop").click(trial=True)
+        over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert await page.evaluate(over) == 0
+        session.update("available_commands_update", availableCommands=[None, {"name": ""}, {"name": "only"}])
+        await holds(page, "id => dragoman.thread(id).commands.value.map(one => one.name).join() === 'only'", session.id)
+        session.ask("make " + "x" * 300)
+        await page.set_viewport_size({"width": 390, "height": 844})
+        button = page.get_by_role("button", name="Answer", exact=True)
+        await button.wait_for()
+        assert await button.evaluate("found => found.scrollWidth <= found.clientWidth")
+        assert await page.evaluate(over) == 0
+        session.end()
 
 
 ATTACH = """({kind, name, type, bytes, size}) => {
@@ -415,7 +433,7 @@ async def test_files_are_attached_by_press_paste_and_drop_and_reach_the_agent(we
                 if (unsent.at(-1)?.state !== 'sending' || window.isUp) return;
                 window.isUp = true;
                 const up = new KeyboardEvent('keydown', {key: 'ArrowUp', bubbles: true, cancelable: true});
-                document.querySelector('textarea').dispatchEvent(up);
+                queueMicrotask(() => document.querySelector('textarea').dispatchEvent(up));
             })""",
             session.id,
         )

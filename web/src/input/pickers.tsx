@@ -4,6 +4,7 @@ import { useApp } from "../app";
 import { toastFailure } from "../frame/toasts";
 import { isPhone } from "../frame/width";
 import type { Option, Thread } from "../model";
+import { Plain } from "../render/Plain";
 import { reachOf, type Reach } from "../state/settings";
 import { words } from "../words";
 import { Menu } from "./menu";
@@ -93,8 +94,8 @@ function Switch({ thread, option }: { thread: Thread; option: Option }) {
   const isOn = option.value === true;
   const isAmber = reachOf(thread.reaches.value, option.id, String(isOn)) === "unlimited";
   return (
-    <button type="button" class={`pick${isAmber ? " amber" : ""}`} role="switch" aria-checked={isOn} aria-busy={isBusy} title={option.description} onClick={() => run(() => app.setOption(thread.sessionId, option.id, !isOn))}>
-      {option.name}: {isOn ? words.input.on : words.input.off}
+    <button type="button" class={`pick switch${isAmber ? " amber" : ""}`} role="switch" aria-checked={isOn} aria-busy={isBusy} title={option.description} onClick={() => run(() => app.setOption(thread.sessionId, option.id, !isOn))}>
+      <span class="cut"><Plain text={option.name} /></span>: {isOn ? words.input.on : words.input.off}
     </button>
   );
 }

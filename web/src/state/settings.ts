@@ -59,13 +59,12 @@ export class Settings {
   }
 
   foldCommands(value: unknown): void {
-    this.commands = list(value).map((one) => {
+    this.commands = list(value).flatMap((one) => {
       const found = object(one);
-      return present<Command>({
-        name: text(found["name"]) ?? "",
-        description: text(found["description"]) ?? "",
-        hint: text(object(found["input"])["hint"]),
-      });
+      const name = text(found["name"]) ?? "";
+      // One without a name cannot be called; the host passes on what the agent wrote.
+      if (name === "") return [];
+      return [present<Command>({ name, description: text(found["description"]) ?? "", hint: text(object(found["input"])["hint"]) })];
     });
   }
 
