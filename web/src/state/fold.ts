@@ -393,7 +393,10 @@ export class SessionFold {
       this.#plans.set(id, item);
       this.#add(item);
     }
+    // All of it is new: a text that takes the place of a file leaves nothing of that.
     item.entries = plan["type"] === "items" ? entriesOf(plan["entries"]) : [];
+    delete item.text;
+    delete item.uri;
     if (plan["type"] === "markdown") item.text = text(plan["content"]) ?? "";
     if (plan["type"] === "file") item.uri = text(plan["uri"]) ?? "";
     this.changed.add(item);

@@ -59,12 +59,13 @@ export class Settings {
   }
 
   foldCommands(value: unknown): void {
-    this.commands = list(value).flatMap((one) => {
+    this.commands = list(value).map((one) => {
       const found = object(one);
-      const name = text(found["name"]) ?? "";
-      // One without a name cannot be called; the host passes on what the agent wrote.
-      if (name === "") return [];
-      return [present<Command>({ name, description: text(found["description"]) ?? "", hint: text(object(found["input"])["hint"]) })];
+      return present<Command>({
+        name: text(found["name"]) ?? "",
+        description: text(found["description"]) ?? "",
+        hint: text(object(found["input"])["hint"]),
+      });
     });
   }
 
