@@ -443,7 +443,7 @@ async def test_a_host_that_does_not_report_its_sessions_is_asked_for_them(
     user: UserHere, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = asked_lists(monkeypatch)
-    monkeypatch.delitem(METHODS, "_dragoman/sessions/watch")  # type: ignore[arg-type]  # a dict, behind a Mapping
+    monkeypatch.delitem(METHODS, "_dragoman/sessions/watch")
     monkeypatch.setattr(app_module, "_LIST_SECONDS", 0.05)
     async with user.host_here(), user.screen(**SCRIPTED) as client, user.plain(**SCRIPTED) as other:
         other.type("run touch one")
