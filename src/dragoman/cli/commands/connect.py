@@ -28,14 +28,15 @@ def run(call: CliCall) -> int:
 
 def _log_in(given: Any) -> int:
     """Log in to an agent of this machine: an editor does so with its launch command and words of the host behind it."""
+    from dragoman.cli import table
     from dragoman.cli.command import parse
-    from dragoman.cli.commands.login import COMMAND as LOGIN
 
     if not given.url.startswith("unix:"):
         raise exits.CliError("the agent is on another machine", hint="there: dragoman login -a AGENT")
     if given.agent is None:
         raise exits.CliError("login needs the agent", hint="name it with -a AGENT")
-    return LOGIN.run(parse("login", LOGIN, ["-a", given.agent]))
+    login = table.load("login")
+    return login.run(parse("login", login, ["-a", given.agent]))
 
 
 COMMAND = CliCommand(
