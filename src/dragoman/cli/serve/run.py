@@ -19,6 +19,7 @@ from dragoman.cli.named_agent import find_agent, folder
 from dragoman.cli.serve.places import ServePlaces
 from dragoman.errors import ConfigError, StoreError
 from dragoman.host.host import Host, HostSettings, collect_rarely
+from dragoman.host.quotas import Quotas, default_agents
 from dragoman.host.serving.access import ProjectServices
 from dragoman.host.serving.access_log import open_access_log
 from dragoman.host.serving.acts import HostActs
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dragoman.cli.command import CliCall
+    from dragoman.host.serving.oidc.logins import Logins, LoginSettings
     from dragoman.host.serving.turn_spans import TurnSpans
     from dragoman.registry.agents import AgentEntry
     from dragoman.runs.terms import SessionTerms
@@ -65,7 +67,8 @@ def serve(call: CliCall) -> int:
             from dragoman.agent.serving import read_address
 
             check_open_address(address, read_address(address)[0], tls, options)
-    for flag, is_given in (("--ui-stream", given.ui_stream), ("--web", given.web)):
+    by_http = (("--ui-stream", given.ui_stream), ("--web", given.web), ("--oidc-issuer", options.login is not None))
+    for flag, is_given in by_http:
         if is_given and all(address.startswith("unix:") for address in addresses):
             raise CliError(f"{flag} needs a port: it is spoken over HTTP", hint="add --listen 127.0.0.1:8787")
     places = ServePlaces(given.data)
@@ -102,6 +105,17 @@ class _Serving:
         self._note = write_note
 
     async def run(self) -> int:
+        if self._options.login is None:
+            return await self._run(None)
+        from dragoman.cli.serve.login import open_logins
+
+        logins = await open_logins(self._options.login)
+        try:
+            return await self._run(logins)
+        finally:
+            await logins.provider.close()
+
+    async def _run(self, logins: Logins | None) -> int:
         spans = _spans()  # wrong variables are reported before anything is opened
         metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
         audit = AuditLog(self._places.audit, shared={"host": metrics.host}, keep_days=_days(self._given.audit_days))
@@ -114,7 +128,6 @@ class _Serving:
         log = SqliteLog(self._places.log)
         settings = HostSettings(
             default_agent=self._agents[0].name,
-            sessions_per_principal=self._options.limits.sessions,
             is_shared=True,
             enters_asking_mode=True,
         )
@@ -125,8 +138,12 @@ class _Serving:
         host = Host(counted, self._agents, settings=settings, services=services, ledger=ledger)
         host.spans = spans
         host.keeps_traffic = self._given.traffic
+        limits = self._options.limits
+        Quotas(host, limits.quota(), most_agents=limits.agent_processes or default_agents())
         access_log = open_access_log(self._given.access_log, self._given.log_format or "json")
-        server = HostServer(host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts)
+        server = HostServer(
+            host, self._tokens, self._options, metrics=metrics, access_log=access_log, acts=acts, logins=logins
+        )
         try:
             with shown_log() if lines is None else lines.shown():
                 return await self._serve(server)
@@ -196,6 +213,8 @@ class _Serving:
         else:
             self._note(f"connect an editor with: dragoman connect {url} --token-env VARIABLE")
         self._note("another token for each user and device: dragoman serve token add NAME")
+        if self._options.login is not None and not url.startswith("unix:"):
+            self._note(f"users log in at {self._options.login.issuer} with: dragoman login --url {url}")
 
 
 def _agents(call: CliCall) -> list[ProgramAgent]:
@@ -272,7 +291,21 @@ def _options(given: Any) -> ServeOptions:
         drain_seconds=_number("--drain", given.drain, ServeOptions().drain_seconds),
         ui_stream=given.ui_stream,
         web=given.web,
+        login=_login_settings(given),
     )
+
+
+def _login_settings(given: Any) -> LoginSettings | None:
+    from dragoman.settings import load_settings
+    from dragoman.settings.places import config_dir
+
+    stored = load_settings(config_dir()).user.serve_oidc
+    flags = ("issuer", "audience", "client_id", "user_claim", "right", "rules")
+    if not stored and not any(getattr(given, f"oidc_{name}") for name in flags):
+        return None
+    from dragoman.cli.serve.login import read_login_settings
+
+    return read_login_settings(given, stored)
 
 
 def _limits(given: Any) -> ServeLimits:
@@ -281,12 +314,12 @@ def _limits(given: Any) -> ServeLimits:
     from dragoman.settings.places import config_dir
 
     settings = load_settings(config_dir())
-    values = dict(settings.user.serve_limits)
+    values: dict[str, float | None] = {**settings.user.serve_limits}
     for text in given.limit:
         name, separator, number = text.partition("=")
         if not separator:
             raise CliError(f"--limit {text}: no value", hint="write it like connections=16")
-        values[name] = _number(f"--limit {name}", number, 0.0)
+        values[name] = None if number == "none" else _number(f"--limit {name}", number, 0.0)
     known = ServeLimits.__struct_fields__
     for name in values:
         if name not in known:
