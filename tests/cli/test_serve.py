@@ -320,6 +320,8 @@ def test_tokens_are_made_listed_and_revoked_while_the_host_runs(hosted: tuple[Ho
         (("mcp", "serve", "-a", "scripted", "--allow", "odd:x"), "odd"),
         (("serve", "--user", "ada"), "goes with serve token"),
         (("serve", "token", "add", "x", "--listen", "a:1"), "goes with serve without"),
+        (("serve", "-a", "scripted", "--keep-days", "0"), "--keep-days takes a number of days"),
+        (("serve", "-a", "scripted", "--limit", "session_days=0"), "session_days must be at least 1"),
         (("serve", "token", "add"), "needs a name"),
         (("serve", "token", "add", "x", "--expires", "soon"), "not a duration"),
         (("serve", "token", "add", "a b"), "cannot name a token"),

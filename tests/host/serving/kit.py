@@ -70,6 +70,7 @@ async def served(
     acts: HostActs | None = None,
     spans: TurnSpans | None = None,
     logins: Logins | None = None,
+    clock: Callable[[], float] | None = None,
 ) -> AsyncIterator[Served]:
     source, metrics = InProcess(make), HostMetrics()
     tokens = HostTokens(folder / "tokens.json")
@@ -81,7 +82,7 @@ async def served(
         [source],
         settings=settings or HostSettings(),
         services=services,
-        clock=lambda: float(next(ticks)),
+        clock=clock or (lambda: float(next(ticks))),
     )
     host.spans = spans
     chosen = options or ServeOptions(limits=limits or FREELY, drain_seconds=1.0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from dragoman.host.host import HostSettings
+from dragoman.host.serving.acts import Act, HostActs
 from dragoman.host.serving.limits import ServeLimits
-from tests.host.serving.kit import SECONDS, Served, served
+from tests.host.serving.kit import FREELY, SECONDS, Served, served
 from tests.host.serving.test_security import Raw, client
 from tests.host.test_sessions import Steps
 from tests.transports.raw_websocket import PING, PONG, TEXT, RawWebSocket, frame
@@ -42,11 +44,7 @@ async def test_at_the_limit_archived_and_then_the_oldest_idle_sessions_go_first(
         first, second, third = [await line.open(str(tmp_path)) for _ in range(3)]
         for session in (first, second):
             await line.result("_dragoman/detach", sessionId=session)
-        archived = host.host.live(second)
-        assert archived is not None
-        archived.facts["archivedAt"] = 1
-        archived.describe()
-        await archived.settle()
+        await describe(host, second, archivedAt=1)
         for gone in (second, first):
             kept = await line.open(str(tmp_path))
             rows = (await line.result("session/list"))["sessions"]
@@ -59,6 +57,58 @@ async def test_at_the_limit_archived_and_then_the_oldest_idle_sessions_go_first(
             kept = await line.open(str(tmp_path))
         rows = (await line.result("session/list"))["sessions"]
         assert {third, kept} <= {row["sessionId"] for row in rows}
+
+
+async def describe(host: Served, session: str, **facts: object) -> None:
+    """Change facts of a session that is in memory."""
+    found = host.host.live(session)
+    assert found is not None
+    found.facts |= facts
+    found.describe()
+    await found.settle()
+
+
+class Removals:
+    """The sessions whose removal was noted."""
+
+    def __init__(self) -> None:
+        self.ids = asyncio.Queue[str]()
+
+    def take(self, act: Act) -> None:
+        if act.kind == "session_removed":
+            self.ids.put_nowait(act.facts["session"])
+
+    async def next(self, count: int) -> set[str]:
+        async with asyncio.timeout(60):
+            return {await self.ids.get() for _ in range(count)}
+
+
+async def test_old_sessions_go_by_themselves_unless_they_are_in_use_or_continued(tmp_path: Path) -> None:
+    removed, now, day = Removals(), 1_700_000_000.0, 86400.0
+    limits = msgspec.structs.replace(FREELY, session_days=30.0)
+    async with (
+        served(Steps(), tmp_path, limits=limits, acts=HostActs([removed]), clock=lambda: now) as host,
+        client(host, host.secret) as line,
+        client(host, host.add("other")) as other,
+    ):
+        cwd = str(tmp_path)
+        used, idle, archived, parent, child, recent = [await line.open(cwd) for _ in range(6)]
+        foreign = await other.open(cwd)
+        await other.result("_dragoman/detach", sessionId=foreign)
+        await describe(host, archived, archivedAt=1)
+        for session in (idle, archived, parent, child, recent):
+            await line.result("_dragoman/detach", sessionId=session)
+        now += 14 * day
+        await describe(host, child, title="still needed", parent={"id": parent, "number": 1})
+        await describe(host, recent, title="still needed")
+        now += 16.1 * day
+        assert await removed.next(3) == {idle, archived, foreign}
+        rows = (await line.result("session/list", archived="include"))["sessions"]
+        assert {row["sessionId"] for row in rows} == {used, parent, child, recent}
+        assert (await other.result("session/list"))["sessions"] == []
+        now += 14 * day
+        assert await removed.next(3) == {parent, child, recent}
+        assert [row["sessionId"] for row in (await line.result("session/list"))["sessions"]] == [used]
 
 
 @pytest.mark.parametrize(

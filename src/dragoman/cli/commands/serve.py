@@ -134,6 +134,11 @@ COMMAND = CliCommand(
             value="FORMAT",
             choices=("json", "text"),
         ),
+        CliOption(
+            "--keep-days",
+            "remove sessions in which nothing has happened for so long (default: keep all)",
+            value="DAYS",
+        ),
         CliOption("--audit-days", "remove records of who did what after this (default: keep all)", value="DAYS"),
         CliOption(
             "--user",
@@ -158,6 +163,7 @@ COMMAND = CliCommand(
         "dragoman serve --listen unix:/run/user/1000/agents.sock -- python my_agent.py",
         "dragoman serve -a claude --sandbox require --deny 'read:**/.env'",
         "dragoman serve -a claude --oidc-issuer https://login.example --oidc-audience agents --oidc-right ops=admin",
+        "dragoman serve -a claude --keep-days 90 --audit-days 365",
         "dragoman serve token add laptop --user ada --expires 30d",
         "dragoman serve token add dashboard --user ada --right view",
         "dragoman serve token add operator --right view --right admin",

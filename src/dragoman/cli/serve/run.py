@@ -118,7 +118,9 @@ class _Serving:
     async def _run(self, logins: Logins | None) -> int:
         spans = _spans()  # wrong variables are reported before anything is opened
         metrics = HostMetrics(agents=tuple(agent.name for agent in self._agents))
-        audit = AuditLog(self._places.audit, shared={"host": metrics.host}, keep_days=_days(self._given.audit_days))
+        audit = AuditLog(
+            self._places.audit, shared={"host": metrics.host}, keep_days=_days("--audit-days", self._given.audit_days)
+        )
         metrics.gauge("dragoman_audit_ok", lambda: int(not audit.problem))
         lines = None if self._given.log_format != "json" else HostLog(sys.stderr)
         if lines is not None:
@@ -246,11 +248,11 @@ def _spans() -> TurnSpans | None:
     return TurnSpans(provider)
 
 
-def _days(given: str | None) -> int | None:
+def _days(flag: str, given: str | None) -> int | None:
     if given is None:
         return None
     if not given.isdecimal() or not 0 < int(given) <= 36_500:
-        raise CliError(f"--audit-days takes a number of days, not {given!r}", hint=_SEE_HELP)
+        raise CliError(f"{flag} takes a number of days, not {given!r}", hint=_SEE_HELP)
     return int(given)
 
 
@@ -320,14 +322,20 @@ def _limits(given: Any) -> ServeLimits:
         if not separator:
             raise CliError(f"--limit {text}: no value", hint="write it like connections=16")
         values[name] = None if number == "none" else _number(f"--limit {name}", number, 0.0)
+    days = _days("--keep-days", given.keep_days)
+    if days is not None:
+        values["session_days"] = days
     known = ServeLimits.__struct_fields__
     for name in values:
         if name not in known:
             raise CliError(f"{name!r} is not a limit", hint=f"the limits are {', '.join(known)}")
     try:
-        return msgspec.convert(values, ServeLimits, strict=False)
+        limits = msgspec.convert(values, ServeLimits, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigError(f"a limit is wrong: {error}") from None
+    if limits.session_days is not None and limits.session_days < 1:  # 0 would remove whatever is not in use
+        raise ConfigError("the limit session_days must be at least 1; leave it out to keep sessions")
+    return limits
 
 
 def _number(flag: str, text: str | None, default: float) -> float:

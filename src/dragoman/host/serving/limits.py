@@ -39,6 +39,8 @@ class ServeLimits(msgspec.Struct, frozen=True):
     """These six are of one user, over all tokens; an administrator may give a user other values."""
     agent_processes: int | None = None
     """Of the host; None for a number that suits its memory and processors."""
+    session_days: float | None = None
+    """Sessions in which nothing has happened for so long are removed; None keeps them."""
 
     def quota(self) -> Quota:
         """Return those of one user."""

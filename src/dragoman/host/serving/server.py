@@ -71,12 +71,14 @@ if TYPE_CHECKING:
     import ssl
 
     from dragoman.host.host import Host
+    from dragoman.host.retention import OldSessions
     from dragoman.host.serving.access_log import AccessLog
     from dragoman.host.serving.metrics import HostMetrics
     from dragoman.host.serving.oidc.logins import Logins
     from dragoman.host.serving.tokens import HostToken, HostTokens
     from dragoman.host.session import HostedSession
     from dragoman.rpc import Transport
+    from dragoman.store.event_log import SessionRecord
     from dragoman.transports.remote.answers import AnsweredRequest
 
 _log = logging.getLogger("dragoman.host")
@@ -205,6 +207,11 @@ class HostServer:
             self.pairing.page = self.page.version
         self.routes = RouteTable(self._routes())
         self._sweep: asyncio.TimerHandle | None = None
+        self._old_sessions: OldSessions | None = None
+        if limits.session_days is not None:
+            from dragoman.host.retention import OldSessions
+
+            self._old_sessions = OldSessions(host, limits.session_days, self._removed)
         self._is_draining = False
         self._lag = LoopLag(metrics)
         self._data_size = DataSize(metrics, host.log.folder)
@@ -408,7 +415,19 @@ class HostServer:
         }.values():
             self._principals.note_use(token)
         self.end_revoked()
+        if self._old_sessions is not None:
+            self._old_sessions.look()
         self._sweep = asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def _removed(self, record: SessionRecord) -> None:
+        self._acts.note("session_removed", record.principal, session=record.id)
+
+    def _stop_looking(self) -> None:
+        if self._sweep is not None:
+            self._sweep.cancel()
+        if self._old_sessions is not None:
+            self._old_sessions.close()
+        self._lag.stop()
 
     def _user_of(self, principal: Principal) -> str | None:
         token = self._principals.token_of(principal)
@@ -524,6 +543,8 @@ class HostServer:
     async def drain(self) -> int:
         """Begin nothing new and wait for turns; gives how many sessions were still busy when the time was over."""
         self._is_draining = True
+        if self._old_sessions is not None:
+            self._old_sessions.close()
         self._host.ends_because = "the host is shutting down"
         for session in self._host.live_sessions():
             if not session.is_closed and session.attachments:
@@ -558,9 +579,7 @@ class HostServer:
     async def leave(self, why: str) -> None:
         """End every connection and socket of this server, and leave the host and its sessions as they are."""
         self._is_draining = self._is_leaving = True
-        if self._sweep is not None:
-            self._sweep.cancel()
-        self._lag.stop()
+        self._stop_looking()
         await self._chats.close()
         for task, served in list(self._served.items()):
             if served is not None and isinstance(served.transport, ClosesWithCode):
@@ -571,9 +590,7 @@ class HostServer:
     async def close(self) -> None:
         """End every session, connection and socket."""
         self._is_draining = self._is_leaving = True
-        if self._sweep is not None:
-            self._sweep.cancel()
-        self._lag.stop()
+        self._stop_looking()
         await self._cancel_turns()
         await self._chats.close()
         await self._host.close("The host was shut down.")
