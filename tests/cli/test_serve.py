@@ -166,7 +166,11 @@ def test_exec_deletes_its_session_at_a_host_unless_it_is_kept_named_or_an_earlie
         return int(found)
 
     with home.serving("--listen", url, "--", *DRAGOMAN, "agent", "--model", "scripted"):
-        for words, kept in (((), 0), (("--keep",), 1), (("--continue",), 1), (("--output", "json"), 2)):
+        deleted = home.run("exec", "--url", url, "say hello")
+        assert (deleted.code, count()) == (0, 0), deleted.err
+        again = home.run("exec", "--url", url, "--continue", "say hello")  # the ledger still has the session
+        assert (again.code, "keeps it with --keep" in again.err) == (2, True), again.err
+        for words, kept in ((("--keep",), 1), (("--continue",), 1), (("--output", "json"), 2)):
             done = home.run("exec", "--url", url, *words, "say hello")
             assert (done.code, "not deleted" in done.err) == (0, False), done.err
             assert count() == kept, words
@@ -334,6 +338,7 @@ def test_tokens_are_made_listed_and_revoked_while_the_host_runs(hosted: tuple[Ho
         (("connect", "ws://127.0.0.1:1", "--header", "nonsense"), "not a header"),
         (("exec", "--url", "ws://127.0.0.1:1", "-a", "scripted", "x"), "both name an agent"),
         (("exec", "--token-env", "X", "x"), "goes with --url"),
+        (("exec", "--keep", "-a", "scripted", "x"), "--keep is for a session at a host"),
         (("check", "agent", "--url", "ws://127.0.0.1:1", "--", "x"), "each name an agent"),
     ],
 )

@@ -64,12 +64,15 @@ async def _last_session(agent: RemoteAgent, request: RunRequest, ledger: Ledger 
         # What the agent does not list any more is gone. Agents list the newest first; if there are times, they decide.
         listed = {info.session_id: moment(info.updated_at or "") for info in found}
         return max(listed, key=lambda name: max(listed[name], times.get(name, 0.0)))
-    if times:
+    is_hosted = can_list and bool(host_of(request.entry.command))  # the ledger has what was deleted there too
+    if times and not is_hosted:
         return max(times, key=lambda name: times[name])
     where = "" if can_list else ", and the agent does not list its own"
     raise CliError(
         f"{flag}{'' if flag == '--continue' else ' last'}: this agent has no session in {cwd}{where}",
-        hint=f"leave it out for a new session; sessions elsewhere: {_LIST}",
+        hint="at a host, a session whose turn succeeded is deleted; the next run keeps it with --keep"
+        if is_hosted
+        else f"leave it out for a new session; sessions elsewhere: {_LIST}",
     )
 
 

@@ -108,6 +108,8 @@ def read_request(call: CliCall, view: ExecView) -> RunRequest:
     view.root = options.cwd
     view.show_progress(options)
     entry, agents = find_agent("exec", options.agent, options.command, options.cwd, is_sure=options.is_sure)
+    if options.keeps_session and "connect" not in entry.command:
+        raise CliError("--keep is for a session at a host", hint="add --url, or leave it out: sessions here stay")
     if not options.closes_denied:
         entry = with_open_files(entry)
     entry, passed = pass_options(with_model(entry, options.model), options)
