@@ -262,6 +262,21 @@ async def test_a_list_is_read_in_pages_the_last_change_first(log: EventLog) -> N
     assert len((await log.page(None, limit=100)).records) == 26
 
 
+async def test_a_list_has_archived_sessions_or_others_or_both(log: EventLog) -> None:
+    async def listed(archived: bool | None) -> str:
+        page = await log.page("me", archived=archived, before=ListPlace(9.0, ""), limit=3)
+        return "".join(found.id for found in page.records)
+
+    owned = {id: await log.create(record(id, at=float(place))) for place, id in enumerate("abcde")}
+    for id in "bd":
+        owned[id].describe(owned[id].record._replace(facts=b'{"archivedAt":5}'))
+        await owned[id].settle()
+    assert [await listed(archived) for archived in (False, True, None)] == ["eca", "db", "edc"]
+    owned["d"].describe(owned["d"].record._replace(facts=b'{"title":"archivedAt"}'))
+    await owned["d"].settle()
+    assert [await listed(archived) for archived in (False, True, None)] == ["edc", "b", "edc"]
+
+
 async def test_prompts_questions_answers_and_ends_move_a_session_up_and_notices_do_not(log: EventLog) -> None:
     owned = {id: await log.create(record(id)) for id in "abc"}
 

@@ -17,8 +17,9 @@ import pytest
 from dragoman.errors import StoreError
 from dragoman.store import sqlite_file
 from dragoman.store.blob_files import BLOB_BYTES
-from dragoman.store.event_log import EventKind, Hole, LogEvent, NewEvent, SessionRecord, StoreUnavailable
+from dragoman.store.event_log import EventKind, Hole, ListPlace, LogEvent, NewEvent, SessionRecord, StoreUnavailable
 from dragoman.store.sessions import Store
+from dragoman.store.sqlite_events import transaction
 from dragoman.store.sqlite_file import MIGRATIONS, connect
 from dragoman.store.sqlite_log import SqliteLog
 from tests.store.log_engines import record
@@ -99,40 +100,58 @@ async def test_what_comes_during_a_commit_is_one_commit(tmp_path: Path) -> None:
     await log.close()
 
 
-@pytest.mark.parametrize("is_filtered", [False, True])
-async def test_a_page_reads_only_its_own_rows(tmp_path: Path, is_filtered: bool) -> None:
-    """By an index that is in the order of the list: counted in steps of the engine, not in time."""
-    log = SqliteLog(tmp_path / "events.db")
-
-    def fill(db: sqlite3.Connection, count: int) -> None:
-        rows = [
-            (f"{number:06}", "me", "agent", "/work", b"{}", float(number), float(number)) for number in range(count)
-        ]
+def fill(db: sqlite3.Connection, start: int, end: int) -> None:
+    """Add sessions; the oldest are of the agent "rare", in the folder "/rare", and half of these are not archived."""
+    rows = [
+        (
+            f"{number:06}",
+            "me",
+            "rare" if number < 100 else "agent",
+            "/rare" if number < 100 else "/work",
+            number >= 100 or number % 2,
+            float(number),
+            float(number),
+        )
+        for number in range(start, end)
+    ]
+    with transaction(db):
         db.executemany(
-            "INSERT OR IGNORE INTO hosted (id, principal, agent, cwd, facts, created_at, updated_at, head, oldest) "
-            "VALUES (?,?,?,?,?,?,?,0,1)",
+            "INSERT INTO hosted (id, principal, agent, cwd, is_archived, created_at, updated_at, facts, head, oldest) "
+            "VALUES (?,?,?,?,?,?,?,x'7b7d',0,1)",
             rows,
         )
 
-    async def steps(limit: int) -> int:
-        counted = [0]
 
-        def count() -> int:
-            counted[0] += 1
-            return 0
+async def test_a_page_reads_only_its_own_rows_whatever_is_chosen(tmp_path: Path) -> None:
+    """By an index that is in the order of the list: counted in steps of the engine, not in time."""
+    log = SqliteLog(tmp_path / "events.db")
+    choices: list[dict[str, Any]] = [
+        {**agent, **cwd, **archived, **before}
+        for agent in ({}, {"agent": "rare"})
+        for cwd in ({}, {"cwd": "/rare"})
+        for archived in ({}, {"archived": False}, {"archived": True})
+        for before in ({}, {"before": ListPlace(90.0, "000090")})
+    ]
+    counted = 0
 
-        log._reader.call(lambda db: db.set_progress_handler(count, 10))
-        page = await log.page("me", cwd="/work" if is_filtered else None, limit=limit)
-        log._reader.call(lambda db: db.set_progress_handler(None, 0))
-        assert len(page.records) == limit
-        assert page.next is not None
-        return counted[0]
+    def count() -> int:
+        nonlocal counted
+        counted += 1
+        return 0
 
-    found = []
-    for count in (100, 5000):
-        log._writer.call(lambda db, count=count: fill(db, count))  # type: ignore[misc]  # bound at once
-        found.append(await steps(50))
-    assert found[1] <= found[0] * 1.5, found
+    async def steps(choice: dict[str, Any]) -> int:
+        nonlocal counted
+        counted = 0
+        page = await log.page("me", limit=20, **choice)
+        assert len(page.records) == 20
+        return counted
+
+    log._reader.call(lambda db: db.set_progress_handler(count, 10))
+    log._writer.call(lambda db: fill(db, 0, 100))
+    few = [await steps(choice) for choice in choices]
+    log._writer.call(lambda db: fill(db, 100, 50_000))
+    many = [await steps(choice) for choice in choices]
+    assert all(after <= before * 1.5 for before, after in zip(few, many, strict=True)), (choices, few, many)
     await log.close()
 
 
@@ -468,7 +487,7 @@ async def test_a_file_of_the_first_format_is_opened_with_everything_in_it(tmp_pa
     with sqlite3.connect(path) as old:
         for statement in MIGRATIONS[0]:
             old.execute(statement)
-        facts = b'{"title":"old","name":"n","key":"k"}'
+        facts = b'{"title":"old","name":"n","key":"k","archivedAt":5}'
         old.execute(
             "INSERT INTO hosted VALUES (?,?,?,?,?,?,?,?,?,?)", ("a", "me", "agent", "x", "/w", facts, 1.0, 2.0, 3, 1)
         )
@@ -480,6 +499,7 @@ async def test_a_file_of_the_first_format_is_opened_with_everything_in_it(tmp_pa
     kept = SessionRecord("a", "me", "agent", "x", "/w", facts, 1.0, 2.0, 3, 1, ("key:k", "name:n"))
     assert await log.find("a", "me") == kept
     assert [found.id for found in await log.find_keyed("me", "name:n")] == ["a"]
+    assert [len((await log.page("me", archived=is_out, limit=9)).records) for is_out in (True, False)] == [1, 0]
     owned = await log.take("a")
     assert owned.head == 3
     owned.append([NewEvent("update", b"4")], ignore)

@@ -47,6 +47,9 @@ DURABLE: Final[frozenset[EventKind]] = frozenset(("prompt", "question", "answer"
 # These move a session to the top of the lists. A notice or a restart does not: lists stay in their order.
 MOVING: Final[frozenset[EventKind]] = frozenset(("prompt", "question", "answer", "end"))
 
+ARCHIVED: Final = "archivedAt"
+"""The fact by which lists choose sessions; the others are of no interest to a log."""
+
 
 class StoreUnavailable(StoreError):
     """The log cannot be used now, for example because the disk is full. The log itself tries again, with pauses."""
@@ -218,10 +221,14 @@ class EventLog(Protocol):
         *,
         agent: str | None = None,
         cwd: str | None = None,
+        archived: bool | None = None,
         before: ListPlace | None = None,
         limit: int,
     ) -> RecordPage:
-        """Return records, the one that changed last first; of one principal, or of all."""
+        """Return records, the one that changed last first; of one principal, or of all.
+
+        For one principal it takes as long with many stored sessions as with few, whatever is chosen.
+        """
 
     async def stored(self, principal: str | None = None) -> dict[str, Stored]:
         """Return how much is kept, by principal: of one, or of all that have a session."""
@@ -320,6 +327,11 @@ def lost_events(first: int, last: int, *, turn: int = 0, at: float = 0.0, versio
 def is_hole(event: LogEvent) -> bool:
     """Whether an event stands in the place of others that are lost."""
     return event.kind == "notice" and event.body.endswith(_HOLE_END)
+
+
+def is_archived(facts: bytes) -> bool:
+    """Whether the facts of a session say that it is archived."""
+    return ARCHIVED.encode() in facts and bool(json.decode(facts).get(ARCHIVED))
 
 
 def number_events(events: Sequence[NewEvent], head: int, now: float) -> list[LogEvent]:

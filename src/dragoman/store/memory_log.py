@@ -13,6 +13,7 @@ from dragoman.store.event_log import (
     NoSession,
     OwnedElsewhere,
     Stored,
+    is_archived,
     number_events,
     page_of,
 )
@@ -91,6 +92,7 @@ class MemoryLog:
         *,
         agent: str | None = None,
         cwd: str | None = None,
+        archived: bool | None = None,
         before: ListPlace | None = None,
         limit: int,
     ) -> RecordPage:
@@ -100,6 +102,7 @@ class MemoryLog:
             if (principal is None or record.principal == principal)
             and (agent is None or record.agent == agent)
             and (cwd is None or record.cwd == cwd)
+            and (archived is None or is_archived(record.facts) == archived)
             and (before is None or (record.updated_at, record.id) < before)
         ]
         found.sort(key=lambda record: (record.updated_at, record.id), reverse=True)

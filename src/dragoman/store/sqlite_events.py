@@ -26,6 +26,7 @@ from dragoman.store.event_log import (
     OwnershipLost,
     SessionRecord,
     Stored,
+    is_archived,
     lost_events,
     number_events,
 )
@@ -146,11 +147,13 @@ def write_batch(
         record = write.record
         assert record is not None
         head = added[session][-1].number if session in added else heads[session]
-        facts.append((session, record.agent_session, record.facts, head, record.updated_at))
+        is_out = is_archived(record.facts)
+        facts.append((session, record.agent_session, record.facts, head, record.updated_at, is_out))
         if record.keys != write.owner.record.keys:
             db.execute("DELETE FROM keys WHERE session=?", (session,))
             insert_keys(db, record)
-    _update(db, "agent_session=column2, facts=column3, head=column4, updated_at=max(updated_at, column5)", 5, facts)
+    changed = "agent_session=column2, facts=column3, head=column4, updated_at=max(updated_at, column5)"
+    _update(db, f"{changed}, is_archived=column6", 6, facts)
     return results, added
 
 
@@ -206,7 +209,8 @@ def insert_keys(db: sqlite3.Connection, record: SessionRecord) -> None:
 
 def insert_record(db: sqlite3.Connection, record: SessionRecord) -> None:
     """Write the record of a new session."""
-    db.execute(f"INSERT INTO hosted ({_COLUMNS}, head, oldest) VALUES (?,?,?,?,?,?,?,?,?,?)", tuple(record)[:10])
+    values = (*tuple(record)[:10], is_archived(record.facts))
+    db.execute(f"INSERT INTO hosted ({_COLUMNS}, head, oldest, is_archived) VALUES (?,?,?,?,?,?,?,?,?,?,?)", values)
     insert_keys(db, record)
 
 
@@ -426,22 +430,35 @@ def list_records(
     principal: str | None,
     agent: str | None,
     cwd: str | None,
+    archived: bool | None,
     before: ListPlace | None,
     limit: int,
 ) -> list[SessionRecord]:
-    """Return records in the order of lists; an index gives the order, so that only these rows are read."""
-    conditions, values = [], []
-    for column, value in (("principal", principal), ("agent", agent), ("cwd", cwd)):
-        if value is not None:
-            conditions.append(f"{column}=?")
-            values.append(value)
-    place: tuple[float | str, ...] = ()
-    if before is not None:
-        conditions.append("(updated_at, id) < (?, ?)")
-        place = tuple(before)
-    where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
-    chosen = f"{_RECORD} {where}ORDER BY updated_at DESC, id DESC LIMIT ?"
-    return _records(db, db.execute(chosen, (*values, *place, limit)).fetchall())
+    """Return records in the order of lists; an index gives the order, so that only these rows are read.
+
+    The indices of a principal begin with whether a session is archived: a list of both kinds is two of them, merged.
+    """
+    rows: list[tuple[Any, ...]] = []
+    kinds = (False, True) if principal is not None and archived is None else (archived,)
+    for kind in kinds:
+        conditions, values = list[str](), list[object]()
+        for column, value in (("principal", principal), ("is_archived", kind), ("agent", agent), ("cwd", cwd)):
+            if value is not None:
+                conditions.append(f"{column}=?")
+                values.append(value)
+        if before is not None:
+            conditions.append("(updated_at, id) < (?, ?)")
+            values += before
+        where = f"WHERE {' AND '.join(conditions)} " if conditions else ""
+        chosen = f"{_RECORD} {where}ORDER BY updated_at DESC, id DESC LIMIT ?"
+        rows += db.execute(chosen, (*values, limit)).fetchall()
+    if len(kinds) > 1:
+        rows = sorted(rows, key=_place_of, reverse=True)[:limit]
+    return _records(db, rows)
+
+
+def _place_of(row: tuple[Any, ...]) -> tuple[float, str]:
+    return row[7], row[0]
 
 
 def _records(db: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> list[SessionRecord]:

@@ -16,7 +16,7 @@ import msgspec
 
 from dragoman.errors import StoreError
 from dragoman.store.database import make_private_file, missing_descriptors, use_wal
-from dragoman.store.event_log import StoreUnavailable
+from dragoman.store.event_log import StoreUnavailable, is_archived
 from dragoman.store.sqlite_events import recover
 
 if TYPE_CHECKING:
@@ -77,6 +77,16 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
         "INSERT INTO epoch VALUES (0)",
     ),
     ("CREATE TABLE journal (number INTEGER PRIMARY KEY, events BLOB NOT NULL)",),
+    (
+        # Each choice of a list has an index that is in its order.
+        "ALTER TABLE hosted ADD COLUMN is_archived INTEGER NOT NULL DEFAULT 0",
+        "DROP INDEX hosted_by_principal",
+        "DROP INDEX hosted_by_folder",
+        "CREATE INDEX hosted_by_principal ON hosted (principal, is_archived, updated_at, id)",
+        "CREATE INDEX hosted_by_folder ON hosted (principal, is_archived, cwd, updated_at, id)",
+        "CREATE INDEX hosted_by_agent ON hosted (principal, is_archived, agent, updated_at, id)",
+        "CREATE INDEX hosted_by_agent_and_folder ON hosted (principal, is_archived, agent, cwd, updated_at, id)",
+    ),
 )
 _KEYED_FACTS: Final = ("key", "name", "chat")  # what sessions were found by before there were keys
 
@@ -118,6 +128,8 @@ def migrate(connection: sqlite3.Connection, path: Path, blobs: BlobFiles) -> int
                 connection.execute(statement)
             if number == 2:
                 _fill_keys(connection)
+            elif number == 4:
+                _fill_archived(connection)
             connection.execute(f"PRAGMA user_version={number}")
         recover(connection, blobs)
         connection.execute("UPDATE epoch SET number=number+1")
@@ -134,6 +146,12 @@ def _fill_keys(connection: sqlite3.Connection) -> None:
         found: Any = msgspec.json.decode(facts)
         words = [f"{name}:{found[name]}" for name in _KEYED_FACTS if isinstance(found, dict) and found.get(name)]
         connection.executemany("INSERT INTO keys VALUES (?,?,?)", [(principal, word, session) for word in words])
+
+
+def _fill_archived(connection: sqlite3.Connection) -> None:
+    rows = connection.execute("SELECT id, facts FROM hosted").fetchall()
+    archived = [(session,) for session, facts in rows if is_archived(facts)]
+    connection.executemany("UPDATE hosted SET is_archived=1 WHERE id=?", archived)
 
 
 def explain(path: Path, error: Exception) -> StoreError:

@@ -169,12 +169,13 @@ class SqliteLog:
         *,
         agent: str | None = None,
         cwd: str | None = None,
+        archived: bool | None = None,
         before: ListPlace | None = None,
         limit: int,
     ) -> RecordPage:
         """Return records, the one that changed last first; see `EventLog`."""
         found = await self._reader.run(
-            lambda db: sqlite_events.list_records(db, principal, agent, cwd, before, limit + 1)
+            lambda db: sqlite_events.list_records(db, principal, agent, cwd, archived, before, limit + 1)
         )
         return page_of(self._with_heads(found), limit)
 

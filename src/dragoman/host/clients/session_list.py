@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Archived = Literal["exclude", "include", "only"]
 PAGE: Final = 50
+_ARCHIVED: Final[dict[Archived, bool | None]] = {"exclude": False, "include": None, "only": True}
 _PLACE_SECONDS: Final = 5.0  # a branch that was switched is seen after this, without a look at the disk for each row
 _MOST_PLACES: Final = 1024
 
@@ -90,7 +91,12 @@ class SessionList:
         while True:
             # One more than a page: whether another page follows is seen after the sessions of the agent are among them.
             page = await self._host.log.page(
-                visitor.principal, agent=wanted.agent, cwd=wanted.cwd, before=before, limit=PAGE + 1
+                visitor.principal,
+                agent=wanted.agent,
+                cwd=wanted.cwd,
+                archived=_ARCHIVED[wanted.archived],
+                before=before,
+                limit=PAGE + 1,
             )
             records = page.records + [
                 record

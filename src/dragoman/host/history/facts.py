@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from dragoman.schema import encode, v1
+from dragoman.store import event_log
 from dragoman.text.terminal import shorten
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 CLOSED: Final = "isClosed"
 LEDGER_NUMBER: Final = "ledgerNumber"
 """The fact of a session that names its entry in the ledger of sessions."""
-ARCHIVED: Final = "archivedAt"
+ARCHIVED: Final = event_log.ARCHIVED
 """The fact of a session that was archived: when, in milliseconds since 1970."""
 OWN_TITLE: Final = "hasOwnTitle"
 """The fact of a session whose user gave it a title: the agent's do not count any more."""
