@@ -119,6 +119,8 @@ class Host:
     """Whether its files are of another version than what it has loaded."""
     is_retiring = False
     """Whether it begins no turn and no session any more: those are for the host after it."""
+    on_kept: Callable[[HostedSession], None] | None = None
+    """While it hands over: called with each session whose prompts are kept in the log for the host after this one."""
     ends_because: str = ""
     """Why it takes no prompts and opens no sessions any more, for its clients; empty while it does."""
     pairing: Pairing | None = None
@@ -155,6 +157,10 @@ class Host:
         self.descriptions = AgentDescriptions(log.folder)
         self.logins = AgentLogins(self)
         self._foreign = ForeignSessions(self)
+        self.kept_sessions: set[str] = set()
+        """Sessions of the host before this one that have prompts which it kept for this one."""
+        self.inherited_servers: dict[str, list[Any]] = {}
+        """The MCP servers of sessions of the host before this one, by session; their keys are nowhere else."""
         self.opening_keys = OpeningKeys(self)
         self.list_changes = ListChanges()
         self.places = SessionPlaces()
@@ -183,6 +189,11 @@ class Host:
             await connection.serve()
         finally:
             self._connections.discard(connection)
+
+    @property
+    def connections(self) -> list[HostConnection]:
+        """The clients that are connected."""
+        return list(self._connections)
 
     @property
     def is_idle(self) -> bool:
@@ -364,7 +375,7 @@ class Host:
 
     def why_held(self) -> str:
         """Return why a host that retires holds a request, for its client."""
-        return "this waits for the next host"
+        return "the host is being replaced; connect again, and the next one does it"
 
     def ledger_for(self, session: HostedSession) -> Ledger | None:
         """Return the ledger that the next turn of a session is written into; None for none."""
@@ -509,7 +520,10 @@ class Host:
                 if owned is not None:
                     session = HostedSession(self, owned.record)
                     await session.restore()
+                    session.servers = self.inherited_servers.pop(id, session.servers)
                     self._add(session, owned)
+                    self.kept_sessions.discard(id)
+                    session.prompts.go_on()
         except StoreError as error:
             raise RequestError(-32603, f"the session cannot be read now: {error}", {"reason": "store"}) from None
 

@@ -20,8 +20,11 @@ class ServePlaces:
         self.first_token = self.folder / "first.token"
         self.log = self.folder / "sessions.sqlite"
 
-    def lock(self) -> int:
+    def lock(self, *, wants_all: bool = False) -> int:
         """Take the folder for this program; the lock ends with it.
+
+        Args:
+            wants_all: Whether a host that uses it was asked to hand over, and does not.
 
         Raises:
             CliError: another host uses it.
@@ -32,7 +35,13 @@ class ServePlaces:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(descriptor)
+            if wants_all:
+                raise CliError(
+                    f"the host that uses {self.folder} does not hand over: it is too old for that, or it ends",
+                    hint="end it, and start this one when it has ended",
+                ) from None
             raise CliError(
-                f"another host uses {self.folder}", hint="end it, or give this one a folder of its own with --data"
+                f"another host uses {self.folder}",
+                hint="--replace lets this one go on in its place; --data gives this one a folder of its own",
             ) from None
         return descriptor

@@ -19,7 +19,7 @@ import secrets
 import time
 from contextlib import contextmanager
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -315,6 +315,19 @@ class Tickets:
         ticket = secrets.token_urlsafe(32)
         self._tickets[_ticket_key(ticket)] = _Ticket(token, origin, now + TICKET_SECONDS)
         return ticket
+
+    def all(self) -> list[Any]:
+        """Return what another host of this machine needs to take the tickets, as JSON has it."""
+        return [
+            [key.hex(), found.token, None if found.origin is None else found.origin.decode("latin-1"), found.until]
+            for key, found in self._tickets.items()
+        ]
+
+    def add(self, tickets: list[Any]) -> None:
+        """Take the tickets of another host, whose clock is that of this machine too."""
+        for key, token, origin, until in tickets:
+            kept = None if origin is None else str(origin).encode("latin-1")
+            self._tickets[bytes.fromhex(key)] = _Ticket(str(token), kept, float(until))
 
     def use(self, ticket: str, origin: bytes | None) -> str | None:
         """Use a ticket up, also if the origin is wrong, and return the name of the token behind it."""
